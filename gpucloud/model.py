@@ -1,0 +1,251 @@
+"""The values that travel between the engine and the providers. No I/O, no clock, no environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+Request = Mapping[str, Any]
+"""What a provider's ``prepare`` returns and its ``create`` sends: plain JSON, so that it can be hashed."""
+
+
+class Kind(StrEnum):
+    """The kinds of thing that gpucloud makes or finds."""
+
+    INSTANCE = "instance"
+    DISK = "disk"
+    ADDRESS = "address"
+    NIC = "nic"
+    GROUP = "group"
+    NETWORK = "network"
+    KEY = "key"
+    SPOT_REQUEST = "spot-request"
+    SNAPSHOT = "snapshot"
+    RESOURCE_GROUP = "resource-group"
+    SCHEDULE = "schedule"
+
+    @property
+    def billable(self) -> bool:
+        """Whether a thing of this kind costs money by existing."""
+        return self in {Kind.INSTANCE, Kind.DISK, Kind.ADDRESS, Kind.SPOT_REQUEST, Kind.SNAPSHOT}
+
+
+class Purchase(StrEnum):
+    """The ways of paying that a box can be launched with."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    RESERVED = "reserved"  # into capacity that is already held
+
+
+class State(StrEnum):
+    """What a cloud says of a thing. For kinds without a life of their own, existing is ``running``."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    GONE = "gone"
+
+
+TAG_PREFIX = "gpucloud:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tags:
+    """The five tags that every billable thing carries, the same on every cloud.
+
+    ``expires`` is an RFC 3339 time in UTC, or ``none``.
+    """
+
+    owner: str
+    box: str
+    op: str
+    run: str
+    expires: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The tags as the clouds hold them, keys with the prefix ``gpucloud:``."""
+        return {
+            f"{TAG_PREFIX}owner": self.owner,
+            f"{TAG_PREFIX}box": self.box,
+            f"{TAG_PREFIX}op": self.op,
+            f"{TAG_PREFIX}run": self.run,
+            f"{TAG_PREFIX}expires": self.expires,
+        }
+
+    @classmethod
+    def parse(cls, tags: Mapping[str, str]) -> Tags | None:
+        """The five tags out of a thing's tags; ``None`` where box or owner is missing (not ours)."""
+        owner, box, op, run, expires = (
+            tags.get(f"{TAG_PREFIX}{name}", "") for name in ("owner", "box", "op", "run", "expires")
+        )
+        if not box or not owner:
+            return None
+        return cls(owner=owner, box=box, op=op, run=run, expires=expires or "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ref:
+    """Names one thing in one cloud. ``id`` is the cloud's own id (or its name, where names are the ids)."""
+
+    cloud: str
+    account: str
+    region: str
+    kind: Kind
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """One thing as its cloud shows it now.
+
+    ``tags`` is ``None`` when the thing does not carry gpucloud's tags. ``created_at`` is ``None`` where the
+    cloud does not say.
+    """
+
+    ref: Ref
+    state: State
+    tags: Tags | None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine(Thing):
+    """One instance as its cloud shows it now.
+
+    ``zone`` is in the market's own terms (AWS: AZ id). ``reason`` is the cloud's own word for why it ended.
+    ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
+    its interface), known once it runs.
+    """
+
+    zone: str
+    instance_type: str
+    purchase: Purchase
+    public_ip: str | None = None
+    private_ip: str | None = None
+    reason: str | None = None
+    preempted: bool = False
+    parts: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A region that could not be read: nothing may be concluded about it."""
+
+    cloud: str
+    region: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search by tag found, and where it could not look."""
+
+    things: tuple[Thing, ...]
+    unread: tuple[Unread, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What to look for by tag: every field that is set must match.
+
+    ``regions`` narrows the search (a look at one known region); ``None`` means every region of the account.
+    ``token`` is a create call's idempotency key, for clouds that can be asked by it.
+    """
+
+    owner: str | None = None
+    box: str | None = None
+    op: str | None = None
+    run: str | None = None
+    token: str | None = None
+    regions: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One attempt to buy: everything a provider needs, decided by the engine.
+
+    ``key`` is the idempotency key: a function of operation, account, region, zone and attempt, at most 64
+    ASCII characters. ``name`` is the cloud name: a slug and 8 characters of a hash, unique for the box.
+    ``max_price_usd`` is per hour and node and is the bid for spot. ``allow_from`` are CIDRs, never the world.
+    ``reservation`` names capacity that is already held. ``user_data`` is cloud-init text, not encoded.
+    ``image`` is a recipe name (``ubuntu-22.04``) or a cloud's own image id.
+    """
+
+    key: str
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    arch: str
+    gpu_model: str
+    gpu_count: Decimal
+    purchase: Purchase
+    nodes: int
+    disk_gib: int
+    image: str
+    user_data: str
+    allow_from: tuple[str, ...]
+    ports: tuple[int, ...]
+    tags: Tags
+    extra_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    max_price_usd: Decimal | None = None
+    reservation: str | None = None
+    deadline: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A price that a cloud named today. ``zone`` is ``None`` for a regional price."""
+
+    cloud: str
+    region: str
+    zone: str | None
+    instance_type: str
+    purchase: Purchase
+    price_per_hour: Decimal
+    currency: str
+    as_of: datetime
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Capacity that the account already holds (a capacity reservation, a block, a private pool)."""
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    id: str
+    free: int
+    purchase: str  # "reservation" or "capacity_block"
+
+
+def token_for(*, op: str, account: str, region: str, zone: str, attempt: int) -> str:
+    """The idempotency key of one attempt: same inputs, same token; 40 ASCII characters."""
+    text = "\n".join((op, account, region, zone, str(attempt)))
+    return "gpc-" + hashlib.sha256(text.encode()).hexdigest()[:36]
+
+
+def cloud_name(name: str, box: str) -> str:
+    """A box's name in a cloud: a slug of its name and 8 characters of a hash of its id.
+
+    Two boxes never share one, however alike their names are.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:30] or "box"
+    return f"gpucloud-{slug}-{hashlib.sha256(box.encode()).hexdigest()[:8]}"
+
+
+def request_hash(request: Request) -> str:
+    """A hash of a prepared request, to notice when a repeated call would not be the same call."""
+    return hashlib.sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

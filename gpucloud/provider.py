@@ -1,0 +1,152 @@
+"""The provider interface: what one cloud must do, in few verbs.
+
+Methods let the SDK's own exceptions pass; ``classify`` says what they mean. Retrying, waiting, deadlines,
+logging and error wrapping are done once for every cloud by :class:`gpucloud.cloud.Cloud`. A provider must be
+safe to use from several threads, keeps no state of its own beyond caches of what cannot change, and sends
+nothing when it is constructed. Providers are found through the entry-point group ``gpucloud.providers``: an
+entry is a callable without arguments that gives a :class:`Provider`; it reads credentials and endpoints from
+the environment, as the vendor's SDK does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from gpucloud.errors import ErrorClass, Scope
+from gpucloud.model import Found, Held, Kind, Machine, Order, Purchase, Quote, Ref, Request, Search, Thing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a cloud's failure means, with the cloud's own words kept.
+
+    ``sent`` is False where the request certainly never left (connection refused, bad parameters caught by
+    the SDK): then even an otherwise unknown outcome is known.
+    """
+
+    error_class: ErrorClass
+    code: str
+    message: str
+    request_id: str | None = None
+    retry_after_s: float | None = None
+    scope: Scope = Scope.ZONE
+    sent: bool = True
+
+
+class Record(Protocol):
+    """Told before and after each thing that ``prepare`` makes, so that a crash in between loses nothing."""
+
+    def making(self, kind: Kind, name: str, /) -> None:
+        """Called before the call that makes a thing; returns once that is on disk."""
+        ...
+
+    def made(self, ref: Ref, /) -> None:
+        """Called as soon as its id is known; returns once that is on disk."""
+        ...
+
+
+class Provider(Protocol):
+    """One cloud."""
+
+    @property
+    def name(self) -> str:
+        """The cloud's short name, as in the market's data: ``aws``."""
+        ...
+
+    @property
+    def deletion_order(self) -> Sequence[Kind]:
+        """The order in which kinds are deleted: what holds on to others comes first."""
+        ...
+
+    def account(self) -> str:
+        """The account, subscription or tenant that the credentials belong to."""
+        ...
+
+    def prepare(self, order: Order, record: Record, /) -> Request:
+        """Makes what the order's instances stand on (network, group) and gives the create call as plain JSON.
+
+        What is made has a deterministic name from ``order.name`` and is found again rather than made twice.
+        ``record`` must be told before and after each thing made. Makes nothing billable. The same order gives
+        the same request.
+        """
+        ...
+
+    def create(self, request: Request, /) -> Sequence[Machine]:
+        """The billable call: all nodes or none. The same request gives the same machines, never more.
+
+        The tags, the encrypted disk, the closed metadata service and the way in which the box ends itself
+        travel in this call.
+        """
+        ...
+
+    def get(self, ref: Ref, /) -> Thing:
+        """One thing by id. A thing that ended is given with state ``gone`` while the cloud still shows it.
+
+        Raises the SDK's not-found error when the cloud does not know the id.
+        """
+        ...
+
+    def find(self, search: Search, /) -> Found:
+        """Everything that carries gpucloud's tags and matches: every kind, in every region or in those named.
+
+        A region that cannot be read is ``unread``; so is an empty answer without proof that the caller may
+        read.
+        Things that are gone may be left out.
+        """
+        ...
+
+    def delete(self, ref: Ref, /) -> None:
+        """Asks the cloud to end one thing of any kind. Deleting what is gone is success. Does not wait."""
+        ...
+
+    def classify(self, error: Exception, /) -> Verdict | None:
+        """What an exception of the SDK means; ``None`` when it is not the SDK's."""
+        ...
+
+
+@runtime_checkable
+class PriceSource(Protocol):
+    """Clouds that can be asked for today's price."""
+
+    def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
+        """Today's prices of these types in this region: per zone for spot. Unknown types are left out."""
+        ...
+
+
+@runtime_checkable
+class CapacitySource(Protocol):
+    """Clouds that can say which capacity the account already holds."""
+
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+        """Active reservations of these types with something free."""
+        ...
+
+
+@runtime_checkable
+class ConsoleLog(Protocol):
+    """Clouds that keep what a machine wrote to its console."""
+
+    def console(self, ref: Ref, /) -> str:
+        """The console's text, terminal escapes included; empty when there is none yet."""
+        ...
+
+
+@runtime_checkable
+class Ingress(Protocol):
+    """Clouds whose firewall can let in another address later."""
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
+        """Makes these sources, on ssh and these ports, the only ones that the group lets in."""
+        ...
+
+
+@runtime_checkable
+class CanExtend(Protocol):
+    """Clouds with a timer of their own that can be moved."""
+
+    def extend(self, ref: Ref, expires_at: datetime, /) -> None:
+        """Moves the cloud's own end of this instance."""
+        ...

@@ -199,6 +199,7 @@ class CloudError(GpucloudError):
         self.code = code
         self.request_id = request_id
         self.scope = scope
+        self.earlier_unknown = False
         self.exit_code = RULES[error_class].exit_code
 
 

@@ -150,3 +150,12 @@ class CanExtend(Protocol):
     def extend(self, ref: Ref, expires_at: datetime, /) -> None:
         """Moves the cloud's own end of this instance."""
         ...
+
+
+@runtime_checkable
+class Echo(Protocol):
+    """Clouds that tell the caller its own address."""
+
+    def caller_address(self) -> str:
+        """This machine's public IP address, as an https echo of the cloud says; validated."""
+        ...

@@ -1,0 +1,265 @@
+"""One cloud as the engine uses it: a provider, wrapped once with retries, logging and words for errors."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from gpucloud.errors import (
+    RULES,
+    CloudError,
+    ErrorClass,
+    Next,
+    OutcomeUnknownError,
+)
+from gpucloud.model import (
+    Found,
+    Held,
+    Machine,
+    Order,
+    Purchase,
+    Quote,
+    Ref,
+    Request,
+    Search,
+    Thing,
+)
+from gpucloud.provider import (
+    CapacitySource,
+    ConsoleLog,
+    Echo,
+    Ingress,
+    PriceSource,
+    Provider,
+    Record,
+    Verdict,
+)
+
+log = logging.getLogger("gpucloud.cloud")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How often and how long a call is repeated: full jitter, doubling, within a budget of seconds."""
+
+    first_s: float = 0.5
+    cap_s: float = 20.0
+    budget_s: float = 60.0
+
+    def delay_s(self, attempt: int, told_s: float | None, uniform: Callable[[float, float], float]) -> float:
+        """The pause before the next try; what the cloud told to wait comes first."""
+        if told_s is not None:
+            return min(told_s, self.cap_s)
+        ceiling = min(self.first_s * 2**attempt, self.cap_s)
+        return uniform(ceiling / 4, ceiling)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """A provider with everything that is the same for all of them.
+
+    Every method raises :class:`CloudError` with the cloud's own code, message and request id, or
+    :class:`OutcomeUnknownError` when a create call may have been applied.
+    """
+
+    provider: Provider
+    backoff: Backoff = field(default_factory=Backoff)
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    uniform: Callable[[float, float], float] = random.uniform
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self.provider.name
+
+    def account(self) -> str:
+        """The account that the credentials belong to."""
+        return self._call("ask who we are", self.provider.account)
+
+    def prepare(self, order: Order, record: Record) -> Request:
+        """Makes what the instances stand on; by name, so that it may be repeated."""
+        return self._call("prepare network and group", lambda: self.provider.prepare(order, record))
+
+    def create(self, request: Request) -> tuple[Sequence[Machine], bool]:
+        """The billable call, repeated with the same key until its outcome is known.
+
+        Returns:
+            The machines, and whether an earlier try had no answer.
+
+        Raises:
+            CloudError: refused; certainly nothing was made by the last try. ``earlier_unknown`` is set on it
+                when an earlier try had no answer.
+            OutcomeUnknownError: it may have been made.
+        """
+        deadline = self.monotonic() + self.backoff.budget_s
+        attempt, unknown = 0, False
+        while True:
+            try:
+                return self.provider.create(request), unknown
+            except Exception as error:
+                verdict = self._verdict(error)
+                rule = RULES[verdict.error_class]
+                log.info("create: %s (%s)", verdict.code, verdict.error_class)
+                if rule.definite or not verdict.sent:
+                    failure = self._error("create the instance", verdict)
+                    failure.earlier_unknown = unknown
+                    if rule.definite:
+                        raise failure from error
+                else:
+                    unknown = True
+                    failure = OutcomeUnknownError(**self._words("create the instance", verdict))
+                delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
+                if rule.next is not Next.AGAIN or self.monotonic() + delay_s > deadline:
+                    if unknown and not isinstance(failure, OutcomeUnknownError):
+                        failure = OutcomeUnknownError(**self._words("create the instance", verdict))
+                    raise failure from error
+                self.sleep(delay_s)
+                attempt += 1
+
+    def get(self, ref: Ref) -> Thing | None:
+        """One thing as it is now; ``None`` when the cloud says that it does not know the id."""
+        try:
+            return self._call(f"look at {ref.kind} {ref.id}", lambda: self.provider.get(ref))
+        except CloudError as error:
+            if error.error_class is ErrorClass.NOT_FOUND:
+                return None
+            raise
+
+    def find(self, search: Search) -> Found:
+        """Everything of ours that matches, and the regions that could not be read."""
+        return self._call("search by tag", lambda: self.provider.find(search))
+
+    def delete(self, ref: Ref, *, once: bool = False) -> None:
+        """Asks for a deletion; what is gone already is success. ``once``: not repeated while in use."""
+        budget_s = 0.0 if once else self.backoff.budget_s
+        try:
+            self._call(f"delete {ref.kind} {ref.id}", lambda: self.provider.delete(ref), budget_s)
+        except CloudError as error:
+            if error.error_class is not ErrorClass.NOT_FOUND:
+                raise
+
+    def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quote]:
+        """Today's prices; empty where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, PriceSource):
+            return ()
+        return self._call(
+            f"ask today's prices in {region}", lambda: source.quotes(region, instance_types, purchase)
+        )
+
+    def held(self, region: str, instance_types: Sequence[str]) -> Sequence[Held]:
+        """Capacity that the account holds; empty where this cloud has no such thing."""
+        source = self.provider
+        if not isinstance(source, CapacitySource):
+            return ()
+        return self._call(f"ask for held capacity in {region}", lambda: source.held(region, instance_types))
+
+    def console(self, ref: Ref) -> str:
+        """What a machine wrote to its console; empty where the cloud keeps none."""
+        source = self.provider
+        if not isinstance(source, ConsoleLog):
+            return ""
+        return self._call("read the console", lambda: source.console(ref))
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int]) -> None:
+        """Makes these sources the only ones that a group lets in."""
+        source = self.provider
+        if isinstance(source, Ingress):
+            self._call("let the new address in", lambda: source.admit(group, cidrs, ports))
+
+    def caller_address(self) -> str | None:
+        """This machine's address as the cloud sees it; ``None`` where it cannot be asked."""
+        source = self.provider
+        return self._call("ask for our address", source.caller_address) if isinstance(source, Echo) else None
+
+    def _call(self, what: str, call: Callable[[], T], budget_s: float | None = None) -> T:
+        """Repeats a call that may be repeated, within the budget."""
+        deadline = self.monotonic() + (self.backoff.budget_s if budget_s is None else budget_s)
+        attempt = 0
+        while True:
+            try:
+                return call()
+            except Exception as error:
+                verdict = self._verdict(error)
+                log.info("%s: %s (%s)", what, verdict.code, verdict.error_class)
+                delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
+                again = RULES[verdict.error_class].next is Next.AGAIN
+                if not again or self.monotonic() + delay_s > deadline:
+                    raise self._error(what, verdict) from error
+                self.sleep(delay_s)
+                attempt += 1
+
+    def _verdict(self, error: Exception) -> Verdict:
+        verdict = self.provider.classify(error)
+        if verdict is None:
+            raise error
+        return verdict
+
+    def _error(self, what: str, verdict: Verdict) -> CloudError:
+        return CloudError(**self._words(what, verdict))
+
+    def _words(self, what: str, verdict: Verdict) -> dict[str, Any]:
+        return {
+            "message": f"{self.name}: could not {what}: {verdict.code}: {verdict.message}",
+            "error_class": verdict.error_class,
+            "cloud": self.name,
+            "code": verdict.code,
+            "request_id": verdict.request_id,
+            "scope": verdict.scope,
+            "hint": HINTS.get(verdict.error_class),
+        }
+
+
+HINTS: dict[ErrorClass, str] = {
+    ErrorClass.AUTH: "check the credentials and their permissions for this cloud",
+    ErrorClass.BILLING: "check the account's standing and payment with the cloud",
+    ErrorClass.QUOTA: "ask the cloud for more quota, or allow other regions or types",
+    ErrorClass.CAPACITY: "try other regions or GPUs, or later",
+    ErrorClass.UNSUPPORTED: "try other zones or types",
+    ErrorClass.PRICE: "raise --max-price, or allow other ways of paying",
+    ErrorClass.THROTTLED: "wait a minute, then repeat the command",
+    ErrorClass.SERVER: "repeat the command; gpucloud list shows what is known",
+}
+
+
+class Clouds:
+    """The clouds that are installed, each made when it is first asked for."""
+
+    def __init__(self, factories: dict[str, Callable[[], Provider]], backoff: Backoff | None = None) -> None:
+        self._factories = factories
+        self._backoff = backoff or Backoff()
+        self._made: dict[str, Cloud] = {}
+
+    @classmethod
+    def installed(cls) -> Clouds:
+        """Every provider of the entry-point group ``gpucloud.providers``."""
+        from importlib.metadata import entry_points
+
+        def make(entry: Any) -> Provider:
+            provider: Provider = entry.load()()
+            return provider
+
+        entries = entry_points(group="gpucloud.providers")
+        return cls({entry.name: partial(make, entry) for entry in entries})
+
+    def names(self) -> list[str]:
+        """The clouds' names, sorted."""
+        return sorted(self._factories)
+
+    def __getitem__(self, name: str) -> Cloud:
+        """The cloud with this name.
+
+        Raises:
+            KeyError: no provider of this name is installed.
+            ImportError: its SDK is not installed.
+        """
+        if name not in self._made:
+            self._made[name] = Cloud(provider=self._factories[name](), backoff=self._backoff)
+        return self._made[name]

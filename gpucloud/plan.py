@@ -1,0 +1,268 @@
+"""What a launch would do, as a value: it can be printed, saved, compared with today, and refused.
+
+Pure functions over the market's offers; nothing here asks a cloud or reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.errors import UsageError
+from gpucloud.lifecycle import rfc3339
+from gpucloud.model import Held, Purchase, Quote
+
+SCHEMA = "gpucloud.plan/v1"
+MAX_ATTEMPTS = 20
+MAX_ATTEMPT_SECONDS = 600.0
+ZONES_BEFORE_NEXT_REGION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One offer in one zone that a launch may try.
+
+    ``zone`` is empty where the market knows no zone. Prices are per hour and node: ``price`` in ``currency``
+    as the cloud bills it, ``price_usd`` for comparison. ``as_of`` is the price's date; ``quoted`` tells that
+    the cloud itself named it for this plan. ``reservation`` is held capacity to launch into.
+    """
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    purchase: Purchase
+    gpu_model: str
+    gpu_count: Decimal
+    gpu_memory_gib: Decimal
+    vcpus: int
+    memory_gib: Decimal
+    interconnect: str
+    arch: str
+    price: Decimal
+    currency: str
+    price_usd: Decimal
+    as_of: date
+    source: str
+    flags: tuple[str, ...] = ()
+    quoted: bool = False
+    reservation: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where and what, for people: ``aws us-east-1 use1-az1 g4dn.xlarge spot``."""
+        where = " ".join(part for part in (self.cloud, self.region, self.zone) if part)
+        return f"{where} {self.instance_type} {self.purchase.replace('_', '-')}"
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What tells one candidate from another, whatever it costs."""
+        return (self.cloud, self.region, self.zone, self.instance_type, str(self.purchase))
+
+    @property
+    def stale(self) -> bool:
+        """Whether the price is too old to be bought on without asking."""
+        return "stale" in self.flags and not self.quoted
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON; decimals and dates as strings."""
+        plain = asdict(self)
+        return {key: _plain(value) for key, value in plain.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` on nonsense."""
+        values: dict[str, Any] = dict(data)
+        for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd"):
+            values[key] = Decimal(data[key])
+        values["purchase"] = Purchase(data["purchase"])
+        values["as_of"] = date.fromisoformat(data["as_of"])
+        values["flags"] = tuple(data["flags"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a launch would try, in order.
+
+    ``spec`` is the spec as plain JSON. ``left_out`` says which clouds were not considered, and why.
+    ``price_source`` of each attempt is its ``as_of``, ``source`` and ``quoted``.
+    """
+
+    created_at: datetime
+    spec: Mapping[str, Any]
+    attempts: tuple[Candidate, ...]
+    left_out: Mapping[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that ``plan -o`` saves."""
+        return {
+            "schema": SCHEMA,
+            "created_at": rfc3339(self.created_at),
+            "spec": dict(self.spec),
+            "attempts": [attempt.as_json() for attempt in self.attempts],
+            "left_out": dict(self.left_out),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Plan:
+        """Reads a saved plan.
+
+        Raises:
+            UsageError: it is no plan, or of another schema.
+        """
+        document: dict[str, Any] = {**data} if isinstance(data, Mapping) else {}
+        if document.get("schema") != SCHEMA:
+            raise UsageError(
+                "this file is no saved plan", hint=f"make one: gpucloud plan -o plan.json ({SCHEMA})"
+            )
+        try:
+            return cls(
+                created_at=datetime.fromisoformat(document["created_at"]),
+                spec=dict(document["spec"]),
+                attempts=tuple(Candidate.from_json(each) for each in document["attempts"]),
+                left_out=dict(document["left_out"]),
+            )
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise UsageError(
+                f"this saved plan is damaged: {type(error).__name__}: {error}",
+                hint="make it again: gpucloud plan -o",
+            ) from error
+
+
+def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The order of choosing: unflagged, cheaper, fresher, smaller, then by name."""
+    return sorted(
+        candidates,
+        key=lambda c: (
+            bool(c.flags),
+            c.price_usd,
+            -c.as_of.toordinal(),
+            c.vcpus,
+            c.cloud,
+            c.region,
+            c.zone,
+            c.instance_type,
+        ),
+    )
+
+
+def attempts(ranked: Sequence[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[Candidate, ...]:
+    """The attempts in order: strictly by price; where prices are equal, two zones of a region, then the next.
+
+    A dearer offer never comes before a cheaper one. Among equal ones a third zone of a region waits until
+    every other region had its turn, because two empty zones make a third one unlikely.
+    """
+    ordered: list[Candidate] = []
+    level: list[Candidate] = []
+    for candidate in ranked:
+        if level and _price_level(candidate) != _price_level(level[0]):
+            ordered += _spread(level)
+            level = []
+        if len(ordered) >= most:
+            break
+        level.append(candidate)
+    ordered += _spread(level)
+    return tuple(ordered[:most])
+
+
+def _price_level(candidate: Candidate) -> tuple[bool, Decimal]:
+    return bool(candidate.flags), candidate.price_usd
+
+
+def _spread(level: Sequence[Candidate]) -> list[Candidate]:
+    """Equal prices, region by region, at most two zones each per round."""
+    seen: dict[tuple[str, str, str], int] = {}
+    rounds: list[tuple[int, int, Candidate]] = []
+    for position, candidate in enumerate(level):
+        place = (candidate.cloud, candidate.region, candidate.instance_type)
+        seen[place] = seen.get(place, 0) + 1
+        rounds.append(((seen[place] - 1) // ZONES_BEFORE_NEXT_REGION, position, candidate))
+    return [candidate for _, _, candidate in sorted(rounds, key=lambda row: row[:2])]
+
+
+def requote(
+    candidates: Iterable[Candidate], quotes: Iterable[Quote], *, usd_per: Mapping[str, Decimal]
+) -> list[Candidate]:
+    """The candidates with today's prices where a cloud named one.
+
+    Args:
+        candidates: offers at snapshot prices.
+        quotes: what clouds said today; a zonal quote beats a regional one.
+        usd_per: what one unit of a currency is in USD.
+    """
+    by_key: dict[tuple[str, str, str, str, str], Quote] = {
+        (q.cloud, q.region, q.zone or "", q.instance_type, str(q.purchase)): q for q in quotes
+    }
+    result: list[Candidate] = []
+    for candidate in candidates:
+        regional = (candidate.cloud, candidate.region, "", candidate.instance_type, str(candidate.purchase))
+        quote = by_key.get(candidate.key) or by_key.get(regional)
+        if quote is None or quote.currency not in usd_per:
+            result.append(candidate)
+            continue
+        result.append(
+            replace(
+                candidate,
+                price=quote.price_per_hour,
+                currency=quote.currency,
+                price_usd=quote.price_per_hour * usd_per[quote.currency],
+                as_of=quote.as_of.date(),
+                source=quote.source,
+                quoted=True,
+                flags=tuple(flag for flag in candidate.flags if flag != "stale"),
+            )
+        )
+    return result
+
+
+def under(candidates: Iterable[Candidate], max_price_usd: Decimal | None) -> list[Candidate]:
+    """The candidates at or below the limit, per hour and node."""
+    return [c for c in candidates if max_price_usd is None or c.price_usd <= max_price_usd]
+
+
+def into_held(candidates: Iterable[Candidate], held: Iterable[Held], *, nodes: int) -> list[Candidate]:
+    """The candidates for which the account holds free capacity, each aimed at it.
+
+    What is held is paid for already, so the price is the on-demand one for information only.
+    """
+    free = {(h.cloud, h.region, h.zone, h.instance_type): h for h in held if h.free >= nodes}
+    result: list[Candidate] = []
+    for candidate in candidates:
+        hold = free.get((candidate.cloud, candidate.region, candidate.zone, candidate.instance_type))
+        if hold is not None:
+            result.append(replace(candidate, purchase=Purchase.RESERVED, reservation=hold.id))
+    return result
+
+
+def changes(saved: Plan, today: Plan) -> list[str]:
+    """What is no longer as the saved plan says: one sentence per attempt that changed; empty if none did."""
+    now = {candidate.key: candidate for candidate in today.attempts}
+    sentences: list[str] = []
+    for then in saved.attempts:
+        found = now.get(then.key)
+        if found is None:
+            sentences.append(f"{then.place}: not on offer any more")
+        elif (found.price, found.currency) != (then.price, then.currency):
+            sentences.append(
+                f"{then.place}: {then.price} {then.currency} per hour then,"
+                f" {found.price} {found.currency} now ({found.source})"
+            )
+    return sentences
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case date():
+            return value.isoformat()
+        case Purchase():
+            return str(value)
+        case tuple():
+            return [*value]
+        case _:
+            return value

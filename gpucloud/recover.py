@@ -1,0 +1,107 @@
+"""What every changing command does first: finishes what a crash, a signal or a lost answer left behind.
+
+Nothing is created here. Reading commands only report what is owed; see :func:`remains`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from gpucloud.errors import GpucloudError
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState
+from gpucloud.model import Kind, Machine, Ref, State
+from gpucloud.store import Box
+from gpucloud.teardown import CALL_TIMEOUT_S, node_facts, settle_box, take_down
+from gpucloud.waiter import TimedOutError
+from gpucloud.world import World
+
+DEFAULT_BUDGET_S = 2.0
+
+
+def remains(world: World) -> list[Box]:
+    """Boxes that nobody is working on and that are not wanted: the next changing command takes them down.
+
+    They are the remains of a launch that died, a deletion that was not finished, or past their deadline.
+    """
+    now = world.clock()
+    return [
+        box
+        for box in world.journal.boxes(owner=world.owner)
+        if world.may_take(box.lease)
+        and (
+            box.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
+            or (box.expires_at is not None and box.expires_at < now)
+        )
+    ]
+
+
+def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[GpucloudError]:
+    """Takes down what remains and looks once more at what was gone, within a budget.
+
+    Returns:
+        What could not be finished, one error per box; the rest is said, not waited for.
+    """
+    end = world.clock() + timedelta(seconds=budget_s)
+    troubles: list[GpucloudError] = []
+    for box in remains(world):
+        taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+        if taken is None:
+            continue
+        ends_as = BoxState.FAILED if taken.state in LAUNCHING else BoxState.DELETED
+        world.tell("recover", f"taking down what is left of {box.name!r} ({box.state})")
+        left_s = max((end - world.clock()).total_seconds(), 0.0)
+        try:
+            take_down(world, taken, budget_s=left_s, ends_as=ends_as)
+        except GpucloudError as error:
+            troubles.append(error)
+        finally:
+            world.journal.note(box.id, "released", {})
+    _second_looks(world, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
+    return troubles
+
+
+def _second_looks(world: World, *, end_in_s: float) -> None:
+    """Looks again at things of boxes that are over: groups still owed, and absences seen only once."""
+    end = world.clock() + timedelta(seconds=end_in_s)
+    boxes = {box.id: box for box in world.journal.boxes(owner=world.owner, over=True) if box.state in OVER}
+    young = world.clock() - CONSISTENCY_WINDOW
+    waiting = [row.box for row in world.journal.things() if row.state != "gone_once" or row.at < young]
+    waiting += [intent.box for intent in world.journal.intents(unresolved=True)]
+    for box in sorted({box for box in waiting if box in boxes}):
+        if world.clock() >= end:
+            return
+        settle_box(world, boxes[box])
+
+
+def refresh(world: World, box: Box) -> Box:
+    """Asks the cloud how a box is, and writes down what it says. Changes nothing in the cloud.
+
+    A box whose machines have all ended by themselves becomes ``interrupted`` when its cloud took it back, and
+    ``deleting`` otherwise, until a changing command has confirmed that nothing is left.
+    """
+    if box.state in OVER or not box.facts.get("nodes"):
+        return box
+    cloud = world.clouds[box.facts["cloud"]]
+    machines: list[Machine] = []
+    for node in box.facts["nodes"]:
+        ref = Ref(
+            cloud=box.facts["cloud"],
+            account=box.facts["account"],
+            region=box.facts["region"],
+            kind=Kind.INSTANCE,
+            id=node["instance_id"],
+        )
+        try:
+            thing = world.waiter.run(lambda ref=ref: cloud.get(ref), CALL_TIMEOUT_S)  # type: ignore[misc]
+        except TimedOutError as error:
+            raise GpucloudError(f"{cloud.name}: {error}") from error
+        if isinstance(thing, Machine):
+            machines.append(thing)
+    if not machines:
+        return box
+    data: dict[str, object] = {"facts": {"nodes": [node_facts(machine) for machine in machines]}}
+    if all(machine.state is State.GONE for machine in machines) and box.state is BoxState.READY:
+        taken_back = any(machine.preempted for machine in machines)
+        data["state"] = str(BoxState.INTERRUPTED if taken_back else BoxState.DELETING)
+    world.journal.note(box.id, "seen", data)
+    return world.journal.box(box.id)

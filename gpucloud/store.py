@@ -1,0 +1,376 @@
+"""The journal: an append-only record of what was meant and what happened, and the tables read from it.
+
+Every change is one event, written in the same transaction as its effect on the tables ``boxes``, ``intents``
+and ``things``; replaying the events gives the same tables. SQLite with a write-ahead log and
+``synchronous=FULL``: when a call here returns, the event survives a crash of the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event, exc, pool
+
+from gpucloud.errors import UsageError
+from gpucloud.lifecycle import OVER, BoxState, Lease, rfc3339
+from gpucloud.model import Kind, Ref
+from gpucloud.tables import MIGRATIONS, PROJECT, Data, boxes, events, intents, things
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """One box as the journal has it. ``facts`` is plain JSON; see ``docs/journal.md`` for its keys."""
+
+    id: str
+    name: str
+    owner: str
+    run_id: str | None
+    op: str
+    state: BoxState
+    epoch: int
+    lease: Lease | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    expires_at: datetime | None
+    seen_at: datetime | None
+    facts: Data
+
+    @property
+    def price_per_hour(self) -> Decimal | None:
+        """Per hour and node, in ``facts["price"]["currency"]``; ``None`` before an offer was chosen."""
+        price = self.facts.get("price")
+        return Decimal(price["amount"]) if price else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One create call that was meant to be made."""
+
+    id: str
+    box: str
+    cloud: str
+    account: str
+    region: str
+    token: str
+    status: str
+    at: datetime
+    data: Data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThingRow:
+    """One thing that a box is accountable for. ``at`` is when its state last changed."""
+
+    box: str
+    ref: Ref
+    name: str
+    state: str
+    at: datetime
+
+
+class NameTakenError(UsageError):
+    """A living box of this owner has the name already."""
+
+
+class StaleWriterError(UsageError):
+    """Somebody else took this box over; nothing of ours may be written any more."""
+
+
+class Journal:
+    """Reads and writes one journal file. Safe to use from several threads and processes."""
+
+    def __init__(self, engine: sa.Engine, clock: Callable[[], datetime]) -> None:
+        self._engine = engine
+        self._reader = engine.execution_options(reads=True)
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path, clock: Callable[[], datetime], *, busy_s: float = 30.0) -> Journal:
+        """Opens the journal, making or migrating it as needed.
+
+        Args:
+            path: the file; its folder exists.
+            clock: gives the time in UTC.
+            busy_s: how long to wait for another writer.
+
+        Raises:
+            UsageError: the file is damaged, newer than this program, read-only, or locked for too long.
+        """
+
+        def connect() -> sqlite3.Connection:
+            connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA synchronous = FULL")
+            return connection
+
+        engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool.QueuePool, pool_size=2)
+        # The driver must not begin transactions by itself: a write begins with the write lock, or not at all.
+        event.listen(engine, "begin", _begin_immediate)
+        journal = cls(engine, clock)
+        with _explained(path):
+            _make_private(path)
+            journal._migrate(path)
+        return journal
+
+    def _migrate(self, path: Path) -> None:
+        with self._reader.connect() as raw:
+            driver = raw.connection.driver_connection
+            assert driver is not None  # noqa: S101  (a pooled connection always has one)
+            driver.execute("PRAGMA journal_mode = WAL")
+            version = int(driver.execute("PRAGMA user_version").fetchone()[0])
+        if version == len(MIGRATIONS):
+            return
+        if version > len(MIGRATIONS):
+            raise UsageError(
+                f"the journal {path} was written by a newer gpucloud (schema {version}, this one knows"
+                f" {len(MIGRATIONS)})",
+                hint="use that newer version; nothing was read or changed",
+            )
+        with self._engine.begin() as connection:
+            version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+            for number, migrate in enumerate(MIGRATIONS[version:], start=version + 1):
+                migrate(connection)
+                connection.exec_driver_sql(f"PRAGMA user_version = {number}")
+
+    # --- writing
+
+    def plan_box(
+        self,
+        *,
+        id: str,  # noqa: A002  (the field's own name)
+        name: str,
+        owner: str,
+        run_id: str | None,
+        op: str,
+        expires_at: datetime | None,
+        facts: Data,
+        lease: Lease,
+    ) -> Box:
+        """Writes a new box down and takes its lease, before anything is asked of a cloud.
+
+        Raises:
+            NameTakenError: a living box of this owner has the name.
+        """
+        data = {
+            "name": name,
+            "owner": owner,
+            "run_id": run_id,
+            "op": op,
+            "expires_at": rfc3339(expires_at) if expires_at else None,
+            "facts": facts,
+            "lease": _lease_json(lease),
+        }
+        try:
+            with self._transaction() as connection:
+                self._append(connection, id, "planned", data)
+        except exc.IntegrityError as error:
+            raise NameTakenError(
+                f"a box named {name!r} is living already",
+                hint=f"choose another --name, or end it: gpucloud down {name}",
+            ) from error
+        return self.box(id)
+
+    def take(self, box: str, lease: Lease, *, may_take: Callable[[Lease | None], bool]) -> Box | None:
+        """Takes a box's lease and raises its epoch; ``None`` when ``may_take`` refuses the present one."""
+        with self._transaction() as connection:
+            now = self._box(connection, box)
+            if not may_take(now.lease):
+                return None
+            self._append(connection, box, "taken", {"lease": _lease_json(lease)})
+            return self._box(connection, box)
+
+    def write(self, box: Box, type: str, data: Data | None = None) -> None:  # noqa: A002
+        """Appends one event about a box that this process holds.
+
+        Raises:
+            StaleWriterError: the box was taken over since ``box`` was read.
+        """
+        with self._transaction() as connection:
+            epoch = connection.execute(sa.select(boxes.c.epoch).where(boxes.c.id == box.id)).scalar_one()
+            if epoch != box.epoch:
+                raise StaleWriterError(
+                    f"box {box.name!r} was taken over by another gpucloud",
+                    hint="see what it does: gpucloud list",
+                )
+            self._append(connection, box.id, type, data or {})
+
+    def note(self, box: str, type: str, data: Data) -> None:  # noqa: A002
+        """Appends what was seen of a box, which needs no lease: an observation is never wrong to write."""
+        with self._transaction() as connection:
+            self._append(connection, box, type, data)
+
+    # --- reading
+
+    def box(self, id: str) -> Box:  # noqa: A002
+        """The box with this id. Raises ``KeyError``."""
+        with self._reader.connect() as connection:
+            return self._box(connection, id)
+
+    def boxes(self, *, owner: str, over: bool = False) -> list[Box]:
+        """This owner's boxes, oldest first; ``over`` adds those that are deleted or failed."""
+        query = sa.select(boxes).where(boxes.c.owner == owner).order_by(boxes.c.id)
+        if not over:
+            query = query.where(boxes.c.state.not_in([str(state) for state in OVER]))
+        with self._reader.connect() as connection:
+            return [_box(row) for row in connection.execute(query).mappings()]
+
+    def intents(self, box: str | None = None, *, unresolved: bool = False) -> list[Intent]:
+        """Create intents, oldest first: of one box, or those without a known outcome."""
+        query = sa.select(intents).order_by(intents.c.at, intents.c.id)
+        if box is not None:
+            query = query.where(intents.c.box == box)
+        if unresolved:
+            query = query.where(intents.c.status.in_(["open", "watched"]))
+        with self._reader.connect() as connection:
+            return [_intent(row) for row in connection.execute(query).mappings()]
+
+    def things(self, box: str | None = None, *, present: bool = True) -> list[ThingRow]:
+        """Things that are or may be there, in the order in which they were made."""
+        query = sa.select(things).order_by(things.c.n)
+        if box is not None:
+            query = query.where(things.c.box == box)
+        if present:
+            query = query.where(things.c.state != "gone")
+        with self._reader.connect() as connection:
+            return [_thing(row) for row in connection.execute(query).mappings()]
+
+    def history(self, box: str) -> list[tuple[str, str, Data]]:
+        """Every event of a box: (time, type, data)."""
+        query = sa.select(events).where(events.c.box == box).order_by(events.c.seq)
+        with self._reader.connect() as connection:
+            return [
+                (row["at"], row["type"], json.loads(row["data"]))
+                for row in connection.execute(query).mappings()
+            ]
+
+    def rebuild(self) -> None:
+        """Empties the tables and replays every event into them."""
+        with self._transaction() as connection:
+            for table in (boxes, intents, things):
+                connection.execute(sa.delete(table))
+            rows = connection.execute(sa.select(events).order_by(events.c.seq)).mappings().all()
+            for row in rows:
+                PROJECT[row["type"]](connection, row["box"], row["at"], json.loads(row["data"]))
+
+    # --- inside
+
+    @contextmanager
+    def _transaction(self) -> Generator[sa.Connection]:
+        with self._lock, _explained(None), self._engine.begin() as connection:
+            yield connection
+
+    def _append(self, connection: sa.Connection, box: str, type: str, data: Data) -> None:  # noqa: A002
+        at = self._clock().isoformat()
+        text = json.dumps(data, sort_keys=True)
+        connection.execute(sa.insert(events).values(at=at, box=box, type=type, data=text))
+        PROJECT[type](connection, box, at, json.loads(text))
+
+    def _box(self, connection: sa.Connection, id: str) -> Box:  # noqa: A002
+        row = connection.execute(sa.select(boxes).where(boxes.c.id == id)).mappings().first()
+        if row is None:
+            raise KeyError(id)
+        return _box(row)
+
+
+# --- rows to values
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _box(row: Mapping[Any, Any]) -> Box:
+    values: dict[str, Any] = dict(row)
+    lease: dict[str, Any] | None = json.loads(values["lease"]) if values["lease"] else None
+    values |= {key: _time(value) for key, value in values.items() if key.endswith("_at")}
+    if lease:
+        lease["beat"] = datetime.fromisoformat(lease["beat"])
+    values |= {
+        "state": BoxState(values["state"]),
+        "lease": Lease(**lease) if lease else None,
+        "facts": json.loads(values["facts"]),
+    }
+    return Box(**values)
+
+
+def _intent(row: Mapping[Any, Any]) -> Intent:
+    values: dict[str, Any] = dict(row)
+    values |= {"at": datetime.fromisoformat(row["at"]), "data": json.loads(row["data"])}
+    return Intent(**values)
+
+
+def _thing(row: Mapping[Any, Any]) -> ThingRow:
+    ref = Ref(
+        cloud=row["cloud"], account=row["account"], region=row["region"], kind=Kind(row["kind"]), id=row["id"]
+    )
+    at = datetime.fromisoformat(row["at"])
+    return ThingRow(box=row["box"], ref=ref, name=row["name"], state=row["state"], at=at)
+
+
+def _lease_json(lease: Lease) -> Data:
+    return {
+        "host": lease.host,
+        "boot": lease.boot,
+        "pid": lease.pid,
+        "started": lease.started,
+        "beat": lease.beat.isoformat(),
+    }
+
+
+# --- SQLite
+
+
+def _begin_immediate(connection: sa.Connection) -> None:
+    """Reads see one snapshot; writers queue at the start, where waiting is safe, not in the middle."""
+    if connection.get_execution_options().get("reads"):
+        connection.exec_driver_sql("BEGIN")
+    else:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _make_private(path: Path) -> None:
+    """Only the user may read the journal; SQLite gives its side files the same mode."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.close(handle)
+
+
+@contextmanager
+def _explained(path: Path | None) -> Generator[None]:
+    """Turns SQLite's and the file system's complaints into words that say what to do."""
+    where = f" {path}" if path else ""
+    try:
+        yield
+    except (exc.DBAPIError, sqlite3.Error, OSError) as error:
+        if isinstance(error, exc.IntegrityError):
+            raise
+        text = str(error.orig if isinstance(error, exc.DBAPIError) else error)
+        raise UsageError(f"the journal{where} cannot be used: {text}", hint=_mend(text)) from error
+
+
+def _mend(text: str) -> str:
+    lowered = text.lower()
+    cases: Sequence[tuple[str, str]] = (
+        ("malformed", "it is damaged: restore a copy, or move it aside; boxes still running carry your tags"),
+        (
+            "not a database",
+            "it is damaged: restore a copy, or move it aside; boxes still running carry your tags",
+        ),
+        ("locked", "another gpucloud is writing; wait for it, or end it"),
+        ("full", "free some disk space; nothing was spent by this command"),
+        ("no space", "free some disk space; nothing was spent by this command"),
+        ("readonly", "make the file and its folder writable"),
+        ("permission", "make the file and its folder yours and writable"),
+    )
+    return next((hint for word, hint in cases if word in lowered), "check the file and its folder")

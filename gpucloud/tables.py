@@ -1,0 +1,240 @@
+"""The journal's tables, and what each type of event does to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpucloud.lifecycle import OVER, BoxState, may_become
+
+Data = Mapping[str, Any]
+
+metadata = sa.MetaData()
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("box", sa.Text, nullable=False),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+)
+boxes = sa.Table(
+    "boxes",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text),
+    sa.Column("op", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False, default=0),
+    sa.Column("lease", sa.Text),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Text),
+    sa.Column("ended_at", sa.Text),
+    sa.Column("expires_at", sa.Text),
+    sa.Column("seen_at", sa.Text),
+    sa.Column("facts", sa.Text, nullable=False),  # what the offer and the machines are, as JSON
+    sa.Index(
+        "one_living_box_per_name",
+        "owner",
+        "name",
+        unique=True,
+        sqlite_where=sa.text("state NOT IN ('deleted', 'failed')"),
+    ),
+)
+intents = sa.Table(
+    "intents",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("box", sa.Text, nullable=False, index=True),
+    sa.Column("cloud", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("region", sa.Text, nullable=False),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),  # planned, open, watched, made, closed
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+)
+things = sa.Table(
+    "things",
+    metadata,
+    sa.Column("n", sa.Integer, primary_key=True),
+    sa.Column("box", sa.Text, nullable=False, index=True),
+    sa.Column("cloud", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("region", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),  # empty while it is being made
+    sa.Column("state", sa.Text, nullable=False),  # making, made, delete_asked, gone_once, gone
+    sa.Column("at", sa.Text, nullable=False),
+)
+
+
+def _m001_first(connection: sa.Connection) -> None:
+    metadata.create_all(connection)
+
+
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (_m001_first,)
+"""One function per schema version, in order. A released one is never changed."""
+
+
+# --- the projections: one function per type of event
+
+
+def _planned(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    connection.execute(
+        sa.insert(boxes).values(
+            id=box,
+            name=data["name"],
+            owner=data["owner"],
+            run_id=data["run_id"],
+            op=data["op"],
+            state="planned",
+            epoch=0,
+            lease=json.dumps(data["lease"]),
+            created_at=at,
+            expires_at=data["expires_at"],
+            facts=json.dumps(data["facts"], sort_keys=True),
+        )
+    )
+
+
+def _taken(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
+    values = {"lease": json.dumps(data["lease"]), "epoch": boxes.c.epoch + 1}
+    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(values))
+
+
+def _released(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
+    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(lease=None))
+
+
+def _intended(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    """A create call is about to be prepared: the box is now what this offer is."""
+    connection.execute(
+        sa.insert(intents).values(
+            id=data["intent"],
+            box=box,
+            cloud=data["cloud"],
+            account=data["account"],
+            region=data["region"],
+            token=data["token"],
+            status="planned",
+            at=at,
+            data=json.dumps(data, sort_keys=True),
+        )
+    )
+    _merge_facts(connection, box, data["facts"])
+    _set_state(connection, box, BoxState.PROVISIONING)
+
+
+def _hashed(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
+    """The request is complete: from now on the create call may have left."""
+    query = sa.select(intents.c.data).where(intents.c.id == data["intent"])
+    known = json.loads(connection.execute(query).scalar_one())
+    known["request_hash"] = data["request_hash"]
+    change = sa.update(intents).where(intents.c.id == data["intent"])
+    connection.execute(change.values(data=json.dumps(known, sort_keys=True), status="open", at=at))
+
+
+def _resolved(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    """The outcome of a create call: ``made``, ``closed`` (nothing was made), ``watched`` (look once more)."""
+    change = sa.update(intents).where(intents.c.id == data["intent"])
+    connection.execute(change.values(status=data["status"]))
+    for thing in data.get("things", []):
+        _made(connection, box, at, thing)
+    if data.get("facts"):
+        _merge_facts(connection, box, data["facts"])
+    if data.get("started_at"):
+        connection.execute(sa.update(boxes).where(boxes.c.id == box).values(started_at=data["started_at"]))
+
+
+def _making(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    connection.execute(sa.insert(things).values({**data, "box": box, "state": "making", "at": at}))
+
+
+def _made(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    same = sa.and_(
+        things.c.box == box,
+        things.c.cloud == data["cloud"],
+        things.c.account == data["account"],
+        things.c.region == data["region"],
+        things.c.kind == data["kind"],
+        sa.or_(things.c.id == data["id"], sa.and_(things.c.id == "", things.c.state == "making")),
+    )
+    row = connection.execute(sa.select(things.c.n, things.c.state).where(same)).first()
+    if row is None:
+        values = {**data, "box": box, "state": "made", "at": at}
+        connection.execute(sa.insert(things).values(values))
+    elif row.state in {"making", "gone", "gone_once"}:
+        connection.execute(
+            sa.update(things).where(things.c.n == row.n).values(id=data["id"], state="made", at=at)
+        )
+
+
+def _thing_state(state: str) -> Callable[[sa.Connection, str, str, Data], None]:
+    def project(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+        this = sa.and_(
+            things.c.box == box,
+            things.c.cloud == data["cloud"],
+            things.c.region == data["region"],
+            things.c.kind == data["kind"],
+            things.c.id == data["id"],
+            things.c.name == data["name"] if not data["id"] else sa.true(),
+        )
+        connection.execute(sa.update(things).where(this).values(state=state, at=at))
+
+    return project
+
+
+def _seen(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(seen_at=at))
+    if data.get("facts"):
+        _merge_facts(connection, box, data["facts"])
+    if data.get("state"):
+        _set_state(connection, box, BoxState(data["state"]))
+
+
+def _state(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    state = BoxState(data["state"])
+    _set_state(connection, box, state)
+    if data.get("facts"):
+        _merge_facts(connection, box, data["facts"])
+    if state in OVER:
+        connection.execute(sa.update(boxes).where(boxes.c.id == box).values(ended_at=at, lease=None))
+
+
+def _set_state(connection: sa.Connection, box: str, state: BoxState) -> None:
+    old = BoxState(connection.execute(sa.select(boxes.c.state).where(boxes.c.id == box)).scalar_one())
+    if not may_become(old, state):
+        raise ValueError(f"box {box} cannot go from {old} to {state}")
+    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(state=str(state)))
+
+
+def _merge_facts(connection: sa.Connection, box: str, facts: Data) -> None:
+    old = json.loads(connection.execute(sa.select(boxes.c.facts).where(boxes.c.id == box)).scalar_one())
+    text = json.dumps({**old, **facts}, sort_keys=True)
+    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(facts=text))
+
+
+PROJECT: dict[str, Callable[[sa.Connection, str, str, Data], None]] = {
+    "planned": _planned,
+    "taken": _taken,
+    "released": _released,
+    "intended": _intended,
+    "hashed": _hashed,
+    "resolved": _resolved,
+    "making": _making,
+    "made": _made,
+    "delete_asked": _thing_state("delete_asked"),
+    "gone_once": _thing_state("gone_once"),
+    "gone": _thing_state("gone"),
+    "seen": _seen,
+    "state": _state,
+}

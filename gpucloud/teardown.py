@@ -1,0 +1,324 @@
+"""Takes boxes down until the cloud itself says that nothing billable is left.
+
+One pass looks at everything that the journal holds of a box, asks :func:`gpucloud.lifecycle.reconcile` what
+to do about it, and does it. Deletions are idempotent and every observation is written, so that a pass may be
+cut off anywhere and repeated by another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from gpucloud.cloud import Cloud
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, OwedError
+from gpucloud.lifecycle import (
+    OVER,
+    Action,
+    BoxState,
+    Owed,
+    Phase,
+    Seen,
+    reconcile,
+    rfc3339,
+    seen_state,
+)
+from gpucloud.model import Found, Kind, Machine, Ref, Search, State, Thing
+from gpucloud.store import Box, Intent, ThingRow
+from gpucloud.tables import Data
+from gpucloud.waiter import TimedOutError
+from gpucloud.world import World
+
+CALL_TIMEOUT_S = 90.0
+AFTER_SIGNAL_S = 60.0
+SATELLITES = (Kind.DISK, Kind.NIC)
+"""Kinds that end with their instance: its deletion is theirs."""
+
+
+def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = BoxState.DELETED) -> Box:
+    """Ends a box that this process holds, and waits until the cloud confirms it.
+
+    Args:
+        world: the outside.
+        box: the box, its lease taken.
+        budget_s: how long to wait for confirmation.
+        ends_as: ``deleted``, or ``failed`` for a launch that never became ready.
+
+    Returns:
+        The box in its final state.
+
+    Raises:
+        OwedError: something may still be billed; the journal keeps it and the next command goes on.
+    """
+    if box.state in OVER:
+        return box
+    _write_state(world, box, BoxState.DELETING)
+    deadline = world.clock() + timedelta(seconds=budget_s)
+    first_signal = world.clock()
+    pause_s = 0.05
+    trouble: GpucloudError | None = None
+    while True:
+        trouble = settle_box(world, box) or trouble
+        left = owed(world, box)
+        if not left:
+            break
+        if world.waiter.signum is not None:
+            deadline = min(deadline, first_signal + timedelta(seconds=AFTER_SIGNAL_S))
+        else:
+            first_signal = world.clock()
+        if world.clock() >= deadline:
+            raise owed_error(box, left, trouble)
+        world.waiter.pause(pause_s)
+        pause_s = min(pause_s * 1.5, 5.0)
+    _write_state(world, box, ends_as)
+    return world.journal.box(box.id)
+
+
+def end_machines(world: World, box: Box, *, budget_s: float) -> None:
+    """Ends a box's machines and what ends with them, and waits until they are gone; the box goes on.
+
+    Raises:
+        OwedError: that could not be confirmed.
+    """
+    deadline = world.clock() + timedelta(seconds=budget_s)
+    pause_s = 0.05
+    while True:
+        rows = [
+            row for row in world.journal.things(box.id) if row.ref.kind.billable or row.ref.kind is Kind.NIC
+        ]
+        trouble: GpucloudError | None = None
+        if rows:
+            trouble = _delete_in_order(world, world.clouds[rows[0].ref.cloud], rows)
+        left = owed(world, box)
+        if not left:
+            return
+        if world.clock() >= deadline:
+            raise owed_error(box, left, trouble)
+        world.waiter.pause(pause_s)
+        pause_s = min(pause_s * 1.5, 5.0)
+
+
+def owed(world: World, box: Box) -> list[Owed]:
+    """What of a box may still be billed: billable things, and create calls whose outcome is not known."""
+    price: Data = box.facts.get("price") or {}
+    left: list[Owed] = []
+    for row in world.journal.things(box.id):
+        if row.ref.kind.billable and row.state != "gone_once":
+            instance = row.ref.kind is Kind.INSTANCE
+            left.append(
+                Owed(
+                    ref=row.ref,
+                    name=row.name,
+                    price_per_hour=box.price_per_hour if instance else None,
+                    currency=price.get("currency"),
+                )
+            )
+    for intent in world.journal.intents(box.id, unresolved=True):
+        if intent.status == "open":
+            ref = Ref(
+                cloud=intent.cloud, account=intent.account, region=intent.region, kind=Kind.INSTANCE, id=""
+            )
+            name = f"the instance of {intent.token}, if the cloud made it"
+            left.append(
+                Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=price.get("currency"))
+            )
+    return left
+
+
+def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> OwedError:
+    """The error that says what is left, what the cloud said, and the command that ends it."""
+    said = f"; {cause.message}" if cause else ""
+    names = ", ".join(f"{item.ref.kind} {item.ref.id or item.name}" for item in left)
+    error = OwedError(
+        f"box {box.name!r} may still be billed: {names}{said}",
+        hint="repeat the command below until it says that nothing is left",
+        left=[dict(item.as_dict()) for item in left],
+        owed_command=f"gpucloud down {box.name} --yes",
+    )
+    if isinstance(cause, CloudError):
+        error.cloud, error.code, error.request_id = cause.cloud, cause.code, cause.request_id
+    return error
+
+
+def settle_box(world: World, box: Box) -> GpucloudError | None:
+    """One pass over everything that a box still has. Gives the last trouble that was met, if any."""
+    trouble: GpucloudError | None = None
+    rows = world.journal.things(box.id)
+    intents = world.journal.intents(box.id, unresolved=True)
+    places = {(i.cloud, i.account, i.region) for i in intents}
+    places |= {(r.ref.cloud, r.ref.account, r.ref.region) for r in rows}
+    for cloud_name, account, region in sorted(places):
+        try:
+            cloud = _same_account(world, cloud_name, account)
+            mine = [row for row in rows if (row.ref.cloud, row.ref.region) == (cloud_name, region)]
+            open_here = [i for i in intents if (i.cloud, i.region) == (cloud_name, region)]
+            if open_here or any(row.state == "making" for row in mine):
+                search = Search(box=box.id, regions=(region,))
+                found = world.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
+                _resolve_intents(world, cloud, open_here, found)
+                _resolve_makings(world, mine, found)
+                mine = [
+                    row
+                    for row in world.journal.things(box.id)
+                    if (row.ref.cloud, row.ref.region) == (cloud_name, region)
+                ]
+            trouble = _delete_in_order(world, cloud, mine) or trouble
+        except GpucloudError as error:
+            trouble = error
+        except TimedOutError as error:
+            trouble = GpucloudError(f"{cloud_name} {region}: {error}")
+        except (KeyError, ImportError) as error:
+            trouble = GpucloudError(
+                f"cloud {cloud_name!r} is not installed: {error}",
+                hint=f"pip install 'gpucloud[{cloud_name}]'",
+            )
+    return trouble
+
+
+def _same_account(world: World, name: str, account: str) -> Cloud:
+    cloud = world.clouds[name]
+    now = world.waiter.run(cloud.account, CALL_TIMEOUT_S)
+    if now != account:
+        raise CloudError(
+            f"{name}: this belongs to account {account}, the credentials in use are of {now}",
+            error_class=ErrorClass.AUTH,
+            cloud=name,
+            hint=f"use the credentials of account {account}",
+        )
+    return cloud
+
+
+def _resolve_intents(world: World, cloud: Cloud, intents: Sequence[Intent], found: Found) -> None:
+    """Writes down what create calls without an answer turn out to have made, or that they made nothing."""
+    for intent in intents:
+        machines = _machines_of(world, cloud, intent, found)
+        seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
+        if machines:
+            ended = all(machine.state is State.GONE for machine in machines)
+            seen = Seen.TERMINAL if ended else Seen.THERE
+        match reconcile(Phase.CREATE_OPEN, seen, age=world.clock() - intent.at):
+            case Action.ADOPT:
+                adopt(world, intent.box, intent.id, machines, name=intent.data["name"])
+            case Action.CLOSE:
+                world.journal.note(intent.box, "resolved", {"intent": intent.id, "status": "closed"})
+            case _:
+                continue
+
+
+def _resolve_makings(world: World, rows: Sequence[ThingRow], found: Found) -> None:
+    """Writes down the ids of things whose making was cut off, or that they were never made."""
+    for row in [row for row in rows if row.state == "making"]:
+        there = [thing for thing in found.things if thing.ref.kind is row.ref.kind]
+        for thing in there:
+            world.journal.note(row.box, "made", made_data(thing.ref, name=row.name))
+        seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
+        if not there and reconcile(Phase.CREATE_OPEN, seen, age=world.clock() - row.at) is Action.CLOSE:
+            _note(world, "gone", row)
+
+
+def _machines_of(world: World, cloud: Cloud, intent: Intent, found: Found) -> list[Machine]:
+    machines = [
+        t for t in found.things if isinstance(t, Machine) and t.tags and t.tags.op == intent.data["op"]
+    ]
+    machines = [m for m in machines if m.zone == intent.data["zone"] or not intent.data["zone"]]
+    if machines:
+        return machines
+    search = Search(token=intent.token, regions=(intent.region,))
+    by_token = world.waiter.run(lambda: cloud.find(search), CALL_TIMEOUT_S)
+    return [thing for thing in by_token.things if isinstance(thing, Machine)]
+
+
+def adopt(world: World, box: str, intent: str, machines: Sequence[Machine], *, name: str) -> None:
+    """Writes down what a create call made: ids first, in one transaction, before any waiting."""
+    started = [machine.created_at for machine in machines if machine.created_at]
+    world.journal.note(
+        box,
+        "resolved",
+        {
+            "intent": intent,
+            "status": "made",
+            "started_at": (min(started) if started else world.clock()).isoformat(),
+            "things": [
+                made_data(ref, name=name) for machine in machines for ref in (machine.ref, *machine.parts)
+            ],
+            "facts": {"nodes": [node_facts(machine) for machine in machines]},
+        },
+    )
+
+
+def made_data(ref: Ref, *, name: str) -> dict[str, Any]:
+    """A thing as the journal's events hold it."""
+    return {
+        "cloud": ref.cloud,
+        "account": ref.account,
+        "region": ref.region,
+        "kind": str(ref.kind),
+        "id": ref.id,
+        "name": name,
+    }
+
+
+def node_facts(machine: Machine) -> dict[str, Any]:
+    """A machine as ``facts["nodes"]`` and the contract's BOX hold it."""
+    return {
+        "instance_id": machine.ref.id,
+        "state": str(machine.state),
+        "public_ip": machine.public_ip,
+        "private_ip": machine.private_ip,
+    }
+
+
+def _delete_in_order(world: World, cloud: Cloud, rows: Sequence[ThingRow]) -> GpucloudError | None:
+    """Deletes one region's things kind by kind; a kind waits until the ones before it are gone."""
+    trouble: GpucloudError | None = None
+    order = list(cloud.provider.deletion_order)
+    for kind in sorted({row.ref.kind for row in rows}, key=order.index):
+        of_kind = [row for row in rows if row.ref.kind is kind and row.ref.id]
+        waiting = False
+        for row in of_kind:
+            try:
+                gone = _step(world, cloud, row, rows)
+            except CloudError as error:
+                trouble, gone = error, False
+            waiting = waiting or not gone
+        if waiting:
+            return trouble
+    return trouble
+
+
+def _step(world: World, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -> bool:
+    """Brings one thing a step nearer to its end; whether it is gone."""
+    if row.state == "made":
+        # Asking to delete is safe to repeat and is the answer to anything that is there: no look first.
+        world.waiter.run(lambda: cloud.delete(row.ref, once=not row.ref.kind.billable), CALL_TIMEOUT_S)
+        _note(world, "delete_asked", row)
+        if row.ref.kind is Kind.INSTANCE:
+            for other in rows:
+                if other.ref.kind in SATELLITES and other.state == "made":
+                    _note(world, "delete_asked", other)
+        return False
+    thing: Thing | None = world.waiter.run(lambda: cloud.get(row.ref), CALL_TIMEOUT_S)
+    seen = Seen.ABSENT if thing is None else seen_state(thing.state)
+    phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
+    match reconcile(phase, seen, age=world.clock() - row.at):
+        case Action.CLOSE:
+            _note(world, "gone", row)
+            return True
+        case Action.LOOK_AGAIN:
+            _note(world, "gone_once", row)
+            return True
+        case Action.DELETE:
+            world.waiter.run(lambda: cloud.delete(row.ref, once=True), CALL_TIMEOUT_S)
+            return False
+        case _:
+            return row.state == "gone_once" and seen is Seen.ABSENT
+
+
+def _note(world: World, event: str, row: ThingRow) -> None:
+    world.journal.note(row.box, event, made_data(row.ref, name=row.name))
+
+
+def _write_state(world: World, box: Box, state: BoxState) -> None:
+    world.journal.write(box, "state", {"state": str(state), "at": rfc3339(world.clock())})

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,7 +126,7 @@ def _checked_owner(text: str, source: str) -> str:
 
 
 def _put_once(file: Path, text: str) -> None:
-    """Writes a file as a whole, unless there is one already: a link either succeeds or finds another's file."""
+    """Writes a file as a whole, unless there is one: a link succeeds or finds another's file."""
     make_private(file.parent)
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -134,9 +135,7 @@ def _put_once(file: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        try:
+        with suppress(FileExistsError):
             os.link(draft, file)
-        except FileExistsError:
-            pass
     finally:
         draft.unlink()

@@ -5,7 +5,7 @@ Pure functions over the market's offers; nothing here asks a cloud or reads a cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -185,14 +185,17 @@ def _spread(level: Sequence[Candidate]) -> list[Candidate]:
 
 
 def requote(
-    candidates: Iterable[Candidate], quotes: Iterable[Quote], *, usd_per: Mapping[str, Decimal]
+    candidates: Iterable[Candidate],
+    quotes: Iterable[Quote],
+    *,
+    usd: Callable[[Decimal, str], Decimal | None],
 ) -> list[Candidate]:
     """The candidates with today's prices where a cloud named one.
 
     Args:
         candidates: offers at snapshot prices.
         quotes: what clouds said today; a zonal quote beats a regional one.
-        usd_per: what one unit of a currency is in USD.
+        usd: turns an amount of a currency into USD; ``None`` for a currency without a rate.
     """
     by_key: dict[tuple[str, str, str, str, str], Quote] = {
         (q.cloud, q.region, q.zone or "", q.instance_type, str(q.purchase)): q for q in quotes
@@ -201,7 +204,8 @@ def requote(
     for candidate in candidates:
         regional = (candidate.cloud, candidate.region, "", candidate.instance_type, str(candidate.purchase))
         quote = by_key.get(candidate.key) or by_key.get(regional)
-        if quote is None or quote.currency not in usd_per:
+        price_usd = usd(quote.price_per_hour, quote.currency) if quote else None
+        if quote is None or price_usd is None:
             result.append(candidate)
             continue
         result.append(
@@ -209,7 +213,7 @@ def requote(
                 candidate,
                 price=quote.price_per_hour,
                 currency=quote.currency,
-                price_usd=quote.price_per_hour * usd_per[quote.currency],
+                price_usd=price_usd,
                 as_of=quote.as_of.date(),
                 source=quote.source,
                 quoted=True,

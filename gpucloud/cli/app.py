@@ -1,0 +1,265 @@
+"""The console script: the table of commands, and the one place where failures become exit codes.
+
+Commands are plain functions in modules of their own, imported when they are called. Their options are typer's
+``Annotated`` parameters; a parameter annotated :class:`~gpucloud.cli.context.App` receives the
+running program. They give ``None``, or an exit code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+Function = Callable[..., int | None]
+
+BEFORE, BOXES, PROGRAM = "Before buying", "Boxes", "This program"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: where its function is (or its table of sub-commands), and what help says of it.
+
+    ``relays`` marks commands that give a remote command's exit code; their own failures are then 125.
+    """
+
+    target: str
+    help: str
+    panel: str
+    relays: bool = False
+
+
+COMMANDS: dict[str, Entry] = {
+    "offers": Entry("gpucloud.cli.offers:offers", "Search the market, cheapest first.", BEFORE),
+    "cost": Entry("gpucloud.cli.cost:cost", "Estimate every way of paying, side by side.", BEFORE),
+    "plan": Entry("gpucloud.cli.plan:plan", "Show or save what launch would do.", BEFORE),
+    "prices": Entry("gpucloud.cli.prices:COMMANDS", "Age and origin of the price data.", BEFORE),
+    "launch": Entry("gpucloud.cli.launch:launch", "Launch the cheapest box that will start.", BOXES),
+    "list": Entry("gpucloud.cli.list:list_boxes", "List boxes, what they cost, when they end.", BOXES),
+    "show": Entry("gpucloud.cli.show:show", "Show one box.", BOXES),
+    "ssh": Entry("gpucloud.cli.ssh:ssh", "Open a shell on a box.", BOXES),
+    "exec": Entry("gpucloud.cli.exec:exec_command", "Run a command on a box.", BOXES, relays=True),
+    "sync": Entry("gpucloud.cli.sync:sync", "Copy files to or from a box.", BOXES),
+    "logs": Entry("gpucloud.cli.logs:logs", "Show a box's boot and job logs.", BOXES),
+    "down": Entry("gpucloud.cli.down:down", "Take boxes down until nothing is billed.", BOXES),
+    "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "The local clouds for trying things out.", PROGRAM),
+    "schema": Entry("gpucloud.cli.schema:schema", "Print the JSON Schema of a spec file.", PROGRAM),
+    "completion": Entry("gpucloud.cli.completion:completion", "Print a shell's completion script.", PROGRAM),
+    "version": Entry("gpucloud.cli.version:version", "Show the version and the folders in use.", PROGRAM),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Switches:
+    """The options that every command takes, wherever on the line they stand."""
+
+    json: bool = False
+    sandbox: bool = False
+    verbose: int = 0
+    no_color: bool = False
+
+
+Json = Annotated[bool, typer.Option("--json", help="Answer with a JSON document.")]
+Sandbox = Annotated[
+    bool, typer.Option("--sandbox", help="Use the local sandbox's clouds (or set GPUCLOUD_SANDBOX=1).")
+]
+Verbose = Annotated[
+    int, typer.Option("--verbose", "-v", count=True, show_default=False, help="Say more; -vv even more.")
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Write without colour.")]
+
+
+def _switches(
+    *, json: Json = False, sandbox: Sandbox = False, verbose: Verbose = 0, no_color: NoColor = False
+) -> None:
+    """Declares the options that every command takes."""
+
+
+class Command(TyperCommand):
+    """A command whose help shows its options by panel."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes arguments and options under the headings of their panels."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx)
+            if row is not None:
+                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                panels.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(row)
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class Group(TyperGroup):
+    """Commands that are only imported when they are called; help needs no more than the table."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  (typer's signature)
+        """Writes the commands under the headings of their panels, in the table's order."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            panels.setdefault(panel, []).append((name, command.get_short_help_str(100)))
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class LazyGroup(Group):
+    """The commands of :data:`COMMANDS`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds a command by name and imports it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load(str(name)), rest
+
+
+def build() -> LazyGroup:
+    """The whole command line, with nothing imported yet."""
+    app = _typer(cls=LazyGroup, invoke_without_command=True)
+    app.callback()(_root)
+    for name, entry in COMMANDS.items():
+        app.command(name, help=entry.help, rich_help_panel=entry.panel)(_not_loaded)
+    group = typer.main.get_command(app)
+    assert isinstance(group, LazyGroup)  # noqa: S101  (tells the type checker what `cls` above says)
+    return group
+
+
+def load(name: str) -> TyperCommand | TyperGroup:
+    """Imports one command of the table and hands its function to typer."""
+    entry = COMMANDS[name]
+    module, _, attribute = entry.target.partition(":")
+    found: Function | Mapping[str, Function] = getattr(import_module(module), attribute)
+    if callable(found):
+        app = _typer()
+        app.command(name, cls=Command)(bind(found))
+    else:
+        app = _typer(cls=Group, name=name, help=entry.help, no_args_is_help=True)
+        app.callback()(lambda: None)
+        for sub_name, function in found.items():
+            app.command(sub_name, cls=Command)(bind(function))
+    command = typer.main.get_command(app)
+    assert isinstance(command, (TyperCommand, TyperGroup))  # noqa: S101  (for the type checker)
+    return command
+
+
+def bind(function: Function) -> Function:
+    """Gives a command the options that every command takes, and the running program where it asks for it."""
+    from gpucloud.cli.context import App
+
+    signature = inspect.signature(function, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.annotation is not App]
+    receivers = [each.name for each in signature.parameters.values() if each.annotation is App]
+    common = inspect.signature(_switches, eval_str=True).parameters
+
+    def command(ctx: typer.Context, **values: Any) -> int | None:
+        switches = _merge(ctx.ensure_object(Switches), {name: values.pop(name) for name in common})
+        app = start(switches)
+        return function(**dict.fromkeys(receivers, app), **values)
+
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *common.values())]
+    command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    command.__doc__ = inspect.getdoc(function)
+    return command
+
+
+def start(switches: Switches) -> Any:
+    """The running program, for one command."""
+    from gpucloud.cli.context import App
+    from gpucloud.cli.failure import log_to_stderr
+    from gpucloud.cli.output import Output
+
+    log_to_stderr(switches.verbose)
+    return App(
+        output=Output(json=switches.json, color=not switches.no_color),
+        environment=os.environ,
+        sandbox=switches.sandbox,
+        verbose=switches.verbose,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command line and exits with its code."""
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # looking for some reads every package's metadata
+    line = list(sys.argv[1:] if arguments is None else arguments)
+    switches = Switches(sandbox=_is_on(os.environ.get("GPUCLOUD_SANDBOX", "")))
+    try:
+        code = _run(line, switches)
+        sys.stdout.flush()
+    except BaseException as error:  # every way out ends here: this is the outermost frame
+        from gpucloud.cli.failure import report
+
+        code = report(error, line=line, switches=switches)
+    sys.exit(code)
+
+
+def _run(line: list[str], switches: Switches) -> int:
+    group = build()
+    if "_GPUCLOUD_COMPLETE" in os.environ:  # the shell asks for completions, by the script that we print
+        typer.main.get_install_completion_arguments()  # makes typer's shells known
+        group.main(args=line, prog_name="gpucloud", complete_var="_GPUCLOUD_COMPLETE")
+    with group.make_context("gpucloud", list(line), obj=switches) as context:
+        result = group.invoke(context)
+    return result if isinstance(result, int) else 0
+
+
+def _root(
+    ctx: typer.Context,
+    *,
+    json: Json = False,
+    sandbox: Sandbox = False,
+    verbose: Verbose = 0,
+    no_color: NoColor = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Find, cost and launch the cheapest GPU box on AWS, Azure or Alibaba Cloud, and never leak it.
+
+    `gpucloud --sandbox launch --gpu T4` tries everything without a cloud account.
+    """
+    values = {"json": json, "sandbox": sandbox, "verbose": verbose, "no_color": no_color}
+    _merge(ctx.ensure_object(Switches), values)
+    if version:
+        from gpucloud import __version__
+
+        sys.stdout.write(f"gpucloud {__version__}\n")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        if json:
+            ctx.fail("Missing command.")
+        sys.stderr.write(ctx.get_help() + "\n")
+        raise typer.Exit(2)
+
+
+def _is_on(text: str) -> bool:
+    return text.strip().lower() not in {"", "0", "false", "no", "off"}
+
+
+def _merge(switches: Switches, values: Mapping[str, Any]) -> Switches:
+    for name, value in values.items():
+        setattr(switches, name, getattr(switches, name) or value)
+    return switches
+
+
+def _typer(**settings: Any) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help: reads the same in a pipe, and costs half the start-up time
+        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
+        **settings,
+    )
+
+
+def _not_loaded() -> None:
+    """Stands for a command in the help until it is imported."""

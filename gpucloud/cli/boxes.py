@@ -1,0 +1,118 @@
+"""A box as documents and tables show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from gpucloud.cli.output import Output, duration_text, money, money_text
+from gpucloud.lifecycle import OVER, cost_so_far, rfc3339
+
+if TYPE_CHECKING:
+    from gpucloud.store import Box
+
+
+def box_document(box: Box, now: datetime) -> dict[str, Any]:
+    """BOX of the contract. What is not known yet is ``null``."""
+    facts = box.facts
+    price = facts.get("price") or {}
+    cost = _cost(box, now)
+    return {
+        "name": box.name,
+        "id": box.id,
+        "run_id": box.run_id,
+        "owner": box.owner,
+        "state": str(box.state),
+        "cloud": facts.get("cloud"),
+        "region": facts.get("region"),
+        "zone": facts.get("zone"),
+        "instance_type": facts.get("instance_type"),
+        "gpu": facts.get("gpu"),
+        "purchase": facts.get("purchase"),
+        "nodes": facts.get("nodes") or [],
+        "price": price or None,
+        "price_as_of": facts.get("price_as_of"),
+        "price_source": facts.get("price_source"),
+        "created_at": rfc3339(box.created_at),
+        "expires_at": rfc3339(box.expires_at) if box.expires_at else None,
+        "overdue": overdue(box, now),
+        "seen_at": rfc3339(box.seen_at) if box.seen_at else None,
+        "ended_at": rfc3339(box.ended_at) if box.ended_at else None,
+        "cost_so_far": money(cost, str(price.get("currency", "USD"))),
+    }
+
+
+def overdue(box: Box, now: datetime) -> bool:
+    """Whether a living box has passed its end."""
+    return box.state not in OVER and box.expires_at is not None and box.expires_at < now
+
+
+def paid_per_hour(boxes: Sequence[Box]) -> dict[str, Decimal]:
+    """What living boxes cost per hour in compute, by currency."""
+    sums: dict[str, Decimal] = {}
+    for box in boxes:
+        if box.state not in OVER and box.price_per_hour is not None and box.facts.get("nodes"):
+            currency = str(box.facts["price"]["currency"])
+            sums[currency] = sums.get(currency, Decimal(0)) + box.price_per_hour * len(box.facts["nodes"])
+    return sums
+
+
+def paying_text(boxes: Sequence[Box]) -> str:
+    """The sentence after each action: what is now being paid per hour."""
+    sums = paid_per_hour(boxes)
+    if not sums:
+        return "Nothing is being paid for now."
+    return "Now paying " + " and ".join(f"{money_text(v, c)} per hour" for c, v in sorted(sums.items())) + "."
+
+
+def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
+    """Prints boxes as a table."""
+    rows: list[Sequence[object]] = []
+    for box in boxes:
+        facts = box.facts
+        gpu = facts.get("gpu") or {}
+        price = facts.get("price") or {}
+        currency = str(price.get("currency", "USD"))
+        nodes = facts.get("nodes") or []
+        rows.append(
+            (
+                box.name,
+                str(box.state) + (" (overdue)" if overdue(box, now) else ""),
+                f"{gpu.get('model')}:{_count(gpu.get('count'))}" if gpu else None,
+                facts.get("instance_type"),
+                " ".join(
+                    part for part in (facts.get("cloud"), facts.get("zone") or facts.get("region")) if part
+                ),
+                (facts.get("purchase") or "").replace("_", "-") or None,
+                money_text(box.price_per_hour * max(len(nodes), 1), currency) if box.price_per_hour else None,
+                money_text(_cost(box, now), currency),
+                duration_text(now - box.created_at),
+                _left(box, now),
+                (nodes[0].get("public_ip") if nodes else None) if box.state not in OVER else None,
+            )
+        )
+    output.table(
+        ("NAME", "STATE", "GPU", "TYPE", "WHERE", "PAID AS", "PER HOUR", "SO FAR", "AGE", "LEFT", "ADDRESS"),
+        rows,
+        right=("PER HOUR", "SO FAR", "AGE", "LEFT"),
+    )
+
+
+def _count(text: str | None) -> str:
+    return format(Decimal(text or "1").normalize(), "f")
+
+
+def _left(box: Box, now: datetime) -> str | None:
+    if box.state in OVER:
+        return None
+    return duration_text(box.expires_at - now) if box.expires_at else "no end"
+
+
+def _cost(box: Box, now: datetime) -> Decimal | None:
+    """Compute so far; ``None`` while nothing is known to have started."""
+    if box.price_per_hour is None or box.started_at is None:
+        return None
+    nodes = max(len(box.facts.get("nodes") or []), 1)
+    return cost_so_far(box.price_per_hour, nodes, box.started_at, box.ended_at or now)

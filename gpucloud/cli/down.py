@@ -1,0 +1,111 @@
+"""``gpucloud down``: ends boxes, and returns when the cloud says that nothing billable is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpucloud.cli.boxes import box_document, paying_text
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import engine, find_box, now
+from gpucloud.cli.timeline import Timeline
+from gpucloud.errors import GpucloudError, InterruptedBySignal, OwedError, UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.store import Box
+    from gpucloud.world import World
+
+BUDGET_S = 600.0
+
+
+def down(
+    app: App,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names or ids of boxes.", metavar="NAME...")
+    ] = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", help="Every box of this run.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="Every box of yours.")] = False,  # noqa: A002
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Take boxes down; returns when the cloud itself says that nothing billable is left."""
+    if sum((bool(names), run_id is not None, all)) != 1:
+        raise UsageError("say which boxes: names, or --run-id, or --all", hint="see yours: gpucloud list")
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        boxes = _chosen(world, names or [], run_id)
+        if not boxes:
+            app.output.say("No box to take down.")
+        elif not yes:
+            _confirm(app, boxes)
+        ended, owed = _end_all(world, boxes)
+        living = world.journal.boxes(owner=app.owner)
+    if owed is not None:
+        raise owed
+    if world.waiter.signum is not None:
+        raise InterruptedBySignal("everything asked for was taken down", signum=world.waiter.signum)
+    if app.output.json:
+        app.output.document("down", {"boxes": [box_document(box, now()) for box in ended]})
+    for box in ended:
+        app.output.say(f"{box.name} is {box.state}: the cloud says that nothing billable is left of it.")
+    app.output.say(paying_text(living))
+
+
+def _chosen(world: World, names: list[str], run_id: str | None) -> list[Box]:
+    if names:
+        return list(
+            {box.id: box for name in names if (box := find_box(world.journal, world.owner, name))}.values()
+        )
+    boxes = world.journal.boxes(owner=world.owner)
+    return [box for box in boxes if run_id is None or box.run_id == run_id]
+
+
+def _confirm(app: App, boxes: list[Box]) -> None:
+    what = ", ".join(box.name for box in boxes)
+    if not app.output.interactive:
+        raise UsageError(f"not taking down {what} without a yes", hint="add --yes")
+    if not app.output.ask(f"Take down {what}? Everything on the disks is lost."):
+        raise UsageError("nothing was taken down")
+
+
+def _end_all(world: World, boxes: list[Box]) -> tuple[list[Box], GpucloudError | None]:
+    """Ends every box; one that cannot be ended does not keep the others."""
+    from gpucloud.lifecycle import OVER, BoxState
+    from gpucloud.ssh import forget
+    from gpucloud.teardown import take_down
+
+    ended: list[Box] = []
+    owed: GpucloudError | None = None
+    for box in boxes:
+        if box.state in OVER:
+            ended.append(box)
+            continue
+        world.tell("down", f"ending {box.name}")
+        taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+        if taken is None:
+            assert box.lease is not None  # noqa: S101  (only a live lease is refused)
+            owed = UsageError(
+                f"box {box.name!r} is being worked on by process {box.lease.pid} on {box.lease.host}",
+                hint="end that process (Ctrl-C there): it takes its box down by itself",
+            )
+            continue
+        try:
+            with world.waiter.finishing():
+                ended.append(take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED))
+            forget(box.id)
+        except GpucloudError as error:
+            owed = _merged(owed, error)
+        finally:
+            world.journal.note(box.id, "released", {})
+    return ended, owed
+
+
+def _merged(first: GpucloudError | None, second: GpucloudError) -> GpucloudError:
+    """Several boxes' troubles as one: what is left of each, and one command for all."""
+    if not isinstance(first, OwedError) or not isinstance(second, OwedError):
+        return second
+    return OwedError(
+        f"{first.message}; {second.message}",
+        hint=first.hint,
+        left=first.left + second.left,
+        owed_command="gpucloud down --all --yes",
+    )

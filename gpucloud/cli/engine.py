@@ -1,0 +1,86 @@
+"""Puts the engine together for one command: journal, clouds, signals, progress."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from gpucloud.cli.context import App
+from gpucloud.config import make_private
+from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.store import Box, Journal
+    from gpucloud.world import Tell, World
+
+JOURNAL = "journal.db"
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+def open_journal(app: App) -> Journal:
+    """The journal of this user, made if there is none."""
+    from gpucloud.store import Journal
+
+    return Journal.open(make_private(app.paths.state) / JOURNAL, now)
+
+
+@contextmanager
+def engine(app: App, tell: Tell | None = None) -> Generator[World]:
+    """The engine for a command that talks to clouds; signals are answered while the body runs."""
+    from gpucloud.cloud import Clouds
+    from gpucloud.waiter import Waiter
+    from gpucloud.world import World, say_nothing
+
+    connect(app)
+    journal = open_journal(app)
+    waiter = Waiter()
+    with waiter.listening():
+        yield World(
+            owner=app.owner,
+            journal=journal,
+            clouds=Clouds.installed(),
+            waiter=waiter,
+            tell=tell or say_nothing,
+            clock=now,
+        )
+
+
+def connect(app: App) -> str | None:
+    """With ``--sandbox``: starts it if needed and points the SDKs at it; gives the command that ssh goes through.
+
+    Without, gives ``None`` and changes nothing.
+    """
+    if not app.sandbox:
+        return None
+    from gpucloud.sandbox.client import ensure_started
+
+    endpoint = ensure_started(make_private(app.paths.sandbox))
+    os.environ.update(endpoint.environ)
+    return endpoint.ssh_proxy_command
+
+
+def find_box(journal: Journal, owner: str, name: str) -> Box:
+    """The living box with this name or id; else the newest one that is over.
+
+    Raises:
+        UsageError: there is none; names the nearest.
+    """
+    boxes = journal.boxes(owner=owner, over=True)
+    living = [box for box in boxes if name in {box.name, box.id} and box.ended_at is None]
+    over = [box for box in boxes if name in {box.name, box.id}]
+    if living or over:
+        return (living or over)[-1]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [box.name for box in boxes if box.ended_at is None], n=1)
+    raise UsageError(
+        f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
+        hint="see yours: gpucloud list",
+    )

@@ -1,0 +1,161 @@
+"""Failures as people and programs read them, and their exit codes.
+
+People read them on stderr. With ``--json`` the error document is the answer, so it goes to stdout.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+
+from gpucloud.cli.output import Output, clean, encode
+from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.cli.app import Switches
+
+RELAY_FAILED = 125
+"""The exit code of ``exec`` when gpucloud itself failed: every other one is the remote command's own."""
+
+_SECRETS = re.compile(
+    r"(?P<name>(?:secret|password|passwd|token|signature|credential|authorization|accesskey(?:id)?)"
+    r"[\w-]*[\"']?\s*[=:]\s*[\"']?(?:bearer\s+|basic\s+)?)[^\s\"',;&}]+"
+    r"|\b(?:AKIA|ASIA|LTAI)[A-Za-z0-9]{12,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def redact(text: str) -> str:
+    """Text without what looks like a credential or a private key."""
+    return _SECRETS.sub(lambda found: (found["name"] or "") + "[hidden]", text)
+
+
+def log_to_stderr(verbose: int) -> None:
+    """Shows gpucloud's own log on stderr, ``-vv`` in detail; never the SDKs', which log secrets."""
+    logger = logging.getLogger("gpucloud")
+    if not verbose or logger.handlers:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Redacting("%(asctime)s %(name)s: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+
+
+class _Redacting(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one text, cleaned."""
+        return redact(clean(super().format(record)))
+
+
+def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> int:
+    """Tells how a command ended, if there is something to tell.
+
+    Args:
+        error: what ended it.
+        line: the command line, without the program's name.
+        switches: what was read of the options before the failure.
+
+    Returns:
+        The exit code.
+    """
+    match error:
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else int(error.code is not None)
+        case typer.Exit():
+            return error.exit_code
+        case BrokenPipeError():
+            _abandon_stdout()  # whoever read our answer had enough of it: that is no failure
+            return 0
+        case _:
+            pass
+    failure = explain(error)
+    output = Output(json=switches.json or (isinstance(error, typer.TyperException) and _asks_json(line)))
+    try:
+        if switches.verbose and failure.error_class == GpucloudError.error_class:
+            output.say(redact(clean("".join(traceback.format_exception(error)))).rstrip())
+        if output.json:
+            output.line(encode(failure.document(), indent=2))
+        else:
+            output.say(as_text(failure))
+        sys.stdout.flush()
+    except OSError:
+        _abandon_stdout()
+    if _relays(line) and not isinstance(failure, InterruptedBySignal):
+        return RELAY_FAILED
+    return failure.exit_code
+
+
+def explain(error: BaseException) -> GpucloudError:
+    """Any failure as one of ours, so that all are told alike."""
+    match error:
+        case GpucloudError():
+            return error
+        case typer.TyperException():
+            context = getattr(error, "ctx", None)
+            hint = f"{context.command_path} --help" if context is not None else "gpucloud --help"
+            return UsageError(clean(error.format_message()), hint=hint)
+        case KeyboardInterrupt() | typer.Abort():
+            return InterruptedBySignal("interrupted", signum=signal.SIGINT)
+        case _:
+            what = redact(clean(f"{type(error).__name__}: {error}")).splitlines()[0]
+            return GpucloudError(
+                f"unexpected: {what}",
+                hint="this is a fault in gpucloud; the same command with -v shows where. "
+                "`gpucloud list` shows what is running",
+            )
+
+
+def as_text(failure: GpucloudError) -> str:
+    """A failure for people: what, the cloud's own words, what was tried, what is left and how to end it."""
+    lines = [f"error: {failure.message}"]
+    said = [part for part in (failure.cloud, failure.code) if part]
+    if failure.request_id:
+        said.append(f"request id {failure.request_id}")
+    if said:
+        lines.append(f"  cloud: {', '.join(said)}")
+    if failure.attempts:
+        lines += ["  tried:", *(f"    {_row(attempt)}" for attempt in failure.attempts)]
+    if failure.left:
+        lines += ["  may still be billed:", *(f"    {_row(thing)}" for thing in failure.left)]
+    if failure.owed_command:
+        lines.append(f"  to end it: {failure.owed_command}")
+    if failure.hint:
+        lines.append(f"  hint: {failure.hint}")
+    return redact(clean("\n".join(lines)))
+
+
+def _row(fields: dict[str, Any]) -> str:
+    return "  ".join(_cell(value) for value in fields.values() if value not in (None, "", [], {}))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        return f"{fields['amount']} {fields['currency']}" if "currency" in fields else _row(fields)
+    return str(value)
+
+
+def _asks_json(line: Sequence[str]) -> bool:
+    """Whether an unreadable line asks for JSON; what follows ``--`` belongs to a remote command."""
+    return "--json" in (line[: line.index("--")] if "--" in line else line)
+
+
+def _relays(line: Sequence[str]) -> bool:
+    from gpucloud.cli.app import COMMANDS
+
+    name = next((word for word in line if not word.startswith("-")), "")
+    return name in COMMANDS and COMMANDS[name].relays
+
+
+def _abandon_stdout() -> None:
+    """Sends what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,172 @@
+"""How commands answer: asked-for data on stdout, everything else on stderr.
+
+Text that comes from a cloud or a box passes :func:`clean`, so that it cannot steer the user's terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from json import dumps
+from typing import Any, TextIO
+
+Document = Mapping[str, Any]
+
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor moves
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC and other strings: titles, links, clipboard
+    r"|\x1b[@-Z\\-_]?"  # two-character escapes
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # other controls; tab and newline stay
+    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]",  # marks that reverse the reading direction
+    re.DOTALL,
+)
+
+
+def clean(text: str) -> str:
+    """Foreign text without terminal escapes, control characters and direction marks."""
+    return _ESCAPES.sub("", text)
+
+
+def money(amount: Decimal | None, currency: str = "USD") -> dict[str, str] | None:
+    """Money as the JSON documents hold it: ``{"amount": "32.7726", "currency": "USD"}``."""
+    return None if amount is None else {"amount": format(amount, "f"), "currency": currency}
+
+
+def money_text(amount: Decimal | None, currency: str = "USD") -> str:
+    """Money for people: two decimals, four below 10 (``$0.5260``, ``CNY 229.00``, ``?`` if unknown)."""
+    if amount is None:
+        return "?"
+    digits = 4 if abs(amount) < 10 else 2
+    return f"{'$' if currency == 'USD' else currency + ' '}{amount:,.{digits}f}"
+
+
+def time_text(when: datetime) -> str:
+    """RFC 3339 in UTC, whole seconds: ``2025-01-31T12:00:00Z``."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def duration_text(duration: timedelta) -> str:
+    """A duration for people: its two largest units (``1d4h``, ``2h30m``, ``45s``)."""
+    seconds = abs(int(duration.total_seconds()))
+    units = (
+        ("d", seconds // 86400),
+        ("h", seconds // 3600 % 24),
+        ("m", seconds // 60 % 60),
+        ("s", seconds % 60),
+    )
+    first = next((index for index, (_, count) in enumerate(units) if count), 3)
+    text = "".join(f"{count}{unit}" for unit, count in units[first : first + 2] if count)
+    return ("-" if duration < timedelta() else "") + (text or "0s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """The one way to the user.
+
+    ``json`` asks for documents instead of tables; ``color`` is what the user allows;
+    terminals and ``NO_COLOR`` are looked at besides.
+    """
+
+    json: bool = False
+    color: bool = True
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody is there to answer a question, and no document was asked for."""
+        return not self.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def styled(self, stream: TextIO) -> bool:
+        """Whether colour and animation may go to this stream."""
+        return (
+            self.color
+            and not self.json
+            and not os.environ.get("NO_COLOR")
+            and os.environ.get("TERM") != "dumb"
+            and sys.stdout.isatty()
+            and stream.isatty()
+        )
+
+    def document(self, schema: str, fields: Document) -> None:
+        """Writes one JSON document to stdout: ``schema`` is ``offers`` for ``gpucloud.offers/v1``."""
+        self.line(encode({"schema": f"gpucloud.{schema}/v1", **fields}, indent=2))
+
+    def record(self, fields: Document) -> None:
+        """Writes one line of NDJSON to stdout, at once."""
+        self.line(encode(fields))
+        sys.stdout.flush()
+
+    def line(self, text: str) -> None:
+        """Writes asked-for data to stdout."""
+        sys.stdout.write(text + "\n")
+
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+    ) -> None:
+        """Writes a table to stdout; on a terminal in its width, into a file or pipe one line a row, uncut.
+
+        Args:
+            columns: the headings.
+            rows: one cell per column; ``None`` is shown as ``-``.
+            right: the headings of columns that are aligned to the right (numbers).
+        """
+        import io
+
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        terminal = sys.stdout.isatty()
+        table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(
+                column, justify="right" if column in right else "left", overflow="fold", no_wrap=not terminal
+            )
+        for row in rows:
+            table.add_row(*(Text("-" if cell is None else clean(str(cell))) for cell in row))
+        buffer = io.StringIO()
+        styled = self.styled(sys.stdout)
+        Console(
+            file=buffer,
+            width=None if terminal else 10_000,
+            force_terminal=styled,
+            color_system="standard" if styled else None,
+            highlight=False,
+        ).print(table)
+        sys.stdout.write("".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines()))
+
+    def say(self, text: str) -> None:
+        """Writes progress, prose or a hint to stderr. A reader who went away is no reason to stop."""
+        try:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass
+
+    def ask(self, question: str) -> bool:
+        """Asks for a yes on the terminal; anything else, and the end of input, is a no."""
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def encode(document: Document, *, indent: int | None = None) -> str:
+    """A document as JSON: decimals as strings, times as RFC 3339, durations as seconds. Pure ASCII."""
+    return dumps(document, default=_plain, indent=indent)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return time_text(value)
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            raise TypeError(f"{type(value).__name__} has no place in a JSON document")

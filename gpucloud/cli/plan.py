@@ -1,0 +1,136 @@
+"""``gpucloud plan``: what ``launch`` would do, shown or saved. Reads only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import engine
+from gpucloud.cli.options import takes_spec
+from gpucloud.cli.output import duration_text, money_text
+from gpucloud.cli.timeline import Timeline
+from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.spec import Spec
+
+if TYPE_CHECKING:
+    from gpucloud.plan import Candidate, Plan
+    from gpucloud.world import World
+
+LAUNCH_TTL = timedelta(hours=24)
+AcceptSnapshot = Annotated[
+    bool,
+    typer.Option("--accept-snapshot-price", help="Buy on an old price where the cloud names none today."),
+]
+
+
+@takes_spec
+def plan(
+    app: App,
+    spec: Spec,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Save it for `gpucloud launch FILE`.", metavar="FILE"),
+    ] = None,
+    accept_snapshot_price: AcceptSnapshot = False,
+) -> None:
+    """Show what launch would do: attempts in order, with prices, and how the box would end."""
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        made = make(world, spec, accept_snapshot_price=accept_snapshot_price)
+    if output is not None:
+        try:
+            output.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot save the plan to {output}: {error.strerror}") from error
+    if app.output.json:
+        document = made.as_json()
+        del document["schema"]
+        app.output.document("plan", {**document, "ends": ends(made, spec)})
+        return
+    show_plan(app, made, spec)
+    app.output.say(f"Next: gpucloud launch {output}" if output else "Next: the same with `launch`.")
+
+
+def make(world: World, spec: Spec, *, accept_snapshot_price: bool) -> Plan:
+    """The plan for a spec, at today's prices."""
+    from gpucloud.quote import make_plan, wish_for
+    from gpucloud_pricing import Market
+
+    if not spec.wants_gpu:
+        raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+    world.tell("quote", "asking the clouds for today's prices")
+    wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price)
+    return make_plan(world, Market.load(), wish)
+
+
+def spec_json(spec: Spec) -> dict[str, Any]:
+    """A spec as plain JSON, without what it leaves open."""
+    document: dict[str, Any] = json.loads(spec.model_dump_json(exclude_defaults=True))
+    return document
+
+
+def read_plan(file: Path) -> Plan:
+    """A saved plan.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+    """
+    from gpucloud.plan import Plan
+
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"cannot read the plan {file}: {error}", hint="make one: gpucloud plan -o FILE"
+        ) from error
+    plan = Plan.from_json(data)
+    if not plan.attempts:
+        raise NoOfferError(f"the plan {file} has no attempts")
+    return plan
+
+
+def show_plan(app: App, made: Plan, spec: Spec) -> None:
+    """Prints a plan for people."""
+    rows: list[Sequence[object]] = [
+        (
+            number,
+            attempt.cloud,
+            attempt.region,
+            attempt.zone or None,
+            attempt.instance_type,
+            f"{attempt.gpu_model}:{attempt.gpu_count.normalize():f}",
+            attempt.purchase.replace("_", "-"),
+            price_text(attempt),
+            "today" if attempt.quoted else attempt.as_of.isoformat(),
+            " ".join(attempt.flags) or None,
+        )
+        for number, attempt in enumerate(made.attempts, start=1)
+    ]
+    columns = ("TRY", "CLOUD", "REGION", "ZONE", "TYPE", "GPU", "PAID AS", "PER HOUR", "PRICE OF", "FLAGS")
+    app.output.table(columns, rows, right=("TRY", "PER HOUR"))
+    for cloud, reason in made.left_out.items():
+        app.output.say(f"Left out: {cloud}: {reason}")
+    app.output.say(ends(made, spec))
+
+
+def price_text(candidate: Candidate) -> str:
+    """A price per hour for people, in the cloud's currency, and in USD where that is another one."""
+    own = money_text(candidate.price, candidate.currency)
+    return own if candidate.currency == "USD" else f"{own} ({money_text(candidate.price_usd)})"
+
+
+def ends(made: Plan, spec: Spec) -> str:
+    """How the box would end without us, and what that leaves."""
+    ttl = spec.ends_after(LAUNCH_TTL)
+    if ttl is None:
+        return "Ends: never by itself (--ttl none); only `gpucloud down` ends it."
+    first = made.attempts[0].cloud
+    how = {"aws": "the box powers itself off, which terminates it and leaves nothing"}.get(
+        first, "see its README"
+    )
+    return f"Ends: {duration_text(ttl)} after launch; on {first} {how}."

@@ -1,0 +1,45 @@
+"""``gpucloud show``: one box, whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpucloud.cli.boxes import box_document
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import engine, find_box, now, open_journal
+
+
+def show(
+    app: App,
+    name: Annotated[str, typer.Argument(help="The box's name or id.")],
+    live: Annotated[bool, typer.Option("--live", help="Ask the cloud instead of the journal alone.")] = False,
+) -> None:
+    """Show one box."""
+    if live:
+        from gpucloud.recover import refresh
+
+        with engine(app) as world:
+            box = refresh(world, find_box(world.journal, app.owner, name))
+    else:
+        box = find_box(open_journal(app), app.owner, name)
+    document = box_document(box, now())
+    if app.output.json:
+        app.output.document("show", {"box": document})
+        return
+    for key, value in document.items():
+        if value is None or value == []:
+            continue
+        match value:
+            case {"amount": amount, "currency": currency}:
+                text = f"{amount} {currency}"
+            case {"model": model, "count": count, "memory_gib": memory}:
+                text = f"{count} x {model}, {memory} GiB each"
+            case list():
+                text = ", ".join(
+                    f"{node['instance_id']} {node['state']} {node['public_ip']}" for node in value
+                )
+            case _:
+                text = str(value)
+        app.output.line(f"{key.replace('_', ' '):<14} {text}")

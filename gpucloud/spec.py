@@ -1,0 +1,238 @@
+"""The spec: what a user asks for, as one value. Flags, YAML files and Python callers all end here.
+
+Everything is read from text or from plain Python values, by the same rules. No I/O, no clock, no environment;
+files and flags are read by :mod:`gpucloud.spec_file`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+
+from gpucloud import spec_fields as read
+from gpucloud.model import Purchase
+from gpucloud_pricing.demand import COMMITMENTS, PURCHASES, Demand
+from gpucloud_pricing.gpus import parse_wishes
+
+DEFAULT_DISK_GIB = 100
+
+_NUMBER = {"type": ["number", "string"]}
+_WHOLE = {"type": ["integer", "string"]}
+_STRINGS = {"type": ["array", "string"], "items": {"type": "string"}}
+_MAPPING = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
+_DURATION = {"type": "string", "examples": ["90m", "24h", "1h30m", "2d", "none"]}
+
+
+def _schema(schema: dict[str, Any], **more: Any) -> WithJsonSchema:
+    return WithJsonSchema({**schema, **more})
+
+
+def _choice(*choices: str, **also: str) -> BeforeValidator:
+    return BeforeValidator(read.choice(choices, also))
+
+
+Gib = Annotated[Decimal, BeforeValidator(read.gib), _schema(_NUMBER, examples=[40, "80GB"])]
+Usd = Annotated[Decimal, BeforeValidator(read.usd), _schema(_NUMBER, examples=["2.50"])]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(read.patterns), _schema(_STRINGS)]
+Text = Annotated[str, BeforeValidator(read.text), _schema({"type": "string"})]
+End = Annotated[
+    timedelta | Literal["none"],
+    BeforeValidator(read.end),
+    PlainSerializer(read.format_end, return_type=str),
+    _schema(_DURATION),
+]
+
+
+class Spec(BaseModel):
+    """What a user asks for. Every field may be left out; commands that buy call :meth:`wants_gpu` besides.
+
+    Memory and disk are GiB, money is USD. Raises pydantic's ``ValidationError`` when made from bad values.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
+
+    name: (
+        Annotated[str, BeforeValidator(read.name), _schema({"type": "string", "pattern": read.NAME.pattern})]
+        | None
+    ) = Field(None, description="The box's name, unique among yours: 1-40 of a-z 0-9 -. Generated if absent.")
+    gpu: (
+        Annotated[
+            str,
+            BeforeValidator(read.gpu),
+            _schema(_STRINGS, examples=["A100:8", "T4:1..4", "A100-80GB:8,H100:4"]),
+        ]
+        | None
+    ) = Field(None, description="MODEL[-MEMORYGB][:COUNT], alternatives with a comma.")
+    gpu_memory: Gib | None = Field(None, description="At least this many GiB on each GPU.")
+    total_gpu_memory: Gib | None = Field(None, description="At least this many GiB on all GPUs together.")
+    cpus: Annotated[int, BeforeValidator(read.whole(1, 4096, "vCPUs")), _schema(_WHOLE, minimum=1)] | None = (
+        Field(None, description="At least this many vCPUs.")
+    )
+    memory: Gib | None = Field(None, description="At least this many GiB of main memory.")
+    arch: Annotated[
+        str,
+        _choice("x86_64", "arm64", amd64="x86_64", aarch64="arm64"),
+        _schema({"enum": ["x86_64", "arm64"]}),
+    ] = Field("x86_64", description="The processor's architecture.")
+    interconnect: (
+        Annotated[str, _choice(*read.INTERCONNECTS), _schema({"enum": list(read.INTERCONNECTS)})] | None
+    ) = Field(None, description="At least this between the GPUs.")
+    rdma: Annotated[str, _choice(*read.RDMA), _schema({"enum": list(read.RDMA)})] | None = Field(
+        None, description="The network between nodes."
+    )
+    purchase: Annotated[
+        tuple[Purchase, ...],
+        BeforeValidator(read.purchases),
+        _schema(_STRINGS, items={"enum": ["on-demand", "spot", "reserved"]}),
+    ] = Field((Purchase.ON_DEMAND,), description="The ways of paying that may be used.")
+    clouds: Patterns = Field((), description="Clouds to look in: names, globs, !x to leave out.")
+    regions: Patterns = Field(
+        (), description="Regions: names, globs (us-*), groups (eu us cn ap), !x to leave out."
+    )
+    zones: Patterns = Field((), description="Zones: names, globs, !x to leave out.")
+    max_price: Usd | None = Field(
+        None, description="USD per hour and box, compute only: never launched above."
+    )
+    budget: Usd | None = Field(None, description="USD in all, egress left out: becomes a deadline.")
+    nodes: Annotated[int, BeforeValidator(read.whole(1, 1000, "nodes")), _schema(_WHOLE, minimum=1)] = Field(
+        1, description="Identical boxes placed together, all or none."
+    )
+    disk: Annotated[int, BeforeValidator(read.disk_gib), _schema(_WHOLE, examples=[100, "1TB"])] = Field(
+        DEFAULT_DISK_GIB, description="The root disk in GiB, encrypted."
+    )
+    image: (
+        Annotated[
+            str,
+            BeforeValidator(read.image),
+            _schema({"type": "string"}, examples=["cuda-12.4", "pytorch", "ubuntu-22.04"]),
+        ]
+        | None
+    ) = Field(None, description="A recipe (cuda-12.4, pytorch, ubuntu-22.04) or a cloud's own image id.")
+    ttl: End | None = Field(None, description="When the box ends without us: 90m, 24h, 1h30m, 2d, or none.")
+    idle: End | None = Field(
+        None, description="End after GPUs, ssh sessions and jobs were all idle this long."
+    )
+    setup: Text | None = Field(None, description="Shell commands that prepare the box once.")
+    run: Text | None = Field(None, description="The command to run when the box is ready.")
+    env: Annotated[dict[str, str | None], BeforeValidator(read.env), _schema(_MAPPING)] = Field(
+        {}, description="Variables for setup and run; a key without a value takes the caller's own."
+    )
+    sync: Annotated[tuple[str, ...], BeforeValidator(read.sync), _schema(_STRINGS)] = Field(
+        (), description="Files to bring along: LOCAL or LOCAL:REMOTE."
+    )
+    ports: Annotated[
+        tuple[int, ...],
+        BeforeValidator(read.ports),
+        _schema({"type": ["array", "integer", "string"]}, items=_WHOLE),
+    ] = Field((), description="TCP ports opened to allow_from, besides ssh.")
+    tags: Annotated[dict[str, str], BeforeValidator(read.tags), _schema(_MAPPING)] = Field(
+        {}, description="Tags of your own for everything billable."
+    )
+    allow_from: Annotated[
+        tuple[str, ...], BeforeValidator(read.cidrs), _schema(_STRINGS, examples=["203.0.113.7/32"])
+    ] = Field((), description="Addresses let in, as CIDRs; never the world. Default: the caller's own.")
+    ssh_key: Annotated[str, BeforeValidator(read.ssh_key), _schema({"type": "string"})] | None = Field(
+        None, description="A public key (text or file) let in besides the box's own."
+    )
+    checkpoint: Text | None = Field(None, description="The command to run on the box before it is ended.")
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Spec:
+        if self.budget is not None and self.ttl == "none":
+            raise ValueError(
+                "budget and ttl contradict: a budget is an end, ttl none means no end; leave ttl out"
+            )
+        for field in ("clouds", "regions", "zones"):
+            patterns: tuple[str, ...] = getattr(self, field)
+            both = [each for each in patterns if f"!{each}" in patterns]
+            if both:
+                raise ValueError(f"{field} contradict each other: {both[0]} is asked for and left out")
+        return self
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it says anything of GPUs. A box of just any GPU is a typo more often than a wish."""
+        return any(each is not None for each in (self.gpu, self.gpu_memory, self.total_gpu_memory))
+
+    def ends_after(self, default: timedelta) -> timedelta | None:
+        """The time to live: as given, else the command's default; ``None`` for ``ttl: none``."""
+        ttl = default if self.ttl is None else self.ttl
+        return None if ttl == "none" else ttl
+
+    def idles_out_after(self) -> timedelta | None:
+        """How long the box may be idle; ``None`` when that does not end it."""
+        return None if self.idle is None or self.idle == "none" else self.idle
+
+    def demand(self, *, max_age: timedelta | None = None, include_hidden: bool = False) -> Demand:
+        """The search of the market that this spec stands for. ``reserved`` is every kind of commitment there.
+
+        Args:
+            max_age: leaves out older quotes.
+            include_hidden: shows what is not for sale, too.
+        """
+        wanted = {str(purchase) for purchase in self.purchase}
+        if Purchase.RESERVED in self.purchase:
+            wanted |= COMMITMENTS
+        return Demand(
+            gpus=parse_wishes(self.gpu) if self.gpu else (),
+            gpu_memory_gib=self.gpu_memory,
+            total_gpu_memory_gib=self.total_gpu_memory,
+            cpus=self.cpus,
+            memory_gib=self.memory,
+            arch=self.arch,
+            interconnect=self.interconnect,
+            rdma=self.rdma,
+            purchases=tuple(purchase for purchase in PURCHASES if purchase in wanted),
+            clouds=self.clouds,
+            regions=self.regions,
+            zones=self.zones,
+            max_price_usd=self.max_price,
+            max_age=max_age,
+            include_hidden=include_hidden,
+        )
+
+
+def deadline(
+    *,
+    ttl: timedelta | None,
+    budget_usd: Decimal | None,
+    compute_usd_per_hour: Decimal,
+    disk_usd_per_hour: Decimal,
+    address_usd_per_hour: Decimal,
+    nodes: int,
+) -> timedelta | None:
+    """How long a box may live: the earlier of its ttl and of the moment when its budget is spent.
+
+    Args:
+        ttl: as given; ``None`` for no end.
+        budget_usd: for all nodes together; ``None`` for no limit.
+        compute_usd_per_hour: the ceiling price of one node, not today's price.
+        disk_usd_per_hour: of one node.
+        address_usd_per_hour: of one node.
+        nodes: how many nodes are paid for.
+
+    Returns:
+        Whole seconds, rounded down; ``None`` when nothing ends it.
+    """
+    per_hour = (compute_usd_per_hour + disk_usd_per_hour + address_usd_per_hour) * nodes
+    if budget_usd is None or per_hour <= 0:
+        return ttl
+    seconds = min(budget_usd / per_hour * 3600, Decimal(read.LONGEST.total_seconds()))
+    affordable = timedelta(seconds=int(seconds))
+    return affordable if ttl is None else min(ttl, affordable)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a spec file, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Spec.model_json_schema()}

@@ -1,0 +1,133 @@
+"""The life of a box: the recovery table, ids, leases, costs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from gpucloud.lifecycle import (
+    CONSISTENCY_WINDOW,
+    LEASE_TIMEOUT,
+    Action,
+    BoxState,
+    Lease,
+    Phase,
+    Seen,
+    cost_so_far,
+    lease_is_live,
+    may_become,
+    new_id,
+    reconcile,
+    rfc3339,
+)
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+YOUNG = timedelta(minutes=1)
+OLD = CONSISTENCY_WINDOW
+
+RECOVERY = [
+    (Phase.CREATE_OPEN, Seen.THERE, YOUNG, Action.ADOPT, "what a lost answer made is written down"),
+    (Phase.CREATE_OPEN, Seen.THERE, OLD, Action.ADOPT, "however late it is found"),
+    (Phase.CREATE_OPEN, Seen.ENDING, YOUNG, Action.ADOPT, "even when it is ending already"),
+    (Phase.CREATE_OPEN, Seen.TERMINAL, YOUNG, Action.CLOSE, "what ended by itself is proof enough"),
+    (Phase.CREATE_OPEN, Seen.ABSENT, YOUNG, Action.WAIT, "an empty list proves nothing while it may lag"),
+    (Phase.CREATE_OPEN, Seen.ABSENT, OLD, Action.CLOSE, "after the window nothing will appear any more"),
+    (
+        Phase.CREATE_OPEN,
+        Seen.UNREADABLE,
+        OLD,
+        Action.WAIT,
+        "a region that cannot be read proves nothing, ever",
+    ),
+    (Phase.MADE, Seen.THERE, YOUNG, Action.DELETE, "what is not wanted is deleted"),
+    (Phase.MADE, Seen.ENDING, YOUNG, Action.DELETE, "asking again does no harm"),
+    (Phase.MADE, Seen.ABSENT, YOUNG, Action.DELETE, "an id that is not shown yet is deleted by id"),
+    (Phase.MADE, Seen.ABSENT, OLD, Action.DELETE, "absence alone never closes what was made"),
+    (Phase.MADE, Seen.TERMINAL, YOUNG, Action.CLOSE, "the cloud says itself that it is over"),
+    (Phase.MADE, Seen.UNREADABLE, YOUNG, Action.WAIT, "nothing is concluded blind"),
+    (Phase.DELETE_ASKED, Seen.THERE, YOUNG, Action.DELETE, "an ignored deletion is asked for again"),
+    (Phase.DELETE_ASKED, Seen.ENDING, YOUNG, Action.WAIT, "it is on its way"),
+    (Phase.DELETE_ASKED, Seen.ENDING, OLD, Action.DELETE, "a deletion that hangs is asked for again"),
+    (Phase.DELETE_ASKED, Seen.ABSENT, YOUNG, Action.LOOK_AGAIN, "gone once is looked at once more"),
+    (Phase.DELETE_ASKED, Seen.TERMINAL, YOUNG, Action.CLOSE, "the terminal state is proof"),
+    (Phase.DELETE_ASKED, Seen.UNREADABLE, OLD, Action.WAIT, "still owed"),
+    (Phase.GONE_ONCE, Seen.ABSENT, YOUNG, Action.WAIT, "the second look comes after the window"),
+    (Phase.GONE_ONCE, Seen.ABSENT, OLD, Action.CLOSE, "absent twice, a window apart"),
+    (Phase.GONE_ONCE, Seen.THERE, OLD, Action.DELETE, "it came back: the list had lagged"),
+    (Phase.GONE_ONCE, Seen.ENDING, YOUNG, Action.WAIT, "it is on its way after all"),
+    (Phase.GONE_ONCE, Seen.TERMINAL, YOUNG, Action.CLOSE, "the terminal state is proof"),
+    (Phase.GONE_ONCE, Seen.UNREADABLE, OLD, Action.WAIT, "nothing is concluded blind"),
+]
+
+
+@pytest.mark.parametrize(
+    ("phase", "seen", "age", "action", "why"), RECOVERY, ids=[row[-1] for row in RECOVERY]
+)
+def test_recovery_does_what_the_table_says(
+    phase: Phase, seen: Seen, age: timedelta, action: Action, why: str
+) -> None:
+    """Each row is one situation after a crash, and its sentence."""
+    assert reconcile(phase, seen, age=age) is action, why
+
+
+def test_every_situation_has_a_row() -> None:
+    """No pair of phase and sight is left to chance."""
+    assert {(phase, seen) for phase, seen, *_ in RECOVERY} == {(p, s) for p in Phase for s in Seen}
+
+
+def test_nothing_made_is_ever_closed_without_the_clouds_word() -> None:
+    """A thing with an id is closed only when it was seen terminal, or absent after a deletion."""
+    for seen in Seen:
+        if seen is not Seen.TERMINAL:
+            assert reconcile(Phase.MADE, seen, age=timedelta(days=9)) is not Action.CLOSE
+
+
+def test_over_is_over() -> None:
+    """A deleted or failed box never changes state again."""
+    for state in BoxState:
+        for end in (BoxState.DELETED, BoxState.FAILED):
+            assert may_become(end, state) == (end == state)
+
+
+def test_ids_sort_by_time_and_differ_by_chance() -> None:
+    """Two boxes of one millisecond differ; a later one sorts after."""
+    first, second = new_id("b-", NOW, b"\0" * 10), new_id("b-", NOW, b"\1" * 10)
+    later = new_id("b-", NOW + timedelta(milliseconds=1), b"\0" * 10)
+    assert first < second < later
+    assert len(first) == len("b-") + 26
+
+
+def _lease(**change: object) -> Lease:
+    values: dict[str, object] = {"host": "h", "boot": "b", "pid": 7, "started": 100, "beat": NOW}
+    return Lease(**{**values, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("lease", "alive", "later", "live", "why"),
+    [
+        (_lease(), [(7, 100)], timedelta(days=1), True, "its process runs, however long it is silent"),
+        (_lease(), [], timedelta(), False, "its process is gone"),
+        (_lease(), [(7, 999)], timedelta(), False, "another process has its number now"),
+        (_lease(boot="old"), [(7, 100)], timedelta(), False, "the machine was started anew"),
+        (_lease(host="other"), [], timedelta(seconds=1), True, "another host is believed for a while"),
+        (_lease(host="other"), [], LEASE_TIMEOUT, False, "but not for ever"),
+    ],
+)
+def test_a_lease_is_live_while_its_holder_is(
+    lease: Lease, alive: list[tuple[int, int]], later: timedelta, live: bool, why: str
+) -> None:
+    """A live lease is left alone; a dead one is taken over."""
+    assert lease_is_live(lease, here=_lease(pid=8), alive=alive, now=NOW + later) is live, why
+
+
+def test_cost_counts_every_node_to_the_second_and_is_never_negative() -> None:
+    """Half an hour of two nodes at 1.20; a clock that went backwards costs nothing."""
+    assert cost_so_far(Decimal("1.20"), 2, NOW, NOW + timedelta(minutes=30)) == Decimal("1.2000")
+    assert cost_so_far(Decimal("1.20"), 2, NOW, NOW - timedelta(minutes=30)) == 0
+
+
+def test_times_are_written_in_utc() -> None:
+    """Whatever zone a time comes in."""
+    assert rfc3339(datetime.fromisoformat("2026-11-20T14:00:00.5+02:00")) == "2026-11-20T12:00:00Z"

@@ -1,0 +1,183 @@
+"""The plan: order of attempts, today's prices, saved and compared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Held, Purchase, Quote
+from gpucloud.plan import Candidate, Plan, attempts, changes, into_held, rank, requote, under
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+def a_candidate(place: str = "aws/r1/z1", price: str = "1.00", **change: Any) -> Candidate:
+    """An offer; ``place`` is cloud/region/zone."""
+    cloud, region, zone = place.split("/")
+    base = Candidate(
+        cloud=cloud,
+        region=region,
+        zone=zone,
+        instance_type="t.large",
+        purchase=Purchase.ON_DEMAND,
+        gpu_model="T4",
+        gpu_count=Decimal(1),
+        gpu_memory_gib=Decimal(16),
+        vcpus=4,
+        memory_gib=Decimal(16),
+        interconnect="none",
+        arch="x86_64",
+        price=Decimal(price),
+        currency="USD",
+        price_usd=Decimal(price),
+        as_of=date(2026, 7, 20),
+        source="list",
+    )
+    return replace(base, **change)
+
+
+def a_quote(place: str, price: str, **change: Any) -> Quote:
+    cloud, region, zone = place.split("/")
+    base = Quote(
+        cloud=cloud,
+        region=region,
+        zone=zone or None,
+        instance_type="t.large",
+        purchase=Purchase.ON_DEMAND,
+        price_per_hour=Decimal(price),
+        currency="USD",
+        as_of=NOW,
+        source="the cloud",
+    )
+    return replace(base, **change)
+
+
+def usd(amount: Decimal, currency: str) -> Decimal | None:
+    return {"USD": amount, "CNY": amount / 7}.get(currency)
+
+
+def places(candidates: Any) -> list[str]:
+    return [f"{c.cloud}/{c.region}/{c.zone}" for c in candidates]
+
+
+def test_a_dearer_place_is_never_tried_before_a_cheaper_one() -> None:
+    """Not even the third zone of a region that looks empty."""
+    offers = [a_candidate(f"aws/r1/z{n}") for n in (1, 2, 3)] + [a_candidate("aws/r2/z1", "1.01")]
+    assert places(attempts(rank(offers))) == ["aws/r1/z1", "aws/r1/z2", "aws/r1/z3", "aws/r2/z1"]
+
+
+def test_among_equal_prices_two_zones_of_a_region_are_tried_before_the_next_region() -> None:
+    """Two empty zones make a third one unlikely."""
+    offers = [a_candidate(f"aws/r{r}/z{z}") for r in (1, 2) for z in (1, 2, 3)]
+    assert places(attempts(rank(offers))) == [
+        "aws/r1/z1",
+        "aws/r1/z2",
+        "aws/r2/z1",
+        "aws/r2/z2",
+        "aws/r1/z3",
+        "aws/r2/z3",
+    ]
+
+
+def test_clouds_are_interleaved_by_price() -> None:
+    """Whose cloud it is does not matter."""
+    offers = [a_candidate("aws/r/z", "2"), a_candidate("azure/r/1", "1"), a_candidate("aws/s/z", "3")]
+    assert places(attempts(rank(offers))) == ["azure/r/1", "aws/r/z", "aws/s/z"]
+
+
+def test_flagged_offers_come_after_unflagged_ones_however_cheap() -> None:
+    """A stale or doubtful price does not win."""
+    offers = [a_candidate("aws/a/z", "1", flags=("stale",)), a_candidate("aws/b/z", "9")]
+    assert places(rank(offers)) == ["aws/b/z", "aws/a/z"]
+
+
+def test_at_most_twenty_attempts_are_made() -> None:
+    """The default of the contract."""
+    offers = [a_candidate(f"aws/r{n:02}/z") for n in range(50)]
+    assert len(attempts(rank(offers))) == 20
+
+
+def test_todays_price_replaces_the_snapshots_and_its_staleness() -> None:
+    """A zonal quote beats a regional one; what was not quoted stays."""
+    offers = [a_candidate(f"aws/r1/z{n}", flags=("stale",)) for n in (1, 2)] + [a_candidate("aws/r2/z1")]
+    fresh = requote(offers, [a_quote("aws/r1/", "1.5"), a_quote("aws/r1/z2", "1.6")], usd=usd)
+    assert [(str(c.price), c.quoted, c.flags) for c in fresh] == [
+        ("1.5", True, ()),
+        ("1.6", True, ()),
+        ("1.00", False, ()),
+    ]
+
+
+def test_a_quote_in_another_currency_is_compared_in_usd_and_billed_in_its_own() -> None:
+    """CNY at the reference rate; a currency without a rate is left out."""
+    offer = a_candidate("alibaba/r/z")
+    [fresh] = requote([offer], [a_quote("alibaba/r/", "14", currency="CNY")], usd=usd)
+    assert (fresh.price, fresh.currency, fresh.price_usd) == (14, "CNY", 2)
+    assert requote([offer], [a_quote("alibaba/r/", "14", currency="XXX")], usd=usd) == [offer]
+
+
+def test_nothing_above_the_limit_is_planned() -> None:
+    """The limit itself is allowed."""
+    offers = [a_candidate(price="1.00"), a_candidate("aws/r/y", "1.01")]
+    assert places(under(offers, Decimal("1.00"))) == ["aws/r1/z1"]
+
+
+def test_reserved_means_capacity_that_is_held_and_free_for_all_nodes() -> None:
+    """Too little held is as good as none."""
+    hold = Held(
+        cloud="aws",
+        region="r1",
+        zone="z1",
+        instance_type="t.large",
+        id="cr-1",
+        free=2,
+        purchase="reservation",
+    )
+    [candidate] = into_held([a_candidate(), a_candidate("aws/r1/z2")], [hold], nodes=2)
+    assert (candidate.purchase, candidate.reservation, candidate.zone) == (Purchase.RESERVED, "cr-1", "z1")
+    assert into_held([a_candidate()], [hold], nodes=3) == []
+
+
+def test_a_saved_plan_is_the_same_plan() -> None:
+    """Through JSON and back."""
+    plan = Plan(
+        created_at=NOW,
+        spec={"gpu": "T4"},
+        attempts=(a_candidate(flags=("x",)), a_candidate("azure/r/", purchase=Purchase.SPOT)),
+        left_out={"alibaba": "no"},
+    )
+    assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        {},
+        {"schema": "gpucloud.plan/v2"},
+        {"schema": "gpucloud.plan/v1"},
+        {"schema": "gpucloud.plan/v1", "created_at": "x", "spec": {}, "attempts": [{}], "left_out": {}},
+    ],
+)
+def test_what_is_no_plan_is_refused(data: Any) -> None:
+    """Nothing foreign comes out of a damaged file."""
+    with pytest.raises(UsageError):
+        Plan.from_json(data)
+
+
+def test_a_price_that_moved_is_told_either_way() -> None:
+    """A saved plan is done exactly, or not at all."""
+    saved = Plan(created_at=NOW, spec={}, attempts=(a_candidate(), a_candidate("aws/r2/z")), left_out={})
+    today = replace(saved, attempts=(a_candidate(price="0.90"),))
+    assert changes(saved, saved) == []
+    assert [sentence.split(":")[0] for sentence in changes(saved, today)] == [
+        "aws r1 z1 t.large on-demand",
+        "aws r2 z t.large on-demand",
+    ]

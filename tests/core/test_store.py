@@ -1,0 +1,260 @@
+"""The journal: what is written survives, what is refused changes nothing."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.errors import UsageError
+from gpucloud.lifecycle import BoxState, Lease
+from gpucloud.store import Box, Journal, NameTakenError, StaleWriterError
+from gpucloud.world import this_process
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+GROUP = {"cloud": "aws", "account": "1", "region": "r", "kind": "group", "id": "sg-1", "name": "n"}
+
+
+def clock() -> datetime:
+    return NOW
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal.open(tmp_path / "journal.db", clock)
+
+
+def a_lease(**change: Any) -> Lease:
+    return Lease(**{"host": "h", "boot": "b", "pid": 1, "started": 1, "beat": NOW, **change})
+
+
+def a_box(journal: Journal, name: str = "x", id: str = "b-1") -> Box:  # noqa: A002
+    return journal.plan_box(
+        id=id, name=name, owner="me", run_id=None, op="op-1", expires_at=None, facts={"a": 1}, lease=a_lease()
+    )
+
+
+def intended(n: int = 1) -> dict[str, Any]:
+    return {
+        "intent": f"op-1.{n}",
+        "op": "op-1",
+        "cloud": "aws",
+        "account": "1",
+        "region": "r",
+        "zone": "z",
+        "token": f"t{n}",
+        "name": "n",
+        "facts": {"cloud": "aws"},
+    }
+
+
+def test_a_box_is_there_after_the_process_is_killed(tmp_path: Path) -> None:
+    """What plan_box returned from is on disk: another process reads it after a kill -9."""
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[2]); from tests.core.test_store import *;"
+        "a_box(Journal.open(Path(sys.argv[1]), clock)); os.kill(os.getpid(), 9)"
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "j.db"), root], check=False, cwd=root)
+    assert done.returncode == -9
+    assert [box.name for box in Journal.open(tmp_path / "j.db", clock).boxes(owner="me")] == ["x"]
+
+
+def test_a_living_name_is_taken_and_a_dead_one_is_free(journal: Journal) -> None:
+    """One living box per owner and name, whatever happened to earlier ones."""
+    box = a_box(journal)
+    with pytest.raises(NameTakenError, match="'x' is living"):
+        a_box(journal, id="b-2")
+    journal.write(box, "state", {"state": "failed"})
+    assert a_box(journal, id="b-2").name == "x"
+
+
+def test_names_of_other_owners_do_not_matter(journal: Journal) -> None:
+    """Uniqueness is per owner."""
+    a_box(journal)
+    journal.plan_box(
+        id="b-2", name="x", owner="you", run_id=None, op="o", expires_at=None, facts={}, lease=a_lease()
+    )
+    assert [box.id for box in journal.boxes(owner="me")] == ["b-1"]
+
+
+def test_a_writer_that_was_overtaken_is_refused(journal: Journal) -> None:
+    """After another process took the box, nothing of the first one's is written."""
+    box = a_box(journal)
+    taken = journal.take(box.id, a_lease(pid=2), may_take=lambda lease: True)
+    assert taken is not None
+    with pytest.raises(StaleWriterError):
+        journal.write(box, "state", {"state": "failed"})
+    assert journal.box(box.id).state is BoxState.PLANNED
+    journal.write(taken, "state", {"state": "failed"})
+
+
+def test_a_live_lease_is_not_taken(journal: Journal) -> None:
+    """The one who asks decides by the lease it is shown."""
+    box = a_box(journal)
+    shown: list[Lease | None] = []
+
+    def refuse(lease: Lease | None) -> bool:
+        shown.append(lease)
+        return False
+
+    assert journal.take(box.id, a_lease(pid=2), may_take=refuse) is None
+    assert shown == [a_lease()]
+    assert journal.box(box.id).epoch == box.epoch
+
+
+def test_replaying_the_events_gives_the_same_tables(journal: Journal) -> None:
+    """The tables are a projection: nothing is in them that the events do not say."""
+    box = a_box(journal)
+    journal.write(box, "intended", intended())
+    journal.write(box, "making", {key: GROUP[key] for key in GROUP if key != "id"} | {"id": ""})
+    journal.write(box, "made", GROUP)
+    journal.write(box, "hashed", {"intent": "op-1.1", "request_hash": "h"})
+    instance = GROUP | {"kind": "instance", "id": "i-1"}
+    journal.note(
+        box.id,
+        "resolved",
+        {"intent": "op-1.1", "status": "made", "things": [instance], "started_at": NOW.isoformat()},
+    )
+    journal.write(box, "state", {"state": "bootstrapping"})
+    journal.write(box, "state", {"state": "deleting"})
+    journal.note(box.id, "gone", instance)
+    before = (journal.boxes(owner="me"), journal.intents(), journal.things(present=False))
+    journal.rebuild()
+    assert (journal.boxes(owner="me"), journal.intents(), journal.things(present=False)) == before
+    assert [row.ref.id for row in journal.things()] == ["sg-1"]
+    assert before[0][0].started_at == NOW
+
+
+def test_a_thing_in_the_making_gets_its_id_and_is_not_doubled(journal: Journal) -> None:
+    """Told before and after, it is one thing."""
+    box = a_box(journal)
+    journal.write(box, "making", GROUP | {"id": ""})
+    assert [(row.state, row.ref.id) for row in journal.things(box.id)] == [("making", "")]
+    journal.write(box, "made", GROUP)
+    journal.note(box.id, "made", GROUP)
+    assert [(row.state, row.ref.id) for row in journal.things(box.id)] == [("made", "sg-1")]
+
+
+def test_an_impossible_change_of_state_is_refused_and_leaves_no_event(journal: Journal) -> None:
+    """A deleted box does not come back, not even in the events."""
+    box = a_box(journal)
+    journal.write(box, "state", {"state": "failed"})
+    count = len(journal.history(box.id))
+    with pytest.raises(ValueError, match="cannot go from failed to ready"):
+        journal.write(box, "state", {"state": "ready"})
+    assert len(journal.history(box.id)) == count
+
+
+def test_only_the_user_may_read_it(tmp_path: Path) -> None:
+    """0600, side files too."""
+    journal = Journal.open(tmp_path / "journal.db", clock)
+    a_box(journal)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_every_commit_is_synced(tmp_path: Path) -> None:
+    """A write-ahead log with full synchronisation: an acknowledged event survives a power cut."""
+    journal = Journal.open(tmp_path / "journal.db", clock)
+    with journal._reader.connect() as connection:  # pyright: ignore[reportPrivateUsage]
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"not a database" * 999)
+
+
+def _truncated(path: Path) -> None:
+    a_box(Journal.open(path, clock))
+    sqlite3.connect(path).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
+    os.truncate(path, 5000)
+
+
+def _newer(path: Path) -> None:
+    Journal.open(path, clock)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [(_garbage, "damaged"), (_truncated, "damaged"), (_newer, "newer"), (_folder, "check the file")],
+)
+def test_a_state_file_that_cannot_be_trusted_is_refused(
+    tmp_path: Path, damage: Callable[[Path], None], says: str
+) -> None:
+    """Exit 2, one message that says what to do, and the file is left as it is."""
+    path = tmp_path / "journal.db"
+    damage(path)
+    with pytest.raises(UsageError) as caught:
+        a_box(Journal.open(path, clock), name="y", id="b-9")
+    assert says in f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.exit_code == 2
+
+
+def test_a_lock_that_is_held_for_too_long_is_explained(tmp_path: Path) -> None:
+    """Another writer that hangs gives a message, not a trace."""
+    journal = Journal.open(tmp_path / "journal.db", clock, busy_s=0.1)
+    other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(UsageError, match="locked"):
+        a_box(journal)
+    other.execute("ROLLBACK")
+    other.close()
+    assert a_box(journal).name == "x"
+
+
+def test_a_full_disk_stops_before_anything_is_bought(tmp_path: Path) -> None:
+    """The journal cannot grow: planning a box fails, and the journal can still be read."""
+    journal = Journal.open(tmp_path / "journal.db", clock)
+    a_box(journal)
+    with journal._reader.connect() as connection:  # pyright: ignore[reportPrivateUsage]
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+    with pytest.raises(UsageError) as caught:
+        [a_box(journal, name=f"n{n}", id=f"b-{n:04}" + "x" * 2000) for n in range(200)]
+    assert "free some disk space" in str(caught.value.hint)
+    assert journal.boxes(owner="me")[0].name == "x"
+
+
+def test_twenty_processes_write_at_once_and_one_gets_the_name(tmp_path: Path) -> None:
+    """One winner, nineteen refusals, no "database is locked"."""
+    Journal.open(tmp_path / "j.db", clock)
+    code = (
+        "import sys; from tests.core.test_store import *\n"
+        "try: a_box(Journal.open(Path(sys.argv[1]), clock), id='b-' + sys.argv[2]); print('won')\n"
+        "except NameTakenError: print('lost')"
+    )
+    root = Path(__file__).parents[2]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "j.db"), str(n)],
+            cwd=root,
+            text=True,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(root)},
+        )
+        for n in range(20)
+    ]
+    said = sorted(process.communicate()[0].strip() for process in running)
+    assert said == ["lost"] * 19 + ["won"]
+
+
+def test_this_process_holds_a_lease_that_is_told_from_a_later_one() -> None:
+    """Start time and boot tell it from another process with its number."""
+    lease = this_process(NOW)
+    assert lease.pid == os.getpid()
+    assert lease.started > 0
+    assert lease.boot

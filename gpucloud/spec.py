@@ -27,125 +27,116 @@ from gpucloud_pricing.gpus import parse_wishes
 
 DEFAULT_DISK_GIB = 100
 
-_NUMBER = {"type": ["number", "string"]}
-_WHOLE = {"type": ["integer", "string"]}
-_STRINGS = {"type": ["array", "string"], "items": {"type": "string"}}
-_MAPPING = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
-_DURATION = {"type": "string", "examples": ["90m", "24h", "1h30m", "2d", "none"]}
+_STRING: dict[str, Any] = {"type": "string"}
+_NUMBER: dict[str, Any] = {"type": ["number", "string"]}
+_WHOLE: dict[str, Any] = {"type": ["integer", "string"]}
+_STRINGS: dict[str, Any] = {"type": ["array", "string"], "items": _STRING}
+_PORTS: dict[str, Any] = {"type": ["array", "integer", "string"], "items": _WHOLE}
+_MAPPING: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+}
 
 
 def _schema(schema: dict[str, Any], **more: Any) -> WithJsonSchema:
     return WithJsonSchema({**schema, **more})
 
 
-def _choice(*choices: str, **also: str) -> BeforeValidator:
-    return BeforeValidator(read.choice(choices, also))
-
-
 Gib = Annotated[Decimal, BeforeValidator(read.gib), _schema(_NUMBER, examples=[40, "80GB"])]
 Usd = Annotated[Decimal, BeforeValidator(read.usd), _schema(_NUMBER, examples=["2.50"])]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(read.patterns), _schema(_STRINGS)]
-Text = Annotated[str, BeforeValidator(read.text), _schema({"type": "string"})]
+Text = Annotated[str, BeforeValidator(read.text), _schema(_STRING)]
+Name = Annotated[str, BeforeValidator(read.name), _schema(_STRING, pattern=read.NAME)]
+Gpu = Annotated[str, BeforeValidator(read.gpu), _schema(_STRINGS, examples=["A100:8", "T4:1..4"])]
+Cpus = Annotated[int, BeforeValidator(read.whole(1, 4096, "vCPUs")), _schema(_WHOLE, minimum=1)]
+Nodes = Annotated[int, BeforeValidator(read.whole(1, 1000, "nodes")), _schema(_WHOLE, minimum=1)]
+Disk = Annotated[int, BeforeValidator(read.disk_gib), _schema(_WHOLE, examples=[100, "1TB"])]
+Arch = Annotated[str, BeforeValidator(read.arch), _schema({"enum": list(read.ARCHES)})]
+Interconnect = Annotated[str, BeforeValidator(read.interconnect), _schema({"enum": list(read.INTERCONNECTS)})]
+Rdma = Annotated[str, BeforeValidator(read.rdma), _schema({"enum": list(read.RDMA)})]
+Purchases = Annotated[
+    tuple[Purchase, ...],
+    BeforeValidator(read.purchases),
+    _schema(_STRINGS, items={"enum": list(read.PURCHASES)}),
+]
+Image = Annotated[str, BeforeValidator(read.image), _schema(_STRING, examples=["cuda-12.4", "pytorch"])]
 End = Annotated[
     timedelta | Literal["none"],
     BeforeValidator(read.end),
     PlainSerializer(read.format_end, return_type=str),
-    _schema(_DURATION),
+    _schema(_STRING, examples=["90m", "24h", "1h30m", "2d", "none"]),
 ]
+Env = Annotated[dict[str, str | None], BeforeValidator(read.env), _schema(_MAPPING)]
+Tags = Annotated[dict[str, str], BeforeValidator(read.tags), _schema(_MAPPING)]
+Sync = Annotated[tuple[str, ...], BeforeValidator(read.sync), _schema(_STRINGS)]
+Ports = Annotated[tuple[int, ...], BeforeValidator(read.ports), _schema(_PORTS)]
+Cidrs = Annotated[
+    tuple[str, ...], BeforeValidator(read.cidrs), _schema(_STRINGS, examples=["203.0.113.7/32"])
+]
+SshKey = Annotated[str, BeforeValidator(read.ssh_key), _schema(_STRING)]
 
 
 class Spec(BaseModel):
-    """What a user asks for. Every field may be left out; commands that buy call :meth:`wants_gpu` besides.
+    """What a user asks for: a GPU, how to pay, where, and what the box is like. All may be left out."""
 
-    Memory and disk are GiB, money is USD. Raises pydantic's ``ValidationError`` when made from bad values.
-    """
+    # Making one from bad values raises pydantic's ValidationError; load_spec turns it into a UsageError.
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
 
-    name: (
-        Annotated[str, BeforeValidator(read.name), _schema({"type": "string", "pattern": read.NAME.pattern})]
-        | None
-    ) = Field(None, description="The box's name, unique among yours: 1-40 of a-z 0-9 -. Generated if absent.")
-    gpu: (
-        Annotated[
-            str,
-            BeforeValidator(read.gpu),
-            _schema(_STRINGS, examples=["A100:8", "T4:1..4", "A100-80GB:8,H100:4"]),
-        ]
-        | None
-    ) = Field(None, description="MODEL[-MEMORYGB][:COUNT], alternatives with a comma.")
-    gpu_memory: Gib | None = Field(None, description="At least this many GiB on each GPU.")
-    total_gpu_memory: Gib | None = Field(None, description="At least this many GiB on all GPUs together.")
-    cpus: Annotated[int, BeforeValidator(read.whole(1, 4096, "vCPUs")), _schema(_WHOLE, minimum=1)] | None = (
-        Field(None, description="At least this many vCPUs.")
+    name: Name | None = Field(
+        default=None, description="Unique among your boxes: 1-40 of a-z 0-9 -. Generated if absent."
     )
-    memory: Gib | None = Field(None, description="At least this many GiB of main memory.")
-    arch: Annotated[
-        str,
-        _choice("x86_64", "arm64", amd64="x86_64", aarch64="arm64"),
-        _schema({"enum": ["x86_64", "arm64"]}),
-    ] = Field("x86_64", description="The processor's architecture.")
-    interconnect: (
-        Annotated[str, _choice(*read.INTERCONNECTS), _schema({"enum": list(read.INTERCONNECTS)})] | None
-    ) = Field(None, description="At least this between the GPUs.")
-    rdma: Annotated[str, _choice(*read.RDMA), _schema({"enum": list(read.RDMA)})] | None = Field(
-        None, description="The network between nodes."
+    gpu: Gpu | None = Field(default=None, description="MODEL[-MEMORYGB][:COUNT], alternatives with a comma.")
+    gpu_memory: Gib | None = Field(default=None, description="At least this many GiB on each GPU.")
+    total_gpu_memory: Gib | None = Field(default=None, description="At least this many GiB on all GPUs.")
+    cpus: Cpus | None = Field(default=None, description="At least this many vCPUs.")
+    memory: Gib | None = Field(default=None, description="At least this many GiB of main memory.")
+    arch: Arch = Field(default="x86_64", description="The processor's architecture.")
+    interconnect: Interconnect | None = Field(default=None, description="At least this between the GPUs.")
+    rdma: Rdma | None = Field(default=None, description="The network between nodes.")
+    purchase: Purchases = Field(
+        default=(Purchase.ON_DEMAND,), description="The ways of paying that may be used."
     )
-    purchase: Annotated[
-        tuple[Purchase, ...],
-        BeforeValidator(read.purchases),
-        _schema(_STRINGS, items={"enum": ["on-demand", "spot", "reserved"]}),
-    ] = Field((Purchase.ON_DEMAND,), description="The ways of paying that may be used.")
-    clouds: Patterns = Field((), description="Clouds to look in: names, globs, !x to leave out.")
+    clouds: Patterns = Field(default=(), description="Clouds to look in: names, globs, !x to leave out.")
     regions: Patterns = Field(
-        (), description="Regions: names, globs (us-*), groups (eu us cn ap), !x to leave out."
+        default=(), description="Names, globs (us-*), groups (eu us cn ap), !x to leave out."
     )
-    zones: Patterns = Field((), description="Zones: names, globs, !x to leave out.")
+    zones: Patterns = Field(default=(), description="Names, globs, !x to leave out.")
     max_price: Usd | None = Field(
-        None, description="USD per hour and box, compute only: never launched above."
+        default=None, description="USD per hour and box, compute only: never launched above."
     )
-    budget: Usd | None = Field(None, description="USD in all, egress left out: becomes a deadline.")
-    nodes: Annotated[int, BeforeValidator(read.whole(1, 1000, "nodes")), _schema(_WHOLE, minimum=1)] = Field(
-        1, description="Identical boxes placed together, all or none."
+    budget: Usd | None = Field(
+        default=None,
+        description="USD in all, egress left out: becomes a deadline; the earlier of it and ttl counts.",
     )
-    disk: Annotated[int, BeforeValidator(read.disk_gib), _schema(_WHOLE, examples=[100, "1TB"])] = Field(
-        DEFAULT_DISK_GIB, description="The root disk in GiB, encrypted."
+    nodes: Nodes = Field(default=1, description="Identical boxes placed together, all or none.")
+    disk: Disk = Field(default=DEFAULT_DISK_GIB, description="The root disk in GiB, encrypted.")
+    image: Image | None = Field(
+        default=None, description="A recipe (cuda-12.4, pytorch, ubuntu-22.04) or a cloud's own image id."
     )
-    image: (
-        Annotated[
-            str,
-            BeforeValidator(read.image),
-            _schema({"type": "string"}, examples=["cuda-12.4", "pytorch", "ubuntu-22.04"]),
-        ]
-        | None
-    ) = Field(None, description="A recipe (cuda-12.4, pytorch, ubuntu-22.04) or a cloud's own image id.")
-    ttl: End | None = Field(None, description="When the box ends without us: 90m, 24h, 1h30m, 2d, or none.")
+    ttl: End | None = Field(
+        default=None, description="When the box ends without us: 90m, 24h, 1h30m, 2d, or none."
+    )
     idle: End | None = Field(
-        None, description="End after GPUs, ssh sessions and jobs were all idle this long."
+        default=None, description="End after GPUs, ssh sessions and jobs were all idle this long."
     )
-    setup: Text | None = Field(None, description="Shell commands that prepare the box once.")
-    run: Text | None = Field(None, description="The command to run when the box is ready.")
-    env: Annotated[dict[str, str | None], BeforeValidator(read.env), _schema(_MAPPING)] = Field(
-        {}, description="Variables for setup and run; a key without a value takes the caller's own."
+    setup: Text | None = Field(default=None, description="Shell commands that prepare the box once.")
+    run: Text | None = Field(default=None, description="The command to run when the box is ready.")
+    env: Env = Field(
+        default={}, description="Variables for setup and run; a key without a value takes the caller's own."
     )
-    sync: Annotated[tuple[str, ...], BeforeValidator(read.sync), _schema(_STRINGS)] = Field(
-        (), description="Files to bring along: LOCAL or LOCAL:REMOTE."
+    sync: Sync = Field(default=(), description="Files to bring along: LOCAL or LOCAL:REMOTE.")
+    ports: Ports = Field(default=(), description="TCP ports opened to allow_from, besides ssh.")
+    tags: Tags = Field(default={}, description="Tags of your own for everything billable.")
+    allow_from: Cidrs = Field(
+        default=(), description="CIDRs let in; never the world. Default: the caller's own address."
     )
-    ports: Annotated[
-        tuple[int, ...],
-        BeforeValidator(read.ports),
-        _schema({"type": ["array", "integer", "string"]}, items=_WHOLE),
-    ] = Field((), description="TCP ports opened to allow_from, besides ssh.")
-    tags: Annotated[dict[str, str], BeforeValidator(read.tags), _schema(_MAPPING)] = Field(
-        {}, description="Tags of your own for everything billable."
+    ssh_key: SshKey | None = Field(
+        default=None, description="A public key (text or file) let in besides the box's own."
     )
-    allow_from: Annotated[
-        tuple[str, ...], BeforeValidator(read.cidrs), _schema(_STRINGS, examples=["203.0.113.7/32"])
-    ] = Field((), description="Addresses let in, as CIDRs; never the world. Default: the caller's own.")
-    ssh_key: Annotated[str, BeforeValidator(read.ssh_key), _schema({"type": "string"})] | None = Field(
-        None, description="A public key (text or file) let in besides the box's own."
+    checkpoint: Text | None = Field(
+        default=None, description="The command to run on the box before it is ended."
     )
-    checkpoint: Text | None = Field(None, description="The command to run on the box before it is ended.")
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Spec:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Literal, cast
@@ -17,7 +17,9 @@ from gpucloud_pricing.gpus import parse_wishes
 
 INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 RDMA = ("none", "efa", "infiniband", "erdma")
-NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,39}$")
+ARCHES = ("x86_64", "arm64")
+PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
+NAME = "^[a-z0-9][a-z0-9-]{0,39}$"
 LONGEST = timedelta(days=3650)
 """No duration is longer: beyond it is a slip of the finger, and no date can hold it."""
 
@@ -34,7 +36,6 @@ _TAG_KEY = re.compile(r"[\w .:/=\-+@]{1,128}")  # AWS takes no other characters 
 _TAG_VALUE = re.compile(r"[\w .:/=\-+@]{0,256}")
 _MOST_TAGS = 40  # AWS allows 50 on a thing (EC2 user guide, "Tag restrictions"); gpucloud needs five
 _LONGEST_TEXT = 8192  # a box's user-data holds 16 KiB on AWS, bootstrap included
-_PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
 
 
 def shown(value: object) -> str:
@@ -73,7 +74,7 @@ def _items(value: object, allowed: str) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def choice(choices: Sequence[str], also: Mapping[str, str]) -> Callable[[object], str]:
+def choice(*choices: str, **also: str) -> Callable[[object], str]:
     """Reads one of some words; ``also`` are other spellings."""
 
     def read(value: object) -> str:
@@ -85,6 +86,11 @@ def choice(choices: Sequence[str], also: Mapping[str, str]) -> Callable[[object]
         return word
 
     return read
+
+
+arch = choice(*ARCHES, amd64="x86_64", aarch64="arm64")
+interconnect = choice(*INTERCONNECTS)
+rdma = choice(*RDMA)
 
 
 def whole(low: int, high: int, unit: str) -> Callable[[object], int]:
@@ -168,7 +174,7 @@ def name(value: object) -> str:
     """Reads a box's name."""
     allowed = "1-40 of a-z 0-9 -, beginning with a letter or digit"
     word = _scalar(value, allowed)
-    if not re.fullmatch(NAME.pattern.strip("^$"), word):
+    if not re.fullmatch(NAME.strip("^$"), word):
         near = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:40]
         hint = f"; did you mean {near}?" if near else ""
         raise ValueError(f"{shown(value)} is no name; allowed: {allowed}{hint}")
@@ -184,15 +190,15 @@ def gpu(value: object) -> str:
 
 def purchases(value: object) -> tuple[Purchase, ...]:
     """Reads ways of paying."""
-    allowed = ", ".join(_PURCHASES)
+    allowed = ", ".join(PURCHASES)
     found: list[Purchase] = []
     for item in _items(value, allowed):
         word = item.lower().replace("_", "-")
-        if word not in _PURCHASES:
+        if word not in PURCHASES:
             raise ValueError(
-                f"unknown way of paying {shown(item)}; allowed: {allowed}{nearest(word, _PURCHASES)}"
+                f"unknown way of paying {shown(item)}; allowed: {allowed}{nearest(word, PURCHASES)}"
             )
-        found.append(_PURCHASES[word])
+        found.append(PURCHASES[word])
     return tuple(dict.fromkeys(found))
 
 

@@ -42,10 +42,8 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
         return Spec.model_validate({**fields, **given})
     except ValidationError as error:
         problems = [_problem(each, given, file, lines) for each in error.errors(include_url=False)]
-        raise UsageError(
-            "; ".join(problems),
-            hint="`gpucloud schema` prints what a spec may hold" if file is not None else None,
-        ) from None
+        hint = None if file is None else "`gpucloud schema` prints what a spec file may hold"
+        raise UsageError("; ".join(problems), hint=hint) from None
 
 
 def _problem(error: Any, given: Mapping[str, object], file: Path | None, lines: Mapping[str, int]) -> str:

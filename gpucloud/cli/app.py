@@ -8,15 +8,19 @@ running program. They give ``None``, or an exit code.
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from gpucloud.cli.context import App
 
 Function = Callable[..., int | None]
 
@@ -172,7 +176,7 @@ def bind(function: Function) -> Function:
     return command
 
 
-def start(switches: Switches) -> Any:
+def start(switches: Switches) -> App:
     """The running program, for one command."""
     from gpucloud.cli.context import App
     from gpucloud.cli.failure import log_to_stderr
@@ -192,6 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
     )  # looking for some reads every package's metadata
+    _mend_streams()
     line = list(sys.argv[1:] if arguments is None else arguments)
     switches = Switches(sandbox=_is_on(os.environ.get("GPUCLOUD_SANDBOX", "")))
     try:
@@ -209,8 +214,11 @@ def _run(line: list[str], switches: Switches) -> int:
     if "_GPUCLOUD_COMPLETE" in os.environ:  # the shell asks for completions, by the script that we print
         typer.main.get_install_completion_arguments()  # makes typer's shells known
         group.main(args=line, prog_name="gpucloud", complete_var="_GPUCLOUD_COMPLETE")
-    with group.make_context("gpucloud", list(line), obj=switches) as context:
-        result = group.invoke(context)
+    try:
+        with group.make_context("gpucloud", list(line), obj=switches) as context:
+            result = group.invoke(context)
+    except typer.Exit as stop:
+        return stop.exit_code
     return result if isinstance(result, int) else 0
 
 
@@ -239,6 +247,20 @@ def _root(
             ctx.fail("Missing command.")
         sys.stderr.write(ctx.get_help() + "\n")
         raise typer.Exit(2)
+
+
+def _mend_streams() -> None:
+    """Puts something in place of closed streams, and lets no character stop an answer.
+
+    Without it, the next file that is opened would become stdout, and what is printed would land in it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _is_on(text: str) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def box_document(box: Box, now: datetime) -> dict[str, Any]:
     """BOX of the contract. What is not known yet is ``null``."""
     facts = box.facts
-    price = facts.get("price") or {}
+    price: dict[str, Any] = facts.get("price") or {}
     cost = _cost(box, now)
     return {
         "name": box.name,
@@ -72,10 +72,10 @@ def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
     rows: list[Sequence[object]] = []
     for box in boxes:
         facts = box.facts
-        gpu = facts.get("gpu") or {}
-        price = facts.get("price") or {}
+        gpu: dict[str, Any] = facts.get("gpu") or {}
+        price: dict[str, Any] = facts.get("price") or {}
         currency = str(price.get("currency", "USD"))
-        nodes = facts.get("nodes") or []
+        nodes: list[dict[str, Any]] = facts.get("nodes") or []
         rows.append(
             (
                 box.name,

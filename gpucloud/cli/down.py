@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,8 +37,10 @@ def down(
         if not boxes:
             app.output.say("No box to take down.")
         elif not yes:
+            timeline.pause()
             _confirm(app, boxes)
-        ended, owed = _end_all(world, boxes)
+            timeline.resume()
+        ended, owed = _end_all(world, boxes, app.paths.state / "keys")
         living = world.journal.boxes(owner=app.owner)
     if owed is not None:
         raise owed
@@ -67,10 +70,10 @@ def _confirm(app: App, boxes: list[Box]) -> None:
         raise UsageError("nothing was taken down")
 
 
-def _end_all(world: World, boxes: list[Box]) -> tuple[list[Box], GpucloudError | None]:
+def _end_all(world: World, boxes: list[Box], keys: Path) -> tuple[list[Box], GpucloudError | None]:
     """Ends every box; one that cannot be ended does not keep the others."""
     from gpucloud.lifecycle import OVER, BoxState
-    from gpucloud.ssh import forget
+    from gpucloud.ssh_keys import delete_keys
     from gpucloud.teardown import take_down
 
     ended: list[Box] = []
@@ -91,7 +94,7 @@ def _end_all(world: World, boxes: list[Box]) -> tuple[list[Box], GpucloudError |
         try:
             with world.waiter.finishing():
                 ended.append(take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED))
-            forget(box.id)
+            delete_keys(keys / box.id)
         except GpucloudError as error:
             owed = _merged(owed, error)
         finally:

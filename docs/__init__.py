@@ -1,0 +1,1 @@
+"""What parts of the documentation follow from the code."""

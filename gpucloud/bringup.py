@@ -1,0 +1,111 @@
+"""From running machines to a usable box: ssh answers, the boot has ended, the GPUs are what is paid for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpucloud.errors import GpucloudError
+from gpucloud.lifecycle import BoxState
+from gpucloud.ssh import ConnectionFailedError, Target, run, wait_until_reachable
+from gpucloud.ssh_boot import Gpu, gpu_list, is_model, rotate_host_key, wait_until_ready
+from gpucloud.store import Box
+from gpucloud.waiter import TimedOutError
+from gpucloud.world import World
+
+USER = "gpucloud"
+"""The user that every box gets, whatever its image calls its own."""
+SSH_TIMEOUT_S = 600.0
+BOOT_TIMEOUT_S = 1800.0
+STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
+PEERS_FILE = "/var/lib/gpucloud/peers.json"
+
+
+class NotReadyError(GpucloudError):
+    """A box that runs but is not what was paid for, or never answered."""
+
+
+def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
+    """How to reach each node of a box that has addresses."""
+    return [
+        Target(
+            box_id=box.id,
+            host=node["public_ip"],
+            user=USER,
+            keys=keys,
+            node=number,
+            proxy_command=proxy_command,
+        )
+        for number, node in enumerate(box.facts["nodes"])
+        if node["public_ip"]
+    ]
+
+
+def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> Box:
+    """Waits until every node is ready and writes that down.
+
+    Raises:
+        NotReadyError: a node did not answer, its boot failed, or its GPUs are not those that were rented.
+        InterruptedBySignal: a signal came first.
+    """
+    nodes = targets(box, keys, proxy_command)
+    try:
+        world.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
+        _all(world, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes])
+        _all(world, [partial(rotate_host_key, target) for target in nodes])
+        world.tell("boot", "waiting for the set-up to end")
+        _all(world, [partial(wait_until_ready, target, timeout_s=BOOT_TIMEOUT_S) for target in nodes])
+        world.tell("gpus", "asking the GPUs")
+        answers: list[list[Gpu]] = _all(world, [partial(gpu_list, target) for target in nodes])
+        if len(nodes) > 1:
+            _all(world, [partial(_introduce, box, target) for target in nodes])
+    except ConnectionFailedError as error:
+        raise NotReadyError(
+            f"box {box.name!r} did not become ready: {error.message}", hint=error.hint
+        ) from error
+    except TimedOutError as error:
+        raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
+    for target, gpus in zip(nodes, answers, strict=True):
+        check_gpus(box, target.alias, gpus)
+    names = Counter(gpu.name for gpus in answers for gpu in gpus)
+    world.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
+    facts: dict[str, Any] = {"gpus_seen": dict(names)}
+    world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
+    return world.journal.box(box.id)
+
+
+def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
+    """Holds what answers against what is paid for; a share of a GPU shows as one GPU.
+
+    Raises:
+        NotReadyError: count or model differ.
+    """
+    model = str(box.facts["gpu"]["model"])
+    count = max(int(Decimal(box.facts["gpu"]["count"])), 1)
+    right = [gpu for gpu in gpus if is_model(gpu.name, model)]
+    if len(right) != count or len(gpus) != count:
+        seen = ", ".join(gpu.name for gpu in gpus) or "none"
+        raise NotReadyError(
+            f"{where} should have {count} x {model}; its driver shows: {seen}",
+            hint="it was taken down; try again, or another type: --zone, --cloud",
+        )
+
+
+def _introduce(box: Box, target: Target) -> None:
+    """Tells a node its rank and its peers' private addresses."""
+    peers = [node["private_ip"] for node in box.facts["nodes"]]
+    text = json.dumps({"rank": target.node, "nodes": len(peers), "peers": peers})
+    done = run(target, ["sudo", "-n", "tee", PEERS_FILE], stdin=text.encode())
+    if done.code:
+        raise NotReadyError(f"{target.alias}: cannot write {PEERS_FILE}: {done.err.decode(errors='replace')}")
+
+
+def _all(world: World, calls: Sequence[partial[Any]]) -> list[Any]:
+    """Runs one call per node at the same time; the first failure in their order is raised."""
+    running = [world.waiter.start(call) for call in calls]
+    return [world.waiter.wait(call, STEP_TIMEOUT_S) for call in running]

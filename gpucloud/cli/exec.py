@@ -1,0 +1,30 @@
+"""``gpucloud exec``: one command on a box, with its own exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gpucloud.cli.context import App
+from gpucloud.cli.reached import reached
+from gpucloud.cli.ssh import Node
+
+
+def exec_command(
+    app: App,
+    name: Annotated[str, typer.Argument(help="The box's name or id.")],
+    command: Annotated[list[str], typer.Argument(help="The command, after --.", metavar="-- COMMAND...")],
+    tty: Annotated[bool, typer.Option("-t", "--tty", help="Give the command a terminal.")] = False,
+    node: Node = 0,
+) -> int:
+    """Run a command on a box. Its arguments arrive unchanged, and its exit code is given; 125 is gpucloud's own."""
+    from gpucloud.ssh import relay
+
+    target = reached(app, name, node=node)
+    if not app.output.json:
+        return relay(target, command, terminal=tty)
+    code = relay(target, command, terminal=tty, out=sys.stderr.buffer)
+    app.output.document("exec", {"box": name, "exit_code": code})
+    return code

@@ -1,0 +1,228 @@
+"""``gpucloud launch``: plans, asks, buys, boots, and waits until the GPUs answer over ssh."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpucloud.cli.boxes import box_document, paying_text
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import connect, engine, now
+from gpucloud.cli.options import takes_spec
+from gpucloud.cli.plan import AcceptSnapshot, lifetime, make, price_text, read_plan, show_plan, spec_json
+from gpucloud.cli.timeline import Timeline
+from gpucloud.errors import GpucloudError, PriceError, UsageError
+from gpucloud.lifecycle import generated_name, new_id
+from gpucloud.plan import changes
+from gpucloud.spec import Spec
+from gpucloud.ssh_keys import create_keys, delete_keys, find_program
+
+if TYPE_CHECKING:
+    from gpucloud.cloud import Cloud
+    from gpucloud.launch import Terms
+    from gpucloud.plan import Plan
+    from gpucloud.store import Box
+    from gpucloud.world import World
+
+DEFAULT_IMAGE = "cuda"
+LATER = ("idle", "checkpoint", "run")
+"""Fields whose meaning needs the guard on the box or the ``run`` command, which do not exist yet."""
+
+
+@takes_spec
+def launch(
+    app: App,
+    spec: Spec,
+    plan: Annotated[
+        Path | None, typer.Argument(help="A plan saved by `gpucloud plan -o`.", metavar="[PLAN]")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    run_id: Annotated[str | None, typer.Option("--run-id", help="Your own id for this run.")] = None,
+    accept_snapshot_price: AcceptSnapshot = False,
+) -> None:
+    """Launch the cheapest box that will start, and wait until its GPUs answer over ssh."""
+    saved = read_plan(plan) if plan is not None else None
+    if saved is not None:
+        spec = _spec_of(saved, spec)
+    _refuse_unready(spec)
+    if not yes and not app.output.interactive:
+        raise UsageError("not buying without a yes: there is no terminal to ask on", hint="add --yes")
+    for program in ("ssh", "ssh-keygen"):
+        find_program(program)
+    proxy_command = connect(app)
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        buyer = Buyer(app, world, spec, run_id, proxy_command)
+        buyer.settle_first()
+        today = buyer.plan(saved, accept_snapshot_price=accept_snapshot_price)
+        if not yes:
+            timeline.pause()
+            show_plan(app, today, spec)
+            if not app.output.ask(
+                f"Launch the first that starts, at {price_text(today.attempts[0])} per hour?"
+            ):
+                raise UsageError("nothing was launched")
+            timeline.resume()
+        box = buyer.buy(today)
+        living = world.journal.boxes(owner=app.owner)
+    if app.output.json:
+        steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
+        app.output.document("launch", {"box": box_document(box, now()), "timeline": steps})
+    app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
+    app.output.say(f"{paying_text(living)} End it with: gpucloud down {box.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    """One launch: what is known before it, and its steps."""
+
+    app: App
+    world: World
+    spec: Spec
+    run_id: str | None
+    proxy_command: str | None
+
+    def settle_first(self) -> None:
+        """Finishes what earlier commands left, within the budget; the rest is said."""
+        from gpucloud.recover import settle
+
+        for trouble in settle(self.world):
+            self.app.output.say(f"Still owed: {trouble.message}\n  {trouble.owed_command or trouble.hint}")
+
+    def plan(self, saved: Plan | None, *, accept_snapshot_price: bool) -> Plan:
+        """Today's plan; a saved one must be the same."""
+        today = make(self.world, self.spec, accept_snapshot_price=accept_snapshot_price)
+        if saved is None:
+            return today
+        moved = changes(saved, today)
+        if moved:
+            raise PriceError(
+                "the saved plan does not hold any more: " + "; ".join(moved),
+                hint="make a new one: gpucloud plan -o FILE; nothing was started",
+            )
+        return saved
+
+    def buy(self, plan: Plan) -> Box:
+        """Buys the first attempt that starts and brings it up; whatever fails, nothing is left."""
+        from gpucloud.bringup import bring_up
+        from gpucloud.launch import abandon
+        from gpucloud.launch import launch as buy_box
+
+        name = self.spec.name or generated_name(plan.attempts[0].gpu_model, self.world.randomness(4))
+        box_id = new_id("b-", now(), self.world.randomness(10))
+        keys = self.app.paths.state / "keys" / box_id
+        try:
+            terms = self._terms(plan, name, box_id, keys)
+            box = buy_box(self.world, terms, plan.attempts)
+            try:
+                box = bring_up(self.world, box, keys, self.proxy_command)
+                self._sync(box, keys)
+            except BaseException as error:
+                abandon(self.world, box, error)
+                raise
+        except BaseException:
+            delete_keys(keys)
+            raise
+        self.world.journal.note(box.id, "released", {})
+        return self.world.journal.box(box.id)
+
+    def _terms(self, plan: Plan, name: str, box_id: str, keys: Path) -> Terms:
+        from gpucloud.bringup import USER
+        from gpucloud.launch import Terms
+        from gpucloud_templates import BootPlan, TooLargeError, render
+
+        made = create_keys(keys, box_id, nodes=self.spec.nodes)
+        lives = lifetime(plan, self.spec)
+        end = now() + lives if lives else None
+        try:
+            user_data = render(
+                BootPlan(
+                    name=name,
+                    user=USER,
+                    public_key=made.public_key,
+                    host_private_key=made.host_private_key,
+                    host_public_key=made.host_public_key,
+                    deadline=end,
+                    ttl_s=int(lives.total_seconds()) if lives else 0,
+                    setup=_setup(self.spec),
+                    driver_ready=False,  # the step looks first, and does nothing where the image has it
+                )
+            )
+        except TooLargeError as error:
+            raise UsageError(str(error)) from error
+        return Terms(
+            box=box_id,
+            name=name,
+            run_id=self.run_id,
+            nodes=self.spec.nodes,
+            disk_gib=self.spec.disk,
+            image=self.spec.image or DEFAULT_IMAGE,
+            user_data=user_data,
+            allow_from=self._allow_from,
+            ports=self.spec.ports,
+            tags=self.spec.tags,
+            max_price_usd=self.spec.max_price,
+            expires_at=end,
+            spec=dict(plan.spec),
+        )
+
+    def _allow_from(self, cloud: Cloud) -> Sequence[str]:
+        """Who is let in: as told, else this machine's address as the cloud sees it; never the world."""
+        if self.spec.allow_from:
+            return self.spec.allow_from
+        try:
+            address = self.world.waiter.run(cloud.caller_address)
+        except GpucloudError as error:
+            raise UsageError(
+                f"cannot tell this machine's address: {error.message}",
+                hint="name it: --allow-from ADDRESS/32",
+            ) from error
+        if address is None:
+            raise UsageError(
+                f"{cloud.name} does not tell this machine's address", hint="name it: --allow-from ADDRESS/32"
+            )
+        return (str(ip_network(address)),)
+
+    def _sync(self, box: Box, keys: Path) -> None:
+        from gpucloud.bringup import targets
+        from gpucloud.ssh_files import rsync_up
+
+        for item in self.spec.sync:
+            local, _, remote = item.partition(":")
+            self.world.tell("sync", item)
+            for target in targets(box, keys, self.proxy_command):
+                rsync_up(target, local, remote or ".")
+
+
+def _setup(spec: Spec) -> tuple[str, ...]:
+    """The set-up commands, with the spec's variables exported before them."""
+    if not spec.setup:
+        return ()
+    values = {key: os.environ.get(key, "") if value is None else value for key, value in spec.env.items()}
+    exports = [f"export {key}={shlex.quote(value)}" for key, value in values.items()]
+    return ("\n".join([*exports, spec.setup]),)
+
+
+def _spec_of(saved: Plan, flags: Spec) -> Spec:
+    """The saved plan's own spec: a plan is done exactly, so no flag may change it."""
+    from gpucloud.spec_file import load_spec
+
+    if spec_json(flags):
+        given = ", ".join(sorted(spec_json(flags)))
+        raise UsageError(f"a saved plan is launched as it is; it cannot be changed by: {given}")
+    return load_spec(None, dict(saved.spec))
+
+
+def _refuse_unready(spec: Spec) -> None:
+    given = [name for name in LATER if getattr(spec, name) not in (None, "none")]
+    if given:
+        raise UsageError(
+            f"launch cannot do this yet: {', '.join(given)}",
+            hint="leave it out; nothing is silently ignored",
+        )

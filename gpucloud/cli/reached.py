@@ -1,0 +1,72 @@
+"""A box that a command goes into: found in the journal, connected, its targets as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import connect, engine, find_box, open_journal
+from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.ssh import Target
+    from gpucloud.store import Box
+
+
+def reached(app: App, name: str, *, node: int = 0) -> Target:
+    """The node of the box with this name, with a connection that is open.
+
+    The clouds are only asked when the box does not answer.
+
+    Raises:
+        UsageError: there is no such box, or it is over, or has no address yet.
+        ConnectionFailedError: it cannot be reached.
+    """
+    from gpucloud.ssh import ConnectionFailedError, Failure
+    from gpucloud.ssh import connect as open_connection
+
+    box = find_box(open_journal(app), app.owner, name)
+    target = target_of(app, box, node, connect(app))
+    try:
+        open_connection(target)
+    except ConnectionFailedError as error:
+        if error.failure is not Failure.UNREACHABLE:
+            raise
+        from gpucloud.reach import reach
+
+        with engine(app, lambda _, text: app.output.say(text)) as world:
+            reach(world, box, target)
+    return target
+
+
+def target_of(app: App, box: Box, node: int, proxy_command: str | None) -> Target:
+    """Where a node of a box is, as the journal has it.
+
+    Raises:
+        UsageError: it is over, has no address yet, or has fewer nodes.
+    """
+    from gpucloud.bringup import USER
+    from gpucloud.lifecycle import OVER
+    from gpucloud.ssh import Target
+    from gpucloud.ssh_keys import key_folder
+
+    if box.state in OVER:
+        raise UsageError(f"box {box.name!r} is {box.state}", hint="see those that live: gpucloud list")
+    nodes = box.facts.get("nodes") or []
+    if not nodes:
+        raise UsageError(f"box {box.name!r} has no machine yet ({box.state})", hint="gpucloud list")
+    if not 0 <= node < len(nodes):
+        raise UsageError(f"box {box.name!r} has {len(nodes)} nodes, counted from 0; there is no {node}")
+    address = nodes[node].get("public_ip")
+    if not address:
+        raise UsageError(
+            f"box {box.name!r} has no public address yet ({box.state})", hint="gpucloud list --live"
+        )
+    return Target(
+        box_id=box.id,
+        host=address,
+        user=USER,
+        keys=key_folder(app.paths.state, box.id),
+        node=node,
+        proxy_command=proxy_command,
+    )

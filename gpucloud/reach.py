@@ -1,0 +1,53 @@
+"""Gets into a box also when the caller's address has changed since it was let in."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Kind
+from gpucloud.ssh import ConnectionFailedError, Failure, Target, connect, wait_until_reachable
+from gpucloud.store import Box
+from gpucloud.world import World
+
+RULE_TIMEOUT_S = 30.0
+
+
+def reach(world: World, box: Box, target: Target) -> None:
+    """Opens the shared connection; where nobody answers, lets our present address in first, and writes it down.
+
+    Raises:
+        ConnectionFailedError: the box did not let us in, and a changed address is not why.
+        UsageError: our address is not one of those that the user named with ``allow_from``.
+        CloudError: the rule could not be moved.
+    """
+    try:
+        connect(target)
+    except ConnectionFailedError as error:
+        if error.failure is not Failure.UNREACHABLE or not _admit(world, box):
+            raise
+        wait_until_reachable(target, timeout_s=RULE_TIMEOUT_S)
+
+
+def _admit(world: World, box: Box) -> bool:
+    """Moves the box's rule to our present address; False where that is let in already, or unknown."""
+    cloud = world.clouds[box.facts["cloud"]]
+    address = world.waiter.run(cloud.caller_address)
+    if address is None:
+        return False
+    own = ipaddress.ip_network(address)
+    allowed = [ipaddress.ip_network(cidr) for cidr in box.facts.get("allow_from", ())]
+    if any(each.version == own.version and own.subnet_of(each) for each in allowed):  # type: ignore[arg-type]
+        return False
+    if box.facts.get("spec", {}).get("allow_from"):
+        raise UsageError(
+            f"your address {address} is not one that {box.name!r} lets in: {', '.join(map(str, allowed))}",
+            hint="these were named with allow_from, so they are not changed: connect from one of them",
+        )
+    world.tell("network", f"your address is now {address}: letting it in")
+    for thing in world.journal.things(box.id):
+        if thing.ref.kind is Kind.GROUP and thing.ref.id:
+            ports = tuple(box.facts.get("ports", ()))
+            world.waiter.run(lambda group=thing.ref: cloud.admit(group, (str(own),), ports))  # type: ignore[misc]
+    world.journal.note(box.id, "seen", {"facts": {"allow_from": [str(own)]}})
+    return True

@@ -1,0 +1,61 @@
+"""Files to and from a box, by rsync over the shared ssh connection."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from gpucloud.ssh import ConnectionFailedError, Failure, Target, client, connect
+from gpucloud.ssh_keys import find_program
+
+
+def rsync_up(target: Target, sources: Sequence[str], destination: str, *, quiet: bool = True) -> None:
+    """Copies files of this machine to the box; paths mean what they mean to rsync.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or rsync failed.
+    """
+    _rsync(target, [*map(_local, sources), _remote(target, destination)], quiet=quiet)
+
+
+def rsync_down(target: Target, sources: Sequence[str], destination: str, *, quiet: bool = True) -> None:
+    """Copies files of the box to this machine. Nothing that the box names can land outside ``destination``.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or rsync failed.
+    """
+    # Links that lead out of the tree are not made: what follows could be written through them.
+    safe = ["--safe-links", "--chmod=u-s,g-s"]
+    _rsync(target, [*safe, *(_remote(target, each) for each in sources), _local(destination)], quiet=quiet)
+
+
+def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:
+    connect(target)
+    # Not -a: owners and devices are of no use on another machine. -s: no shell of the box sees the paths.
+    command = [find_program("rsync"), "-rlptsz", "--no-devices", "--no-specials", "--partial"]
+    command += ["-q" if quiet else "--info=progress2", "-e", _rsync_shell(client(target))]
+    done = subprocess.run(
+        [*command, *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        hint = "install rsync on the box" if done.returncode in {12, 127} else None
+        raise ConnectionFailedError(
+            f"rsync failed with exit code {done.returncode}: {said[0] if said else 'no reason given'}",
+            failure=Failure.BROKEN,
+            hint=hint,
+        )
+
+
+def _remote(target: Target, path: str) -> str:
+    return f"{target.alias}:{path.removeprefix('~/') or '.'}"
+
+
+def _local(path: str) -> str:
+    """A path that rsync takes for neither an option nor a remote one."""
+    return path if path.startswith("/") else f"./{path}"
+
+
+def _rsync_shell(argv: Sequence[str]) -> str:
+    """An argument list as rsync's ``-e`` reads it: a quote inside quotes is doubled."""
+    return " ".join("'" + argument.replace("'", "''") + "'" for argument in argv)

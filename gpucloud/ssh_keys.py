@@ -1,0 +1,146 @@
+"""The keys of a box: one for its user, and a host key that is pinned before the first connection.
+
+A box's folder (0700) holds ``id_ed25519`` and ``known_hosts``, and until the first connection has replaced it
+``host_ed25519``, the one-time host key that travels in the user-data. All files are 0600.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucloud.errors import UsageError
+
+_BOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}")
+_PACKAGES = {
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "rsync": "rsync",
+}
+ONE_TIME = "one-time"
+"""The comment of a host key that still has to be replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxKeys:
+    """What user-data needs of a box's keys, in OpenSSH's formats."""
+
+    public_key: str
+    host_private_key: str
+    host_public_key: str
+
+
+def find_program(name: str) -> str:
+    """The path of ssh, ssh-keygen or rsync.
+
+    Raises:
+        UsageError: it is not installed; the hint names the package.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(
+            f"{name} is not installed",
+            hint=f"install the package {_PACKAGES[name]}, for example: apt-get install {_PACKAGES[name]}",
+        )
+    return found
+
+
+def key_folder(state: Path, box_id: str) -> Path:
+    """Where a box's keys are, beside the journal."""
+    return state / "keys" / host_alias(box_id)
+
+
+def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
+    """Makes the keys of a new box in its folder, and pins the host key under the names of all its nodes.
+
+    Raises:
+        UsageError: ssh-keygen is missing, or the folder cannot be written.
+    """
+    aliases = [host_alias(box_id, node) for node in range(nodes)]
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        for name in ("id_ed25519", "host_ed25519"):
+            _generate(folder / name)
+        keys = _read(folder)
+        pin(folder, {alias: [f"{keys.host_public_key} {ONE_TIME}"] for alias in aliases})
+    except OSError as error:
+        raise UsageError(
+            f"cannot keep the box's keys in {folder}: {error.strerror or error}",
+            hint="free some space, or set GPUCLOUD_HOME to a folder that you can write to",
+        ) from error
+    return keys
+
+
+def delete_keys(folder: Path) -> None:
+    """Removes a box's keys. What is gone already is no error."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def host_alias(box_id: str, node: int = 0) -> str:
+    """The name under which a node's host key is pinned: addresses are used again, ids never.
+
+    Raises:
+        ValueError: the id could be taken for an option or a pattern.
+    """
+    if not _BOX_ID.fullmatch(box_id):
+        raise ValueError(f"{box_id[:80]!r} is no box id")
+    return box_id if node == 0 else f"{box_id}.{node}"
+
+
+def pinned(folder: Path) -> dict[str, list[str]]:
+    """The accepted host keys (``ssh-ed25519 AAAA...``, perhaps with a comment) by alias."""
+    try:
+        lines = (folder / "known_hosts").read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return {}
+    keys: dict[str, list[str]] = {}
+    for line in lines:
+        alias, _, key = line.partition(" ")
+        keys.setdefault(alias, []).append(key)
+    return keys
+
+
+def pin(folder: Path, keys: dict[str, list[str]]) -> None:
+    """Replaces the accepted host keys, all at once: a crash leaves the old ones or the new ones."""
+    text = "".join(f"{alias} {key}\n" for alias, each in keys.items() for key in each)
+    draft = folder / ".known_hosts"
+    draft.touch(mode=0o600)
+    draft.write_text(text, encoding="ascii")
+    draft.replace(folder / "known_hosts")
+
+
+def checked_public_key(text: str) -> str:
+    """A host key that a box named, without its comment.
+
+    Raises:
+        ValueError: it is not one ed25519 key.
+    """
+    key = " ".join(text.split()[:2])
+    if not _PUBLIC_KEY.fullmatch(key):
+        raise ValueError(f"{text[:80]!r} is no ed25519 public key")
+    return key
+
+
+def _generate(file: Path) -> None:
+    if file.exists():
+        return
+    command = [find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise UsageError(f"ssh-keygen failed: {done.stderr.decode(errors='replace').strip()}")
+
+
+def _read(folder: Path) -> BoxKeys:
+    def text(name: str) -> str:
+        return (folder / name).read_text(encoding="ascii")
+
+    return BoxKeys(
+        public_key=checked_public_key(text("id_ed25519.pub")),
+        host_private_key=text("host_ed25519"),
+        host_public_key=checked_public_key(text("host_ed25519.pub")),
+    )

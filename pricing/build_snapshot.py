@@ -1,0 +1,172 @@
+"""Builds the price snapshot that ships with the package from a folder of CSV files.
+
+    python pricing/build_snapshot.py DATA_DIR
+
+copies the CSV files into the package (they are the product's own source) and writes ``snapshot.json`` beside
+them. The same files give the same bytes. Without DATA_DIR it builds from the package's own copies.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from gpucloud_pricing.gpu_models import family
+from gpucloud_pricing.snapshot import SNAPSHOT
+
+DATA = SNAPSHOT.parent / "data"
+TABLES = (
+    "alibaba_subscription_monthly",
+    "fx_reference",
+    "instance_notes",
+    "instance_types",
+    "offers",
+    "regions",
+    "sources",
+    "spot_interruption",
+    "storage_egress",
+    "zone_offerings",
+)
+AWS_PARTITIONS = ("us-gov-", "cn-")
+"""How the regions of AWS's other partitions begin. Source: botocore's endpoints.json."""
+
+Row = dict[str, str]
+Key = tuple[str, str]
+
+
+class Numbered:
+    """Gives each new value the next number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def __call__(self, value: Any) -> int:
+        """The number of a value."""
+        return self.numbers.setdefault(value, len(self.numbers))
+
+
+def build(data: Path) -> bytes:
+    """The snapshot of the CSV files in a folder."""
+    tables = {name: _read(data / f"{name}.csv") for name in TABLES}
+    word, origin = Numbered(), Numbered()
+    notes, prices, zones, bands = _by_type(tables, word, origin)
+    types = [
+        {
+            "cloud": row["provider"],
+            "name": row["instance_type"],
+            "hardware": _hardware(row),
+            "notes": notes[_key(row)],
+            "prices": prices[_key(row)],
+            "zones": sorted(zones[_key(row)].items()),
+            "interruptions": bands[_key(row)],
+        }
+        for row in tables["instance_types"]
+    ]
+    zone_origins = {
+        row["provider"]: origin((row["as_of"], row["source"])) for row in tables["zone_offerings"]
+    }
+    document = {
+        "types": types,
+        "regions": [_region(row) for row in tables["regions"]],
+        "zone_origins": zone_origins,
+        "tariffs": [list(row.values()) for row in tables["storage_egress"]],
+        "rates": [list(row.values()) for row in tables["fx_reference"]],
+        "sources": [list(row.values()) for row in tables["sources"]],
+        "strings": list(word.numbers),
+        "origins": list(origin.numbers),
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _by_type(
+    tables: dict[str, list[Row]], word: Numbered, origin: Numbered
+) -> tuple[dict[Key, Any], dict[Key, Any], dict[Key, Any], dict[Key, Any]]:
+    notes: dict[Key, list[Any]] = defaultdict(list)
+    prices: dict[Key, list[Any]] = defaultdict(list)
+    zones: dict[Key, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    bands: dict[Key, list[Any]] = defaultdict(list)
+    for row in tables["instance_notes"]:
+        notes[_key(row)].append([row["status"], row["effective"], row["note"], row["source"]])
+    for row in _all_prices(tables):
+        prices[_key(row)].append(
+            [
+                word(row["purchase"]),
+                word(row["region"]),
+                word(row["zone"]) if row["zone"] else -1,
+                row["price_per_hour"],
+                word(row["currency"]),
+                origin((row["as_of"], row["source"])),
+            ]
+        )
+    for row in tables["zone_offerings"]:
+        zones[_key(row)][word(row["region"])].append(word(row["zone"]))
+    for row in tables["spot_interruption"]:
+        percents = [
+            int(row[name]) for name in ("interruption_rate_low", "interruption_rate_high", "savings_percent")
+        ]
+        bands[_key(row)].append([word(row["region"]), *percents, origin((row["as_of"], row["source"]))])
+    known = {_key(row) for row in tables["instance_types"]}
+    if strange := (notes.keys() | prices.keys() | zones.keys() | bands.keys()) - known:
+        raise ValueError(f"types without hardware: {sorted(strange)}")
+    return notes, prices, zones, bands
+
+
+def _all_prices(tables: dict[str, list[Row]]) -> Iterable[Row]:
+    yield from tables["offers"]
+    for row in tables["alibaba_subscription_monthly"]:
+        per_hour = row["price_per_hour_730h"]
+        yield {**row, "zone": "", "purchase": "subscription_1m", "price_per_hour": per_hour}
+
+
+def _hardware(row: Row) -> list[Any]:
+    memory = row["gpu_memory_gib_per_gpu"]
+    return [
+        family(row["gpu_model"], Decimal(memory)),
+        row["gpu_count"],
+        memory,
+        int(row["vcpus"]),
+        row["memory_gib"],
+        row["gpu_interconnect"],
+        row["rdma"],
+        row["network_gbps"],
+        row["local_ssd_gib"],
+        row["arch"],
+        row["source"],
+    ]
+
+
+def _region(row: Row) -> list[Any]:
+    geos = [row["geo"].lower()] + (["us"] if re.search(r"\bUS\b", row["display_name"]) else [])
+    heads = AWS_PARTITIONS if row["provider"] == "aws" else ()
+    partition = next((head for head in heads if row["region"].startswith(head)), "")
+    zones = row["zones"].split(";") if row["zones"] else []
+    return [row["provider"], row["region"], row["display_name"], geos, partition, zones]
+
+
+def _key(row: Row) -> Key:
+    return row["provider"], row["instance_type"]
+
+
+def _read(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main(arguments: list[str]) -> None:
+    """Copies the CSV files of a folder, if one is given, and writes the snapshot."""
+    if arguments:
+        for name in TABLES:
+            shutil.copyfile(Path(arguments[0]) / f"{name}.csv", DATA / f"{name}.csv")
+    SNAPSHOT.write_bytes(build(DATA))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

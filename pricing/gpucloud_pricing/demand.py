@@ -1,0 +1,53 @@
+"""What a box must have, to be held against the market."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from gpucloud_pricing.gpus import GpuWish
+
+PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "subscription_1m", "capacity_block")
+"""The ways of paying that the market knows. The last four are commitments: listed, never launchable."""
+
+COMMITMENTS = frozenset(PURCHASES[2:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """A search of the market. An empty or ``None`` field demands nothing.
+
+    Attributes:
+        gpus: alternatives; empty means any model, whole GPUs.
+        gpu_memory_gib: at least this much on each GPU (on the share, where a share is rented).
+        total_gpu_memory_gib: at least this much on all GPUs of the instance together.
+        cpus: at least this many vCPUs.
+        memory_gib: at least this much main memory.
+        arch: ``x86_64`` or ``arm64``.
+        interconnect: at least this between GPUs: none, pcie, nvlink, nvswitch.
+        rdma: exactly this network: efa, infiniband, erdma; ``none`` demands nothing.
+        purchases: ways of paying that may be used, of :data:`PURCHASES`.
+        clouds: names, globs, ``!x`` to leave out.
+        regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.
+        zones: names, globs, ``!x`` to leave out.
+        max_price_usd: per hour and box, compute only.
+        max_age: quotes older than this are left out.
+        include_hidden: show retired, confidential and not publicly sold types too.
+    """
+
+    gpus: tuple[GpuWish, ...] = ()
+    gpu_memory_gib: Decimal | None = None
+    total_gpu_memory_gib: Decimal | None = None
+    cpus: int | None = None
+    memory_gib: Decimal | None = None
+    arch: str = "x86_64"
+    interconnect: str | None = None
+    rdma: str | None = None
+    purchases: tuple[str, ...] = ("on_demand",)
+    clouds: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    max_price_usd: Decimal | None = None
+    max_age: timedelta | None = None
+    include_hidden: bool = False

@@ -1,0 +1,214 @@
+"""The GPU grammar: ``MODEL[-MEMORYGB][:COUNT]``, alternatives with ``,``.
+
+``A100``, ``A100-80GB:8``, ``T4:1..4``, ``A100:8,H100:4``, ``24GB..:1``, ``A10:1/6``, ``A100/1g.5gb:7``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+
+from gpucloud_pricing.gpu_models import BY_NAME, MODELS, GpuModel
+
+__all__ = ["BadWishError", "GpuModel", "GpuWish", "format_wish", "parse_wishes"]
+
+MAX_COUNT = 1024
+_SHARE_DIGITS = Decimal("0.000001")  # the price data writes a sixth of a GPU as 0.166667
+_GB = r"-?gi?b?"
+
+
+class BadWishError(ValueError):
+    """A GPU demand that cannot be read.
+
+    Attributes:
+        value: the part that is wrong.
+        allowed: what may stand there.
+        nearest: the nearest valid choice, if one is near.
+    """
+
+    def __init__(self, message: str, *, value: str, allowed: Iterable[str] = (), nearest: str | None = None):
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        super().__init__(f"{message}{hint}")
+        self.value = value
+        self.allowed = tuple(allowed)
+        self.nearest = nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWish:
+    """One alternative of a GPU demand.
+
+    ``model`` is a name of the vocabulary, ``None`` for any model. Memory is in GiB of one whole GPU, both
+    bounds included. Counts are GPUs of the instance, both bounds included: a share of a GPU is below 1. With
+    ``mig`` the counts are slices of that profile.
+    """
+
+    model: str | None
+    min_memory_gib: Decimal | None
+    max_memory_gib: Decimal | None
+    min_count: Decimal
+    max_count: Decimal
+    mig: str | None = None
+
+
+def parse_wishes(text: str) -> tuple[GpuWish, ...]:
+    """Reads a GPU demand: its alternatives in the order written.
+
+    Raises:
+        BadWishError: a part cannot be read.
+    """
+    if len(text) > 1000:
+        raise BadWishError("a GPU demand of over 1000 characters", value=text[:40] + "…")
+    return tuple(_parse_wish(part.strip()) for part in text.split(","))
+
+
+def format_wish(w: GpuWish) -> str:
+    """The demand as the grammar writes it; reading it again gives the same wish."""
+    if w.model is None:
+        low, high = w.min_memory_gib, w.max_memory_gib
+        name = (
+            f"{low}GB"
+            if low == high
+            else f"{'' if low is None else f'{low}GB'}..{'' if high is None else f'{high}GB'}"
+        )
+    else:
+        name = w.model if w.min_memory_gib is None else f"{w.model}-{w.min_memory_gib}GB"
+    profile = f"/{w.mig}" if w.mig else ""
+    return f"{name}{profile}{_format_count(w.min_count, w.max_count)}"
+
+
+def _parse_wish(part: str) -> GpuWish:
+    name, colon, count = part.partition(":")
+    name, slash, profile = name.partition("/")
+    low, high = _parse_count(count.strip(), part) if colon else (Decimal(1), Decimal(1))
+    model, min_memory, max_memory = _parse_model(name.strip(), part)
+    mig = _parse_mig(profile, model, min_memory, low) if slash else None
+    return GpuWish(
+        model=model,
+        min_memory_gib=min_memory,
+        max_memory_gib=max_memory,
+        min_count=low,
+        max_count=high,
+        mig=mig,
+    )
+
+
+def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Decimal | None]:
+    text = re.sub(r"[\s_-]+", "-", name.lower()).strip("-")
+    if not text:
+        raise BadWishError(f"no GPU model in {part!r}", value=part, allowed=BY_NAME)
+    if memory := re.fullmatch(
+        rf"([0-9]{{1,4}}){_GB}(-?\.\.)?|([0-9]{{1,4}})?(?:{_GB})?-?\.\.-?([0-9]{{1,4}}){_GB}", text
+    ):
+        exact, open_end, low, high = memory.groups()
+        if exact:
+            return None, Decimal(exact), None if open_end else Decimal(exact)
+        if low and int(low) > int(high):
+            raise BadWishError(f"the memory range {name!r} is upside down", value=name)
+        return None, Decimal(low) if low else None, Decimal(high)
+    named = _names().fullmatch(text)
+    if named is None:
+        raise BadWishError(f"unknown GPU {name!r}", value=name, allowed=BY_NAME, nearest=_nearest(text))
+    model, size = _aliases()[named[1].replace("-", "")]
+    if named[2]:
+        size = model.memory_names.get(int(named[2]), int(named[2]))
+        if size not in model.memory_gib:
+            sizes = [f"{model.name}-{gib}GB" for gib in model.memory_gib]
+            raise BadWishError(
+                f"{model.name} has no {named[2]} GB variant; there is {' and '.join(sizes)}",
+                value=name,
+                allowed=sizes,
+            )
+    memory_gib = None if size is None else Decimal(size)
+    return model.name, memory_gib, memory_gib
+
+
+def _parse_mig(profile: str, model: str | None, memory: Decimal | None, low: Decimal) -> str:
+    text = profile.strip().lower()
+    known = BY_NAME[model].mig if model else {}
+    allowed = sorted({p for size, table in known.items() if memory in {None, Decimal(size)} for p in table})
+    if text not in allowed:
+        what = model or "a GPU of any model"
+        has = f"it has {', '.join(allowed)}" if allowed else "no MIG profiles are known for it"
+        raise BadWishError(f"{what} has no MIG profile {profile!r}; {has}", value=profile, allowed=allowed)
+    if low < 1:
+        raise BadWishError("a share of a MIG slice does not exist", value=profile)
+    return text
+
+
+def _parse_count(text: str, part: str) -> tuple[Decimal, Decimal]:
+    low, dots, high = text.partition("..")
+    lowest, highest = _parse_number(low, part), _parse_number(high if dots else low, part)
+    if lowest > highest:
+        raise BadWishError(f"the range {text!r} is upside down", value=text)
+    return lowest, highest
+
+
+def _parse_number(text: str, part: str) -> Decimal:
+    allowed = ("8", "1..4", "1/6")
+    number = re.fullmatch(r"\s*([0-9]{1,4})(?:/([0-9]{1,2}))?\s*", text)
+    if number is None:
+        raise BadWishError(
+            f"{text!r} in {part!r} is no count of GPUs; a count is 8, 1..4 or a share like 1/6",
+            value=text,
+            allowed=allowed,
+        )
+    top, bottom = int(number[1]), int(number[2] or 1)
+    if bottom == 0 or top == 0 or top > MAX_COUNT or (number[2] and top >= bottom):
+        raise BadWishError(
+            f"{text!r} in {part!r}: a count is 1 to {MAX_COUNT}, a share is between 0 and 1",
+            value=text,
+            allowed=allowed,
+        )
+    return (Decimal(top) / bottom).quantize(_SHARE_DIGITS).normalize() if number[2] else Decimal(top)
+
+
+def _format_count(low: Decimal, high: Decimal) -> str:
+    if low == high:
+        return "" if low == 1 else f":{format_count(low)}"
+    return f":{format_count(low)}..{format_count(high)}"
+
+
+def format_count(count: Decimal) -> str:
+    """A count as people write it: ``8``, ``1/6``."""
+    if count >= 1:
+        return f"{count.normalize():f}"
+    bottom = next(
+        b for b in range(2, 100) if abs(count * b - (count * b).to_integral_value()) < _SHARE_DIGITS * b
+    )
+    return f"{(count * bottom).to_integral_value()}/{bottom}"
+
+
+@cache
+def _aliases() -> dict[str, tuple[GpuModel, int | None]]:
+    """Every name without separators, to its model and the memory size that the name fixes."""
+    names: dict[str, tuple[GpuModel, int | None]] = {}
+    for model in MODELS:
+        for alias, size in {model.name: None, **model.aliases}.items():
+            names[alias.lower().replace("-", "")] = (model, size)
+    return names
+
+
+@cache
+def _names() -> re.Pattern[str]:
+    """Any model's name, longest first, then perhaps a memory size."""
+    written = [alias for model in MODELS for alias in (model.name, *model.aliases)]
+    patterns = [name.lower().replace("-", "-?") for name in sorted(written, key=len, reverse=True)]
+    return re.compile(rf"(?:nvidia-?)?(?:tesla-?)?({'|'.join(patterns)})(?:-?([0-9]{{1,4}}){_GB})?")
+
+
+def _nearest(text: str) -> str | None:
+    """The model that was probably meant: first by characters that look alike (O for 0), then by likeness."""
+    from difflib import get_close_matches
+
+    alike = str.maketrans("oil", "011")
+    plain = re.sub(r"^(nvidia-?)?(tesla-?)?", "", text)
+    compact = re.sub(rf"-[0-9]{{1,4}}{_GB}$", "", plain).replace("-", "")
+    looks = {name.translate(alike): model.name for name, (model, _) in _aliases().items()}
+    if found := looks.get(compact.translate(alike)):
+        return found
+    close = get_close_matches(compact, _aliases(), n=1, cutoff=0.6)
+    return _aliases()[close[0]][0].name if close else None

@@ -1,0 +1,95 @@
+"""Patterns that name clouds, regions and zones: names, globs, geo groups, ``!x`` to leave out."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+from gpucloud_pricing.values import Region
+
+_WILDCARDS = frozenset("*?[")
+
+
+class BadPlaceError(ValueError):
+    """A pattern that no cloud, region or zone answers to.
+
+    Attributes:
+        field: ``clouds``, ``regions`` or ``zones``.
+        value: the pattern.
+        nearest: the nearest name, if one is near.
+    """
+
+    def __init__(self, field: str, value: str, names: frozenset[str]) -> None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(value.removeprefix("!"), sorted(names), n=1, cutoff=0.6)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        super().__init__(f"unknown {field.removesuffix('s')} {value!r}{hint}")
+        self.field = field
+        self.value = value
+        self.nearest = close[0] if close else None
+
+
+def knows(names: frozenset[str], pattern: str) -> bool:
+    """Whether a pattern, with or without ``!``, names anything."""
+    return _any_match(pattern.removeprefix("!"), names)
+
+
+def admits(patterns: tuple[str, ...], names: frozenset[str]) -> bool:
+    """Whether something with these names is let in.
+
+    Every ``!x`` must miss, and some other pattern must hit, if there is one.
+    """
+    positive = False
+    hit = False
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            if _any_match(pattern[1:], names):
+                return False
+        else:
+            positive = True
+            hit = hit or _any_match(pattern, names)
+    return hit or not positive
+
+
+def names_specially(patterns: tuple[str, ...], name: str, head: str) -> bool:
+    """Whether a pattern asks for a place that is left out by default, and does not only happen to match.
+
+    A glob does when what stands before its first wildcard begins with ``head``: ``us-gov-*`` asks for
+    GovCloud, ``us-*`` does not. Geo groups never do.
+    """
+    return any(
+        pattern == name or (_head(pattern).startswith(head) and fnmatchcase(name, pattern))
+        for pattern in patterns
+    )
+
+
+def region_names(region: Region) -> frozenset[str]:
+    """What patterns may call a region: its name and its geo groups."""
+    return region.geos | {region.name}
+
+
+def opt_in_head(zone: str, region: Region) -> str | None:
+    """For a zone that an account must opt in to, how its name begins; ``None`` for an ordinary zone.
+
+    AWS: Local and Wavelength Zones are priced by group, named after their region (``us-west-2-lax-1``,
+    ``us-east-1-wl1``), or carry a place in their AZ id (``usw2-lax1-az1``; ordinary ones are ``usw2-az1``).
+    Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide, "Regions and Zones".
+    """
+    if region.cloud != "aws":
+        return None
+    if zone.startswith(f"{region.name}-"):
+        return f"{region.name}-"
+    if re.fullmatch(r"[a-z]+[0-9]+-[a-z]+[0-9]+-az[0-9]+", zone):
+        return zone[: zone.rindex("az")]
+    return None
+
+
+def _any_match(pattern: str, names: frozenset[str]) -> bool:
+    if pattern in names:
+        return True
+    return not _WILDCARDS.isdisjoint(pattern) and any(fnmatchcase(name, pattern) for name in names)
+
+
+def _head(pattern: str) -> str:
+    return re.split(r"[*?\[]", pattern, maxsplit=1)[0]

@@ -1,0 +1,277 @@
+"""What a demand asks, one rule each: ``(demand, offer) -> reason | None``. A match is the absence of reasons.
+
+Rules about a type alone take anything with a type's attributes, so that a search can ask them once per type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Protocol
+
+from gpucloud_pricing.demand import Demand
+from gpucloud_pricing.gpu_models import BY_NAME
+from gpucloud_pricing.gpus import GpuWish, format_count, format_wish
+from gpucloud_pricing.places import admits, names_specially, opt_in_head, region_names
+from gpucloud_pricing.values import InstanceType, Note, Offer, Region
+
+STALE_DAYS = {"spot": 365}
+LIST_STALE_DAYS = 3 * 365
+HIDDEN = frozenset({"retired", "confidential", "no_public_on_demand"})
+FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size"})
+INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
+_TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where something is rented; ``names`` are what a demand's ``regions`` may call it."""
+
+    region: Region
+    zone: str | None
+    names: frozenset[str]
+
+
+def place_of(region: Region, zone: str | None) -> Place:
+    """A place; a group of Local Zones may be asked for like a region."""
+    names = region_names(region)
+    if zone is not None and opt_in_head(zone, region) is not None:
+        names |= {zone}
+    return Place(region=region, zone=zone, names=names)
+
+
+class _Hardware(Protocol):
+    """What type rules read; an instance type has it, and so has an offer."""
+
+    @property
+    def gpu_model(self) -> str: ...
+    @property
+    def gpu_count(self) -> Decimal: ...
+    @property
+    def gpu_memory_gib(self) -> Decimal: ...
+    @property
+    def vcpus(self) -> int: ...
+    @property
+    def memory_gib(self) -> Decimal: ...
+    @property
+    def interconnect(self) -> str: ...
+    @property
+    def rdma(self) -> str: ...
+    @property
+    def arch(self) -> str: ...
+
+
+def gpu(demand: Demand, box: _Hardware) -> str | None:
+    """One of the alternatives must be met; without any, whole GPUs."""
+    if demand.gpus:
+        if any(grants(wish, box) for wish in demand.gpus):
+            return None
+        return f"has {describe_gpus(box)}, wanted {' or '.join(map(format_wish, demand.gpus))}"
+    return None if box.gpu_count >= 1 else f"has {describe_gpus(box)}; a share must be asked for"
+
+
+def gpu_memory(demand: Demand, box: _Hardware) -> str | None:
+    """Memory of each GPU, or of the share."""
+    least, has = demand.gpu_memory_gib, box.gpu_memory_gib * min(box.gpu_count, Decimal(1))
+    return None if least is None or has >= least else f"{_short(has)} GiB on each GPU, wanted {least}"
+
+
+def total_gpu_memory(demand: Demand, box: _Hardware) -> str | None:
+    """Memory of all GPUs of the instance."""
+    least, has = demand.total_gpu_memory_gib, box.gpu_memory_gib * box.gpu_count
+    return (
+        None if least is None or has >= least else f"{_short(has)} GiB of GPU memory in all, wanted {least}"
+    )
+
+
+def cpus(demand: Demand, box: _Hardware) -> str | None:
+    """Number of vCPUs."""
+    return (
+        None
+        if demand.cpus is None or box.vcpus >= demand.cpus
+        else f"{box.vcpus} vCPUs, wanted {demand.cpus}"
+    )
+
+
+def memory(demand: Demand, box: _Hardware) -> str | None:
+    """Main memory."""
+    least = demand.memory_gib
+    return (
+        None
+        if least is None or box.memory_gib >= least
+        else f"{_short(box.memory_gib)} GiB of memory, wanted {least}"
+    )
+
+
+def arch(demand: Demand, box: _Hardware) -> str | None:
+    """Processor architecture."""
+    return None if box.arch == demand.arch else f"{box.arch}, wanted {demand.arch}"
+
+
+def interconnect(demand: Demand, box: _Hardware) -> str | None:
+    """What joins the GPUs, at least."""
+    if demand.interconnect is None:
+        return None
+    enough = INTERCONNECTS.index(box.interconnect) >= INTERCONNECTS.index(demand.interconnect)
+    return None if enough else f"GPUs joined by {box.interconnect}, wanted {demand.interconnect}"
+
+
+def rdma(demand: Demand, box: _Hardware) -> str | None:
+    """The network between boxes; the kinds have no order."""
+    if demand.rdma in {None, "none", box.rdma}:
+        return None
+    return f"RDMA is {box.rdma}, wanted {demand.rdma}"
+
+
+TYPE_RULES: dict[str, Callable[[Demand, _Hardware], str | None]] = {
+    "gpu": gpu,
+    "gpu_memory": gpu_memory,
+    "total_gpu_memory": total_gpu_memory,
+    "cpus": cpus,
+    "memory": memory,
+    "arch": arch,
+    "interconnect": interconnect,
+    "rdma": rdma,
+}
+
+
+def cloud(demand: Demand, place: Place) -> str | None:
+    """The clouds asked for."""
+    if not demand.clouds:
+        return None
+    name = place.region.cloud
+    return None if admits(demand.clouds, frozenset({name})) else f"{name} is not among {_list(demand.clouds)}"
+
+
+def region(demand: Demand, place: Place) -> str | None:
+    """The regions asked for."""
+    if not demand.regions or admits(demand.regions, place.names):
+        return None
+    return f"{place.region.name} is not among {_list(demand.regions)}"
+
+
+def zone(demand: Demand, place: Place) -> str | None:
+    """The zones asked for."""
+    if not demand.zones:
+        return None
+    if admits(demand.zones, frozenset({place.zone} if place.zone else ())):
+        return None
+    return f"{place.zone or 'an unknown zone'} is not among {_list(demand.zones)}"
+
+
+def partition(demand: Demand, place: Place) -> str | None:
+    """Partitions with accounts of their own must be named (GovCloud, the China regions of AWS)."""
+    head = place.region.partition
+    if not head or names_specially(demand.regions, place.region.name, head):
+        return None
+    return f"{place.region.name} needs an account of its partition; name the region to include it"
+
+
+def opt_in_zone(demand: Demand, place: Place) -> str | None:
+    """Local and Wavelength Zones must be named."""
+    head = opt_in_head(place.zone, place.region) if place.zone else None
+    if head is None or names_specially(demand.zones + demand.regions, str(place.zone), head):
+        return None
+    return f"{place.zone} is a zone to opt in to; name it to include it"
+
+
+PLACE_RULES: dict[str, Callable[[Demand, Place], str | None]] = {
+    "cloud": cloud,
+    "region": region,
+    "zone": zone,
+    "partition": partition,
+    "opt_in_zone": opt_in_zone,
+}
+
+
+def purchase(demand: Demand, offer: Offer) -> str | None:
+    """The ways of paying asked for."""
+    if offer.purchase in demand.purchases:
+        return None
+    return f"paid as {offer.purchase}, wanted {_list(demand.purchases)}"
+
+
+def max_price(demand: Demand, offer: Offer) -> str | None:
+    """The limit per hour and box. What has no known price cannot be shown to keep it."""
+    if demand.max_price_usd is None:
+        return None
+    if offer.price_usd is None:
+        return f"its price is not known, wanted at most {demand.max_price_usd} USD per hour"
+    if offer.price_usd <= demand.max_price_usd:
+        return None
+    return f"{offer.price_usd:.4f} USD per hour, wanted at most {demand.max_price_usd}"
+
+
+def max_age(demand: Demand, offer: Offer, today: date) -> str | None:
+    """The age of the quote."""
+    if demand.max_age is None:
+        return None
+    if offer.as_of is None:
+        return "its price is not known"
+    if today - offer.as_of <= demand.max_age:
+        return None
+    return f"quoted {(today - offer.as_of).days} days ago, wanted at most {demand.max_age.days}"
+
+
+def status(demand: Demand, kind: InstanceType, purchase: str, today: date) -> str | None:
+    """Types that cannot be had: retired, confidential, or not sold on demand."""
+    if demand.include_hidden:
+        return None
+    for note in hiding(kind, purchase, today) if kind.notes else ():
+        return f"{note.status}: {note.note}"
+    return None
+
+
+def hiding(kind: InstanceType, purchase: str, today: date) -> list[Note]:
+    """The notes for which a type is hidden on this day."""
+    return [
+        note
+        for note in kind.notes
+        if note.status in HIDDEN
+        and (note.status != "no_public_on_demand" or purchase == "on_demand")
+        and (note.effective is None or note.effective <= today)
+    ]
+
+
+def flags(kind: InstanceType, purchase: str, as_of: date | None, today: date) -> tuple[str, ...]:
+    """What a buyer should know: the type's standing, and whether the quote is old."""
+    found: list[str] = []
+    if kind.notes:
+        found += [note.status for note in kind.notes if note.status in FLAGGED]
+        found += [note.status for note in hiding(kind, purchase, today)]
+    if as_of is not None and (today - as_of).days > STALE_DAYS.get(purchase, LIST_STALE_DAYS):
+        found.append("stale")
+    return tuple(found)
+
+
+def describe_gpus(box: _Hardware) -> str:
+    """The GPUs of a box in few words: ``8 × A100 40GB``."""
+    return f"{format_count(box.gpu_count)} × {box.gpu_model} {_short(box.gpu_memory_gib)}GB"
+
+
+def grants(wish: GpuWish, box: _Hardware) -> bool:
+    """Whether a box has the GPUs of one alternative."""
+    if wish.model is not None and wish.model != box.gpu_model:
+        return False
+    if wish.min_memory_gib is not None and box.gpu_memory_gib < wish.min_memory_gib:
+        return False
+    if wish.max_memory_gib is not None and box.gpu_memory_gib > wish.max_memory_gib:
+        return False
+    low, high = wish.min_count, wish.max_count
+    if wish.mig is not None:
+        per_card = BY_NAME[box.gpu_model].mig.get(int(box.gpu_memory_gib), {}).get(wish.mig)
+        if per_card is None:
+            return False
+        low, high = Decimal(math.ceil(low / per_card)), Decimal(math.ceil(high / per_card))
+    return low - _TOLERANCE <= box.gpu_count <= high + _TOLERANCE
+
+
+def _short(value: Decimal) -> str:
+    return f"{value.normalize():f}" if value == round(value, 2) else f"{value:.2f}"
+
+
+def _list(words: tuple[str, ...]) -> str:
+    return ", ".join(words)

@@ -1,0 +1,169 @@
+"""Reads the price snapshot that ships with the package: one JSON document, prices grouped by type.
+
+The form was chosen by measurement (``benchmarks/snapshot.py``); prices stay text until a search needs them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpucloud_pricing.values import (
+    InstanceType,
+    Interruption,
+    Note,
+    Price,
+    Rate,
+    Region,
+    Source,
+    Tariff,
+)
+
+SNAPSHOT = Path(__file__).with_name("snapshot.json")
+
+
+class Snapshot:
+    """The snapshot's tables, each read when it is first asked for."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self._raw = raw
+        origins: list[tuple[str, str]] = raw["origins"]
+        self._origins = [(date.fromisoformat(day), source) for day, source in origins]
+        self._strings: list[str] = raw["strings"]
+
+    @classmethod
+    def read(cls, path: Path = SNAPSHOT) -> Snapshot:
+        """Reads the shipped snapshot, or another one."""
+        return cls(json.loads(path.read_bytes()))
+
+    @cached_property
+    def types(self) -> dict[tuple[str, str], InstanceType]:
+        """Every instance type by cloud and name."""
+        return {(row["cloud"], row["name"]): _instance_type(row) for row in self._raw["types"]}
+
+    @cached_property
+    def _by_type(self) -> dict[tuple[str, str], Mapping[str, Any]]:
+        return {(row["cloud"], row["name"]): row for row in self._raw["types"]}
+
+    @cached_property
+    def regions(self) -> dict[tuple[str, str], Region]:
+        """Every region by cloud and name."""
+        return {
+            (cloud, name): Region(
+                cloud=cloud,
+                name=name,
+                display_name=display_name,
+                geos=frozenset(geos),
+                partition=partition,
+                zones=tuple(zones),
+            )
+            for cloud, name, display_name, geos, partition, zones in self._raw["regions"]
+        }
+
+    def prices(self, kind: InstanceType) -> Iterator[Price]:
+        """The prices of one type."""
+        words, origins = self._strings, self._origins
+        rows: list[tuple[int, int, int, str, int, int]] = self._by_type[kind.cloud, kind.name]["prices"]
+        for purchase, region, zone, amount, currency, origin in rows:
+            as_of, source = origins[origin]
+            yield Price(
+                cloud=kind.cloud,
+                region=words[region],
+                zone=None if zone < 0 else words[zone],
+                instance_type=kind.name,
+                purchase=words[purchase],
+                amount=Decimal(amount),
+                currency=words[currency],
+                as_of=as_of,
+                source=source,
+            )
+
+    def zones(self, kind: InstanceType) -> dict[str, list[str]]:
+        """The zones that offer a type, by region."""
+        words = self._strings
+        rows: list[tuple[int, list[int]]] = self._by_type[kind.cloud, kind.name]["zones"]
+        return {words[region]: [words[zone] for zone in zones] for region, zones in rows}
+
+    def zones_origin(self, cloud: str) -> tuple[date, str]:
+        """Date and source of what is known about a cloud's zones."""
+        index: int = self._raw["zone_origins"][cloud]
+        return self._origins[index]
+
+    def interruptions(self, kind: InstanceType) -> dict[str, Interruption]:
+        """How often a type's spot instances were taken back, by region."""
+        words, origins = self._strings, self._origins
+        rows: list[tuple[int, int, int, int, int]] = self._by_type[kind.cloud, kind.name]["interruptions"]
+        return {
+            words[region]: Interruption(
+                low=low,
+                high=high,
+                savings_percent=savings,
+                as_of=origins[origin][0],
+                source=origins[origin][1],
+            )
+            for region, low, high, savings, origin in rows
+        }
+
+    @cached_property
+    def tariffs(self) -> tuple[Tariff, ...]:
+        """Disk, egress and address prices."""
+        return tuple(
+            Tariff(
+                cloud=cloud,
+                region=region,
+                kind=kind,
+                sku=sku,
+                amount=Decimal(amount),
+                currency=currency,
+                as_of=date.fromisoformat(as_of) if as_of else None,
+                source=source,
+            )
+            for cloud, region, kind, sku, amount, currency, as_of, source in self._raw["tariffs"]
+        )
+
+    @cached_property
+    def rates(self) -> tuple[Rate, ...]:
+        """Reference exchange rates."""
+        return tuple(
+            Rate(base=base, quote=quote, rate=Decimal(rate), as_of=date.fromisoformat(as_of), source=source)
+            for base, quote, rate, as_of, source in self._raw["rates"]
+        )
+
+    @cached_property
+    def sources(self) -> dict[str, Source]:
+        """Every source by id."""
+        names = ("id", "repository", "path", "commit", "date", "licence", "note")
+        return {row[0]: Source(**dict(zip(names, row, strict=True))) for row in self._raw["sources"]}
+
+
+def _instance_type(row: Mapping[str, Any]) -> InstanceType:
+    model, count, memory, vcpus, main_memory, interconnect, rdma, network, ssd, arch, source = row["hardware"]
+    return InstanceType(
+        cloud=row["cloud"],
+        name=row["name"],
+        gpu_model=model,
+        gpu_count=Decimal(count),
+        gpu_memory_gib=Decimal(memory),
+        vcpus=vcpus,
+        memory_gib=Decimal(main_memory),
+        interconnect=interconnect,
+        rdma=rdma,
+        network_gbps=Decimal(network) if network else None,
+        local_ssd_gib=Decimal(ssd) if ssd else None,
+        arch=arch,
+        source=source,
+        notes=tuple(
+            Note(
+                status=status,
+                effective=date.fromisoformat(effective) if effective else None,
+                note=note,
+                source=note_source,
+            )
+            for status, effective, note, note_source in row["notes"]
+        ),
+    )

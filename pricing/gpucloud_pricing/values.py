@@ -1,0 +1,292 @@
+"""The values of the market: instance types, regions, prices, and the offers that they make together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from gpucloud_pricing.demand import COMMITMENTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """An amount in the currency that the cloud bills in."""
+
+    amount: Decimal
+    currency: str
+
+    def document(self) -> dict[str, str]:
+        """The contract's form: a decimal string and the currency."""
+        return {"amount": f"{self.amount:f}", "currency": self.currency}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A reference exchange rate: one unit of ``base`` is ``rate`` of ``quote``."""
+
+    base: str
+    quote: str
+    rate: Decimal
+    as_of: date
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a figure was read."""
+
+    id: str
+    repository: str
+    path: str
+    commit: str
+    date: str
+    licence: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What is known of a type's standing with its cloud; ``effective`` is when a retirement takes effect."""
+
+    status: str
+    effective: date | None
+    note: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """One size of one cloud. Memory is in GiB; ``gpu_memory_gib`` is of one whole GPU.
+
+    ``gpu_model`` is the vocabulary's name; sizes of memory are told apart by ``gpu_memory_gib``.
+    ``network_gbps`` and ``local_ssd_gib`` are ``None`` where no source states them.
+    """
+
+    cloud: str
+    name: str
+    gpu_model: str
+    gpu_count: Decimal
+    gpu_memory_gib: Decimal
+    vcpus: int
+    memory_gib: Decimal
+    interconnect: str = "none"
+    rdma: str = "none"
+    arch: str = "x86_64"
+    network_gbps: Decimal | None = None
+    local_ssd_gib: Decimal | None = None
+    source: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """One region of one cloud.
+
+    ``geos`` are the groups it belongs to, in lower case (``na``, ``us``). ``partition`` is the beginning of
+    the names of a partition that needs an account of its own (``us-gov-``), else empty.
+    """
+
+    cloud: str
+    name: str
+    display_name: str = ""
+    geos: frozenset[str] = frozenset()
+    partition: str = ""
+    zones: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """One price of one type, per hour and instance. ``zone`` is ``None`` for a regional price."""
+
+    cloud: str
+    region: str
+    zone: str | None
+    instance_type: str
+    purchase: str
+    amount: Decimal
+    currency: str
+    as_of: date
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """How often spot instances were taken back: percent per month, from ``low`` to ``high``."""
+
+    low: int
+    high: int
+    savings_percent: int
+    as_of: date
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """A price beside the compute.
+
+    ``kind`` is disk_gb_month, egress_gb or public_ip_hour; ``region`` ``*`` is every region; ``as_of`` is
+    ``None`` where the source states no date.
+    """
+
+    cloud: str
+    region: str
+    kind: str
+    sku: str
+    amount: Decimal
+    currency: str
+    as_of: date | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Something that can be rented: a type, in a place, paid in one way.
+
+    ``zone`` is ``None`` where no zone that offers the type is known; AWS zones are AZ ids, or groups of Local
+    or Wavelength Zones. ``quote`` is the listed price, ``price_usd`` the same per hour and instance in USD at
+    the reference rate, unrounded; both are ``None`` where no price is known.
+    """
+
+    kind: InstanceType
+    region: str
+    zone: str | None
+    purchase: str
+    quote: Price | None
+    price_usd: Decimal | None
+    flags: tuple[str, ...] = ()
+    interruption: Interruption | None = None
+
+    @property
+    def cloud(self) -> str:
+        """Provider's name."""
+        return self.kind.cloud
+
+    @property
+    def instance_type(self) -> str:
+        """Name of the type with its cloud."""
+        return self.kind.name
+
+    @property
+    def gpu_model(self) -> str:
+        """Name in the vocabulary."""
+        return self.kind.gpu_model
+
+    @property
+    def gpu_count(self) -> Decimal:
+        """GPUs, or the share of one."""
+        return self.kind.gpu_count
+
+    @property
+    def gpu_memory_gib(self) -> Decimal:
+        """Of one whole GPU."""
+        return self.kind.gpu_memory_gib
+
+    @property
+    def vcpus(self) -> int:
+        """Of the instance."""
+        return self.kind.vcpus
+
+    @property
+    def memory_gib(self) -> Decimal:
+        """Main memory."""
+        return self.kind.memory_gib
+
+    @property
+    def interconnect(self) -> str:
+        """What joins the GPUs."""
+        return self.kind.interconnect
+
+    @property
+    def rdma(self) -> str:
+        """The network between instances."""
+        return self.kind.rdma
+
+    @property
+    def arch(self) -> str:
+        """Of the processor."""
+        return self.kind.arch
+
+    @property
+    def price(self) -> Money | None:
+        """Per hour and instance, in the currency that the cloud bills in."""
+        return Money(amount=self.quote.amount, currency=self.quote.currency) if self.quote else None
+
+    @property
+    def as_of(self) -> date | None:
+        """The date of the price."""
+        return self.quote.as_of if self.quote else None
+
+    @property
+    def source(self) -> str | None:
+        """Where the price was read: an id of the market's sources."""
+        return self.quote.source if self.quote else None
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """What is not known of this offer, and why."""
+        reasons: dict[str, str] = {}
+        if self.quote is None:
+            reasons["price"] = "the type is offered here, but no public price is known"
+        elif self.price_usd is None:
+            reasons["price_usd"] = f"no reference rate from {self.quote.currency} to USD"
+        if self.zone is None:
+            reasons["zone"] = "which zones offer the type is not known; the price is the region's"
+        if self.purchase == "spot" and self.interruption is None:
+            reasons["interruption"] = "no interruption rate is known"
+        return reasons
+
+    @property
+    def to_buy(self) -> bool:
+        """Whether this is a commitment that would have to be bought; such an offer is never launchable."""
+        return self.purchase in COMMITMENTS
+
+    def document(self) -> dict[str, Any]:
+        """The offer as the contract writes it in JSON."""
+        usd = None if self.price_usd is None else usd_document(self.price_usd)
+        per_gpu = None if self.price_usd is None else usd_document(self.price_usd / self.gpu_count)
+        document: dict[str, Any] = {
+            "cloud": self.cloud,
+            "region": self.region,
+            "zone": self.zone,
+            "instance_type": self.instance_type,
+            "gpu": {
+                "model": self.gpu_model,
+                "count": number(self.gpu_count),
+                "memory_gib": number(self.gpu_memory_gib),
+            },
+            "vcpus": self.vcpus,
+            "memory_gib": number(self.memory_gib),
+            "interconnect": self.interconnect,
+            "rdma": self.rdma,
+            "arch": self.arch,
+            "purchase": self.purchase,
+            "price": self.price and self.price.document(),
+            "price_usd": usd,
+            "price_per_gpu_usd": per_gpu,
+            "as_of": self.as_of and self.as_of.isoformat(),
+            "source": self.source,
+            "flags": list(self.flags),
+            "to_buy": self.to_buy,
+        }
+        if self.purchase == "spot":
+            document["interruption"] = self.interruption and {
+                "percent_per_month": [self.interruption.low, self.interruption.high],
+                "as_of": self.interruption.as_of.isoformat(),
+                "source": self.interruption.source,
+            }
+        if self.unknown:
+            document["unknown"] = self.unknown
+        return document
+
+
+def usd_document(amount: Decimal) -> dict[str, str]:
+    """An amount of USD for the contract: what was computed is rounded to a millionth, listed digits stay."""
+    rounded = amount if -amount.as_tuple().exponent <= 6 else amount.quantize(Decimal("0.000001"))  # type: ignore[operator]
+    return Money(amount=rounded, currency="USD").document()
+
+
+def number(value: Decimal) -> int | float:
+    """A size or count as a JSON number: whole where it is whole."""
+    return int(value) if value == value.to_integral_value() else float(value)

@@ -211,9 +211,9 @@ def requote(
         result.append(
             replace(
                 candidate,
-                price=quote.price_per_hour,
+                price=quote.price_per_hour.normalize(),  # clouds pad with zeros
                 currency=quote.currency,
-                price_usd=price_usd,
+                price_usd=price_usd.normalize(),
                 as_of=quote.as_of.date(),
                 source=quote.source,
                 quoted=True,

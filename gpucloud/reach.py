@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import partial
 
 from gpucloud.errors import UsageError
 from gpucloud.model import Kind
@@ -14,7 +15,7 @@ RULE_TIMEOUT_S = 30.0
 
 
 def reach(world: World, box: Box, target: Target) -> None:
-    """Opens the shared connection; where nobody answers, lets our present address in first, and writes it down.
+    """Opens the shared connection; where nobody answers, lets our present address in first (journalled).
 
     Raises:
         ConnectionFailedError: the box did not let us in, and a changed address is not why.
@@ -45,9 +46,9 @@ def _admit(world: World, box: Box) -> bool:
             hint="these were named with allow_from, so they are not changed: connect from one of them",
         )
     world.tell("network", f"your address is now {address}: letting it in")
+    ports = tuple(box.facts.get("ports", ()))
     for thing in world.journal.things(box.id):
         if thing.ref.kind is Kind.GROUP and thing.ref.id:
-            ports = tuple(box.facts.get("ports", ()))
-            world.waiter.run(lambda group=thing.ref: cloud.admit(group, (str(own),), ports))  # type: ignore[misc]
+            world.waiter.run(partial(cloud.admit, thing.ref, (str(own),), ports))
     world.journal.note(box.id, "seen", {"facts": {"allow_from": [str(own)]}})
     return True

@@ -17,13 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.ssh_keys import delete_keys, find_program, host_alias
+from gpucloud.ssh_keys import delete_keys, find_program, host_alias, known_hosts
 
 CONNECT_TIMEOUT_S = 10
 PERSIST_S = 60
@@ -105,9 +105,11 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
     """
     if _control(target, "check"):
         return
-    argv = [*client(target, timeout_s), "-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_S}"]
-    # To a file: the connection that stays behind would keep a pipe open.
-    with tempfile.TemporaryFile() as words:
+    # To files: the connection that stays behind would keep a pipe open. The proxy has one of its own, because
+    # ssh sends its words nowhere when ControlPersist is set.
+    with tempfile.TemporaryFile() as words, tempfile.NamedTemporaryFile() as proxy_words:
+        argv = client(_heard(target, proxy_words.name), timeout_s)
+        argv += ["-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_S}"]
         done = subprocess.run(
             [*argv, "-f", "-N", target.alias],
             stdin=subprocess.DEVNULL,
@@ -117,9 +119,16 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
             check=False,
         )
         words.seek(0)
-        said = words.read().decode(errors="replace").strip()
+        said = (proxy_words.read() + words.read()).decode(errors="replace").strip()
     if done.returncode and not _control(target, "check"):  # another shell may have been faster
         raise _explained(target, said)
+
+
+def _heard(target: Target, file: str) -> Target:
+    """The same target, its proxy's words kept in a file."""
+    if target.proxy_command is None:
+        return target
+    return replace(target, proxy_command=f"{target.proxy_command} 2>{shlex.quote(file).replace('%', '%%')}")
 
 
 def disconnect(target: Target) -> None:
@@ -245,7 +254,7 @@ def client(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> list[str]:
         "User": target.user,
         "HostKeyAlias": target.alias,
         "StrictHostKeyChecking": "yes",
-        "UserKnownHostsFile": _quoted(target.keys / "known_hosts"),
+        "UserKnownHostsFile": _quoted(known_hosts(target.keys, target.alias)),
         "GlobalKnownHostsFile": "/dev/null",
         "HostKeyAlgorithms": "ssh-ed25519",
         "UpdateHostKeys": "no",

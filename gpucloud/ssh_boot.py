@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucloud.ssh import ConnectionFailedError, Failure, Target, connect, disconnect, run
-from gpucloud.ssh_keys import ONE_TIME, checked_public_key, pin, pinned
+from gpucloud.ssh_keys import ONE_TIME, checked_public_key, discard_one_time_key, pin, pinned
 from gpucloud_templates import FAILED_MARKER, READY_MARKER
 
 
@@ -58,20 +58,16 @@ def rotate_host_key(target: Target) -> None:
     Raises:
         ConnectionFailedError: the box could not be reached, or could not change its key.
     """
-    keys = pinned(target.keys)
-    old = [key for key in keys.get(target.alias, []) if key.endswith(f" {ONE_TIME}")]
+    old = [key for key in pinned(target.keys, target.alias) if key.endswith(f" {ONE_TIME}")]
     if not old:
         return
     new = _public_key(_on_box(target, _NEW_HOST_KEY))
-    pin(target.keys, {**keys, target.alias: [*old, new]})
+    pin(target.keys, target.alias, [*old, new])
     _on_box(target, _USE_HOST_KEY)
     disconnect(target)
-    pin(target.keys, {**pinned(target.keys), target.alias: [new]})
+    pin(target.keys, target.alias, [new])
     connect(target)
-    remaining = [key for each in pinned(target.keys).values() for key in each if key.endswith(ONE_TIME)]
-    if not remaining:
-        for name in ("host_ed25519", "host_ed25519.pub"):
-            (target.keys / name).unlink(missing_ok=True)
+    discard_one_time_key(target.keys)
 
 
 def _on_box(target: Target, script: str) -> str:

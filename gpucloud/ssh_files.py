@@ -9,24 +9,24 @@ from gpucloud.ssh import ConnectionFailedError, Failure, Target, client, connect
 from gpucloud.ssh_keys import find_program
 
 
-def rsync_up(target: Target, sources: Sequence[str], destination: str, *, quiet: bool = True) -> None:
-    """Copies files of this machine to the box; paths mean what they mean to rsync.
+def rsync_up(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
+    """Copies a file or folder of this machine to the box; a slash at the source's end means what is in it.
 
     Raises:
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
-    _rsync(target, [*map(_local, sources), _remote(target, destination)], quiet=quiet)
+    _rsync(target, [_local(source), _remote(target, destination)], quiet=quiet)
 
 
-def rsync_down(target: Target, sources: Sequence[str], destination: str, *, quiet: bool = True) -> None:
-    """Copies files of the box to this machine. Nothing that the box names can land outside ``destination``.
+def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
+    """Copies a file or folder of the box to this machine. Nothing of it can land outside ``destination``.
 
     Raises:
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
     # Links that lead out of the tree are not made: what follows could be written through them.
     safe = ["--safe-links", "--chmod=u-s,g-s"]
-    _rsync(target, [*safe, *(_remote(target, each) for each in sources), _local(destination)], quiet=quiet)
+    _rsync(target, [*safe, _remote(target, source), _local(destination)], quiet=quiet)
 
 
 def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:

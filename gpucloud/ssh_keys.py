@@ -1,7 +1,7 @@
 """The keys of a box: one for its user, and a host key that is pinned before the first connection.
 
-A box's folder (0700) holds ``id_ed25519`` and ``known_hosts``, and until the first connection has replaced it
-``host_ed25519``, the one-time host key that travels in the user-data. All files are 0600.
+A box's folder (0700) holds ``id_ed25519`` and one ``known_hosts`` file per node; until the first connection
+has replaced it also ``host_ed25519``, the one-time host key that travels in the user-data.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +68,8 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
         for name in ("id_ed25519", "host_ed25519"):
             _generate(folder / name)
         keys = _read(folder)
-        pin(folder, {alias: [f"{keys.host_public_key} {ONE_TIME}"] for alias in aliases})
+        for alias in aliases:
+            pin(folder, alias, [f"{keys.host_public_key} {ONE_TIME}"])
     except OSError as error:
         raise UsageError(
             f"cannot keep the box's keys in {folder}: {error.strerror or error}",
@@ -92,26 +94,34 @@ def host_alias(box_id: str, node: int = 0) -> str:
     return box_id if node == 0 else f"{box_id}.{node}"
 
 
-def pinned(folder: Path) -> dict[str, list[str]]:
-    """The accepted host keys (``ssh-ed25519 AAAA...``, perhaps with a comment) by alias."""
+def known_hosts(folder: Path, alias: str) -> Path:
+    """The file with a node's accepted host keys; one per node, for nodes are brought up at the same time."""
+    return folder / f"known_hosts-{alias}"
+
+
+def pinned(folder: Path, alias: str) -> list[str]:
+    """A node's accepted host keys: ``ssh-ed25519 AAAA...``, perhaps with a comment."""
     try:
-        lines = (folder / "known_hosts").read_text(encoding="ascii").splitlines()
+        lines = known_hosts(folder, alias).read_text(encoding="ascii").splitlines()
     except FileNotFoundError:
-        return {}
-    keys: dict[str, list[str]] = {}
-    for line in lines:
-        alias, _, key = line.partition(" ")
-        keys.setdefault(alias, []).append(key)
-    return keys
+        return []
+    return [line.partition(" ")[2] for line in lines]
 
 
-def pin(folder: Path, keys: dict[str, list[str]]) -> None:
-    """Replaces the accepted host keys, all at once: a crash leaves the old ones or the new ones."""
-    text = "".join(f"{alias} {key}\n" for alias, each in keys.items() for key in each)
-    draft = folder / ".known_hosts"
+def pin(folder: Path, alias: str, keys: Sequence[str]) -> None:
+    """Replaces a node's accepted host keys, all at once: a crash leaves the old ones or the new ones."""
+    file = known_hosts(folder, alias)
+    draft = file.with_name(f".{file.name}")
     draft.touch(mode=0o600)
-    draft.write_text(text, encoding="ascii")
-    draft.replace(folder / "known_hosts")
+    draft.write_text("".join(f"{alias} {key}\n" for key in keys), encoding="ascii")
+    draft.replace(file)
+
+
+def discard_one_time_key(folder: Path) -> None:
+    """Removes the one-time host key once no node has it any more."""
+    if not any(ONE_TIME in file.read_text(encoding="ascii") for file in folder.glob("known_hosts-*")):
+        for name in ("host_ed25519", "host_ed25519.pub"):
+            (folder / name).unlink(missing_ok=True)
 
 
 def checked_public_key(text: str) -> str:

@@ -8,7 +8,6 @@ running program. They give ``None``, or an exit code.
 from __future__ import annotations
 
 import inspect
-import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -145,7 +144,7 @@ def load(name: str) -> TyperCommand | TyperGroup:
         app = _typer()
         app.command(name, cls=Command)(bind(found))
     else:
-        app = _typer(cls=Group, name=name, help=entry.help, no_args_is_help=True)
+        app = _typer(cls=Group, name=name, help=entry.help)
         app.callback()(lambda: None)
         for sub_name, function in found.items():
             app.command(sub_name, cls=Command)(bind(function))
@@ -259,8 +258,9 @@ def _mend_streams() -> None:
     os.close(descriptor)
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    reconfigure = getattr(sys.stdout, "reconfigure", None)  # what a test puts there may have none
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
 
 
 def _is_on(text: str) -> bool:

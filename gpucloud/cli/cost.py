@@ -36,9 +36,7 @@ def cost(
     *,
     hours: Annotated[
         str | None,
-        typer.Option(
-            "--hours", help="Hours of work; without it: hour, day and month.", rich_help_panel=_USAGE
-        ),
+        typer.Option("--hours", help="Hours of work; if absent: hour, day, month.", rich_help_panel=_USAGE),
     ] = None,
     egress: Annotated[
         str, typer.Option("--egress", help="GiB sent to the internet, in all.", rich_help_panel=_USAGE)
@@ -115,9 +113,8 @@ def _write_document(
         for option, estimate in zip(options, estimates, strict=True):
             option["running"] = _running(market, estimate.offer, usage)
     rates = shown.rates_of(market, [estimate.offer for estimate in estimates])
-    fields = {"usage": usage_document(usage), "options": options, "rates": shown.rates_document(rates)}
-    fields["usage"]["hours_assumed"] = assumed
-    app.output.document("cost", fields)
+    used = {**usage_document(usage), "hours_assumed": assumed}
+    app.output.document("cost", {"usage": used, "options": options, "rates": shown.rates_document(rates)})
 
 
 def _running(market: Market, offer: Offer, usage: Usage) -> dict[str, Any]:
@@ -134,14 +131,12 @@ def _place(offer: Offer) -> str:
 
 
 def _part(estimate: Estimate, name: str) -> str:
-    if name in estimate.unknown and estimate.parts[name] is None:
-        return "?"
-    return shown.usd_text(estimate.parts[name])
+    return shown.total_text(estimate.parts[name])
 
 
 def _show(app: App, usage: Usage, estimates: Sequence[Estimate]) -> None:
     offers = [estimate.offer for estimate in estimates]
-    columns: shown.Columns = {
+    columns: dict[str, Sequence[object]] = {
         "PAID AS": [shown.paid_text(o) for o in offers],
         "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
         "TOTAL": [_total_text(e.total, e) for e in estimates],
@@ -154,13 +149,14 @@ def _show(app: App, usage: Usage, estimates: Sequence[Estimate]) -> None:
         "WHERE": [_place(o) for o in offers],
         "TYPE": [o.instance_type for o in offers],
         "PRICE OF": [o.as_of for o in offers],
-        "FLAGS": [shown.flags_text(o) for o in offers],
+        "FLAGS": [" ".join(o.flags) or None for o in offers],
     }
-    if shown.narrow():
-        for name in ("DISK", "ADDRESS", "EGRESS", "GPU", "PRICE OF", "COMPUTE"):
-            del columns[name]
-    money = ("EXPECTED", "TOTAL", "COMPUTE", "DISK", "ADDRESS", "EGRESS", "PAYS FROM")
-    shown.show_table(app.output, columns, right=money)
+    shown.show_table(
+        app.output,
+        columns,
+        right=("EXPECTED", "TOTAL", "COMPUTE", "DISK", "ADDRESS", "EGRESS", "PAYS FROM"),
+        optional=("GPU", "PRICE OF", "ADDRESS", "DISK", "EGRESS", "COMPUTE", "PAYS FROM"),
+    )
 
 
 def _show_periods(app: App, market: Market, usage: Usage, estimates: Sequence[Estimate]) -> None:
@@ -170,10 +166,10 @@ def _show_periods(app: App, market: Market, usage: Usage, estimates: Sequence[Es
         if e.total is not None
     ]
     rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
-    columns: shown.Columns = {"PAID AS": [shown.paid_text(e.offer) for e, _, _ in rows]}
+    columns: dict[str, Sequence[object]] = {"PAID AS": [shown.paid_text(e.offer) for e, _, _ in rows]}
     for name, period in PERIODS.items():
         columns[name.upper()] = [
-            ("≥ " if missing else "") + shown.usd_text(per_hour and per_hour * period)
+            ("≥ " if missing else "") + _running_text(per_hour and per_hour * period)
             for _, per_hour, missing in rows
         ]
     columns |= {
@@ -182,19 +178,25 @@ def _show_periods(app: App, market: Market, usage: Usage, estimates: Sequence[Es
         "WHERE": [_place(e.offer) for e, _, _ in rows],
         "TYPE": [e.offer.instance_type for e, _, _ in rows],
         "PRICE OF": [e.offer.as_of for e, _, _ in rows],
-        "FLAGS": [shown.flags_text(e.offer) for e, _, _ in rows],
+        "FLAGS": [" ".join(e.offer.flags) or None for e, _, _ in rows],
     }
-    if shown.narrow():
-        for name in ("GPU", "PRICE OF", "PAYS FROM"):
-            del columns[name]
-    shown.show_table(app.output, columns, right=("HOUR", "DAY", "MONTH", "PAYS FROM"))
+    shown.show_table(
+        app.output,
+        columns,
+        right=("HOUR", "DAY", "MONTH", "PAYS FROM"),
+        optional=("GPU", "PRICE OF", "DAY", "PAYS FROM"),
+    )
+
+
+def _running_text(amount: Decimal | None) -> str:
+    """What is paid in a period; a cheap hour shows its small change."""
+    return shown.usd_text(amount) if amount is not None and amount < 10 else shown.total_text(amount)
 
 
 def _total_text(amount: Decimal | None, estimate: Estimate) -> str:
     """A total; one that leaves parts out is a lower bound."""
-    if amount is None:
-        return "?"
-    return shown.usd_text(amount) if estimate.complete else f"≥ {shown.usd_text(amount)}"
+    text = shown.total_text(amount)
+    return text if estimate.complete or amount is None else f"≥ {text}"
 
 
 def _break_even_text(estimate: Estimate) -> str | None:
@@ -202,7 +204,7 @@ def _break_even_text(estimate: Estimate) -> str | None:
     if not estimate.offer.to_buy:
         return None
     if estimate.break_even_hours is not None:
-        return f"{estimate.break_even_hours:.0f} h/month"
+        return f"{estimate.break_even_hours:.0f} h/mo"
     return "?" if "break_even_hours" in estimate.unknown else "never"
 
 
@@ -213,6 +215,8 @@ def _say_notes(app: App, market: Market, usage: Usage, estimates: Sequence[Estim
         f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; "
         f"{usage.boot_s // 60} min of boot, {usage.idle_s // 60} min idle at the end. List prices before tax."
     )
+    dates = sorted(offer.as_of for offer in offers if offer.as_of)
+    say(f"Prices of {dates[0]} to {dates[-1]}; --json has the date and source of each.")
     if any(offer.to_buy for offer in offers):
         say("Commitments are to buy: the whole term is owed, used or not. gpucloud never buys one.")
     if any(offer.purchase == "spot" for offer in offers):
@@ -222,3 +226,4 @@ def _say_notes(app: App, market: Market, usage: Usage, estimates: Sequence[Estim
         reasons = {why for e in estimates for part, why in e.unknown.items() if part in e.parts}
         say(f"≥ and ?: {'; '.join(sorted(reasons))}.")
     shown.say_rates(app.output, shown.rates_of(market, offers))
+    app.output.say("Next: the same flags with `plan` or `launch`.")

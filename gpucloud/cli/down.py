@@ -40,7 +40,7 @@ def down(
             timeline.pause()
             _confirm(app, boxes)
             timeline.resume()
-        ended, owed = _end_all(world, boxes, app.paths.state / "keys")
+        ended, owed = _end_all(world, boxes, app.paths.state)
         living = world.journal.boxes(owner=app.owner)
     if owed is not None:
         raise owed
@@ -70,10 +70,10 @@ def _confirm(app: App, boxes: list[Box]) -> None:
         raise UsageError("nothing was taken down")
 
 
-def _end_all(world: World, boxes: list[Box], keys: Path) -> tuple[list[Box], GpucloudError | None]:
+def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], GpucloudError | None]:
     """Ends every box; one that cannot be ended does not keep the others."""
     from gpucloud.lifecycle import OVER, BoxState
-    from gpucloud.ssh_keys import delete_keys
+    from gpucloud.ssh_keys import delete_keys, key_folder
     from gpucloud.teardown import take_down
 
     ended: list[Box] = []
@@ -94,7 +94,7 @@ def _end_all(world: World, boxes: list[Box], keys: Path) -> tuple[list[Box], Gpu
         try:
             with world.waiter.finishing():
                 ended.append(take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED))
-            delete_keys(keys / box.id)
+            delete_keys(key_folder(state, box.id))
         except GpucloudError as error:
             owed = _merged(owed, error)
         finally:

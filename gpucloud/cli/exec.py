@@ -19,7 +19,7 @@ def exec_command(
     tty: Annotated[bool, typer.Option("-t", "--tty", help="Give the command a terminal.")] = False,
     node: Node = 0,
 ) -> int:
-    """Run a command on a box. Its arguments arrive unchanged, and its exit code is given; 125 is gpucloud's own."""
+    """Run a command on a box: its arguments arrive unchanged, its exit code is given; 125 is our own."""
     from gpucloud.ssh import relay
 
     target = reached(app, name, node=node)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -22,7 +20,7 @@ from gpucloud.errors import GpucloudError, PriceError, UsageError
 from gpucloud.lifecycle import generated_name, new_id
 from gpucloud.plan import changes
 from gpucloud.spec import Spec
-from gpucloud.ssh_keys import create_keys, delete_keys, find_program
+from gpucloud.ssh_keys import create_keys, delete_keys, find_program, key_folder
 
 if TYPE_CHECKING:
     from gpucloud.cloud import Cloud
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
     from gpucloud.world import World
 
 DEFAULT_IMAGE = "cuda"
-LATER = ("idle", "checkpoint", "run")
-"""Fields whose meaning needs the guard on the box or the ``run`` command, which do not exist yet."""
+LATER = ("env", "idle", "checkpoint", "run", "ssh_key")
+"""What needs the guard on the box, or ``run``; ``env`` may hold secrets, which user-data must not carry."""
 
 
 @takes_spec
@@ -116,7 +114,7 @@ class Buyer:
 
         name = self.spec.name or generated_name(plan.attempts[0].gpu_model, self.world.randomness(4))
         box_id = new_id("b-", now(), self.world.randomness(10))
-        keys = self.app.paths.state / "keys" / box_id
+        keys = key_folder(self.app.paths.state, box_id)
         try:
             terms = self._terms(plan, name, box_id, keys)
             box = buy_box(self.world, terms, plan.attempts)
@@ -150,7 +148,7 @@ class Buyer:
                     host_public_key=made.host_public_key,
                     deadline=end,
                     ttl_s=int(lives.total_seconds()) if lives else 0,
-                    setup=_setup(self.spec),
+                    setup=(self.spec.setup,) if self.spec.setup else (),
                     driver_ready=False,  # the step looks first, and does nothing where the image has it
                 )
             )
@@ -200,15 +198,6 @@ class Buyer:
                 rsync_up(target, local, remote or ".")
 
 
-def _setup(spec: Spec) -> tuple[str, ...]:
-    """The set-up commands, with the spec's variables exported before them."""
-    if not spec.setup:
-        return ()
-    values = {key: os.environ.get(key, "") if value is None else value for key, value in spec.env.items()}
-    exports = [f"export {key}={shlex.quote(value)}" for key, value in values.items()]
-    return ("\n".join([*exports, spec.setup]),)
-
-
 def _spec_of(saved: Plan, flags: Spec) -> Spec:
     """The saved plan's own spec: a plan is done exactly, so no flag may change it."""
     from gpucloud.spec_file import load_spec
@@ -220,7 +209,7 @@ def _spec_of(saved: Plan, flags: Spec) -> Spec:
 
 
 def _refuse_unready(spec: Spec) -> None:
-    given = [name for name in LATER if getattr(spec, name) not in (None, "none")]
+    given = [name for name in LATER if getattr(spec, name) not in (None, "none", {})]
     if given:
         raise UsageError(
             f"launch cannot do this yet: {', '.join(given)}",

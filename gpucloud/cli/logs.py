@@ -63,7 +63,6 @@ def _console(app: App, name: str, node: int) -> str:
     from gpucloud.model import Kind, Ref
 
     box = find_box(open_journal(app), app.owner, name)
-    nodes = box.facts.get("nodes") or []
     with engine(app) as world:
         cloud = world.clouds[box.facts["cloud"]]
         ref = Ref(
@@ -71,6 +70,6 @@ def _console(app: App, name: str, node: int) -> str:
             account=str(box.facts.get("account", "")),
             region=box.facts["region"],
             kind=Kind.INSTANCE,
-            id=nodes[node]["instance_id"],
+            id=box.facts["nodes"][node]["instance_id"],
         )
         return world.waiter.run(lambda: cloud.console(ref))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -14,11 +14,8 @@ from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec_file import flag_of
 from gpucloud_pricing import BadPlaceError, Demand, Explanation, Market, Offer, Rate, Relaxation, format_count
 
-Columns = dict[str, Sequence[object]]
+Columns = Mapping[str, Sequence[object]]
 """A table by columns: heading to cells."""
-
-NARROW = 110
-"""Terminals below this many columns get the short table."""
 
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 _RULE_FLAGS = {
@@ -78,7 +75,8 @@ def nothing_matches(explanation: Explanation) -> GpucloudError:
 
 def relaxation_text(relaxation: Relaxation) -> str:
     """What leaving out one demand would bring, in one line."""
-    return f"without {rule_text(relaxation.rule)}: {relaxation.offers} more, the best {offer_text(relaxation.best)}"
+    what, best = rule_text(relaxation.rule), offer_text(relaxation.best)
+    return f"without {what}: {relaxation.offers} more, the best {best}"
 
 
 def rule_text(rule: str) -> str:
@@ -126,29 +124,43 @@ def flags_text(offer: Offer) -> str | None:
     return ", ".join(flags) or None
 
 
+def total_text(amount: Decimal | None) -> str:
+    """A total for people: whole dollars from a thousand on; ``?`` where it is not known."""
+    if amount is None:
+        return "?"
+    return f"${amount:,.0f}" if amount >= 1000 else f"${amount:,.2f}"
+
+
 def own_price_text(offer: Offer) -> str | None:
     """The price in the currency that the cloud bills in, where that is not USD."""
     price = offer.price
     return None if price is None or price.currency == "USD" else money_text(price.amount, price.currency)
 
 
-def narrow() -> bool:
-    """Whether the table has to fit a narrow terminal; pipes and files take the whole one."""
-    return sys.stdout.isatty() and shutil.get_terminal_size().columns < NARROW
+def show_table(
+    output: Output, columns: Columns, *, right: Iterable[str], optional: Iterable[str] = ()
+) -> None:
+    """Prints a table without the columns that have nothing to say.
 
-
-def show_table(output: Output, columns: Columns, *, right: Iterable[str]) -> None:
-    """Prints a table without the columns that have nothing to say."""
+    On a terminal, ``optional`` columns are left out one after the other until the rest fits its width.
+    """
     kept = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
+    if sys.stdout.isatty():
+        for name in optional:
+            if _width(kept) > shutil.get_terminal_size().columns:
+                kept.pop(name, None)
     output.table(list(kept), list(zip(*kept.values(), strict=True)), right=[r for r in right if r in kept])
+
+
+def _width(columns: Columns) -> int:
+    """How wide a table is on a terminal: the widest cells and three characters between columns."""
+    return sum(max(map(len, [name, *map(str, cells)])) + 3 for name, cells in columns.items())
 
 
 def say_rates(output: Output, rates: Iterable[Rate]) -> None:
     """Says at which rates foreign prices were compared."""
     for rate in rates:
-        output.say(
-            f"{rate.quote} at the reference rate of {rate.as_of}: 1 {rate.base} = {rate.rate} {rate.quote}."
-        )
+        output.say(f"1 {rate.base} = {rate.rate} {rate.quote}, the reference rate of {rate.as_of}.")
 
 
 def rates_of(market: Market, offers: Iterable[Offer]) -> list[Rate]:

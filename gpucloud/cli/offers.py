@@ -163,7 +163,7 @@ def _show(app: App, market: Market, found: Sequence[Offer], limit: int) -> None:
         return
     heads = [group[0] for group in rows]
     purchases = {offer.purchase for offer in heads}
-    columns: shown.Columns = {
+    columns: dict[str, Sequence[object]] = {
         "PER HOUR": [shown.usd_text(o.price_usd) for o in heads],
         "BILLED AS": [shown.own_price_text(o) for o in heads],
         "PER GPU": [shown.usd_text(o.price_usd and o.price_usd / o.gpu_count) for o in heads],
@@ -179,16 +179,19 @@ def _show(app: App, market: Market, found: Sequence[Offer], limit: int) -> None:
         "PRICE OF": [o.as_of for o in heads],
         "FLAGS": [shown.flags_text(o) for o in heads],
     }
-    if shown.narrow():
-        for name in ("PER GPU", "ZONES", "VCPUS", "GIB", "LINK", "PRICE OF"):
-            del columns[name]
-    shown.show_table(app.output, columns, right=("PER HOUR", "BILLED AS", "PER GPU", "VCPUS", "GIB"))
+    shown.show_table(
+        app.output,
+        columns,
+        right=("PER HOUR", "BILLED AS", "PER GPU", "VCPUS", "GIB"),
+        optional=("LINK", "GIB", "VCPUS", "PER GPU", "PRICE OF", "ZONES", "GPU"),
+    )
     if len(groups) > len(rows):
         app.output.say(f"{len(groups) - len(rows)} more rows: --limit 0 shows all.")
     dates = sorted(offer.as_of for offer in heads if offer.as_of)
     if dates:
         app.output.say(f"List prices before tax, of {dates[0]} to {dates[-1]}.")
     shown.say_rates(app.output, shown.rates_of(market, heads))
+    app.output.say("Next: the same flags with `cost`, `plan` or `launch`.")
 
 
 def _show_why(app: App, explanation: Explanation) -> None:

@@ -58,7 +58,8 @@ def show(app: App) -> None:
         "SOURCE": "source",
     }
     columns = {heading: [row[name] for row in rows] for heading, name in headings.items()}
-    show_table(app.output, columns, right=("PRICES", "REGIONS", "TYPES", "DAYS OLD"))
+    numbers = ("TYPES", "REGIONS", "DAYS OLD")
+    show_table(app.output, columns, right=("PRICES", *numbers), optional=numbers)
     app.output.line("")
     for source in sources:
         app.output.line(f"{source['id']}: {source['repository']} {source['path']} ({source['licence']})")

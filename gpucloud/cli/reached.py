@@ -45,28 +45,19 @@ def target_of(app: App, box: Box, node: int, proxy_command: str | None) -> Targe
     Raises:
         UsageError: it is over, has no address yet, or has fewer nodes.
     """
-    from gpucloud.bringup import USER
+    from gpucloud.bringup import targets
     from gpucloud.lifecycle import OVER
-    from gpucloud.ssh import Target
     from gpucloud.ssh_keys import key_folder
 
     if box.state in OVER:
         raise UsageError(f"box {box.name!r} is {box.state}", hint="see those that live: gpucloud list")
-    nodes = box.facts.get("nodes") or []
-    if not nodes:
+    count = len(box.facts.get("nodes", ()))
+    if not count:
         raise UsageError(f"box {box.name!r} has no machine yet ({box.state})", hint="gpucloud list")
-    if not 0 <= node < len(nodes):
-        raise UsageError(f"box {box.name!r} has {len(nodes)} nodes, counted from 0; there is no {node}")
-    address = nodes[node].get("public_ip")
-    if not address:
-        raise UsageError(
-            f"box {box.name!r} has no public address yet ({box.state})", hint="gpucloud list --live"
-        )
-    return Target(
-        box_id=box.id,
-        host=address,
-        user=USER,
-        keys=key_folder(app.paths.state, box.id),
-        node=node,
-        proxy_command=proxy_command,
-    )
+    if not 0 <= node < count:
+        raise UsageError(f"box {box.name!r} has {count} nodes, counted from 0; there is no {node}")
+    found = targets(box, key_folder(app.paths.state, box.id), proxy_command)
+    for target in found:
+        if target.node == node:
+            return target
+    raise UsageError(f"box {box.name!r} has no public address yet ({box.state})", hint="gpucloud list --live")

@@ -37,9 +37,8 @@ def show(
             case {"model": model, "count": count, "memory_gib": memory}:
                 text = f"{count} x {model}, {memory} GiB each"
             case list():
-                text = ", ".join(
-                    f"{node['instance_id']} {node['state']} {node['public_ip']}" for node in value
-                )
+                nodes: list[dict[str, Any]] = document["nodes"]
+                text = ", ".join(f"{n['instance_id']} {n['state']} {n['public_ip']}" for n in nodes)
             case _:
                 text = str(value)
         app.output.line(f"{key.replace('_', ' '):<14} {text}")

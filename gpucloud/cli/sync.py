@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -14,58 +15,50 @@ from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 
 _REMOTE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*):(.*)", re.DOTALL)
+_HINT = "one end is NAME:PATH, the other a path here; a path here with a colon is written ./a:b"
 
 
 class Way(NamedTuple):
-    """What is copied where: ``box`` is at the end that ``up`` says; paths are rsync's."""
+    """What is copied where: to the box where ``up``, else from it; paths are rsync's."""
 
     box: str
     up: bool
-    sources: list[str]
+    source: str
     destination: str
 
 
 def sync(
     app: App,
-    paths: Annotated[
-        list[str],
-        typer.Argument(help="Local paths or NAME:PATH; the last is where to.", metavar="SRC... DST"),
-    ],
+    source: Annotated[str, typer.Argument(help="What: a path here, or NAME:PATH.", metavar="SRC")],
+    destination: Annotated[str, typer.Argument(help="Where to: NAME:PATH, or a path here.", metavar="DST")],
     node: Node = 0,
 ) -> None:
-    """Copy files to or from a box, as rsync does: `SRC/` is what is in it, `SRC` the folder itself."""
-    way = read_way(paths)
-    if way.up:
-        missing = [source for source in way.sources if not Path(source).exists()]
-        if missing:
-            raise UsageError(f"there is no {missing[0]}", hint="a box's path is written NAME:PATH")
+    """Copy files to or from a box, as rsync does: `SRC/` is what is in a folder, `SRC` the folder itself."""
+    way = read_way(source, destination)
+    if way.up and not Path(way.source).exists():
+        raise UsageError(f"there is no {way.source}", hint=_HINT)
     from gpucloud.ssh_files import rsync_down, rsync_up
     from gpucloud.ssh_keys import find_program
 
     find_program("rsync")
     target = reached(app, way.box, node=node)
     copy = rsync_up if way.up else rsync_down
-    copy(target, way.sources, way.destination)
+    copy(target, way.source, way.destination, quiet=not app.output.styled(sys.stderr))
     if app.output.json:
         app.output.document("sync", way._asdict())
 
 
-def read_way(paths: list[str]) -> Way:
-    """Reads ``SRC... DST``: one end is a box, ``NAME:PATH``; the other is here.
+def read_way(source: str, destination: str) -> Way:
+    """Reads the two ends: one is on a box, ``NAME:PATH``, the other is here.
 
     Raises:
-        UsageError: both ends are here or on a box, or several boxes are named.
+        UsageError: both ends are here, or both on boxes.
     """
-    if len(paths) < 2:
-        raise UsageError("say what to copy and where to: gpucloud sync SRC DST")
-    *sources, destination = [_REMOTE.fullmatch(path) for path in paths]
-    boxes = {found[1] for found in (*sources, destination) if found}
-    hint = "one end is NAME:PATH, the other is a path here; a path here with a colon is written ./a:b"
-    if len(boxes) != 1:
-        raise UsageError("one end must be on a box" if not boxes else "only one box at a time", hint=hint)
-    (box,) = boxes
-    if destination and not any(sources):
-        return Way(box, True, paths[:-1], destination[2])
-    if not destination and all(sources):
-        return Way(box, False, [found[2] for found in sources if found], paths[-1])
-    raise UsageError("both ends are on the box", hint=hint)
+    there, to = _REMOTE.fullmatch(source), _REMOTE.fullmatch(destination)
+    if there and to:
+        raise UsageError("both ends are on a box; files go between a box and here", hint=_HINT)
+    if to:
+        return Way(box=to[1], up=True, source=source, destination=to[2])
+    if there:
+        return Way(box=there[1], up=False, source=there[2], destination=destination)
+    raise UsageError("both ends are here; one must be on a box", hint=_HINT)

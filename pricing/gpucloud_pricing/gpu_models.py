@@ -14,6 +14,8 @@ SOURCES = {
     "mvc": "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
     "dig": "docs.nvidia.com/datacenter/tesla/driver-installation-guide (kernel modules)",
     "mig": "docs.nvidia.com/datacenter/tesla/mig-user-guide (supported GPUs and profiles)",
+    "a100": "NVIDIA A100 datasheet r4, as quoted at glennklockwood.com/garden/processors/A100",
+    "h100": "NVIDIA H100 architecture paper, as quoted at glennklockwood.com/garden/processors/h100",
     "gpus": "developer.nvidia.com/cuda-gpus (compute capability)",
 }
 """Where the facts come from."""
@@ -26,7 +28,9 @@ class GpuModel:
     ``memory_gib`` are the sizes it is rented with; ``memory_names`` maps sizes that people also write
     ("B200-192GB") to those. ``aliases`` are other names, some of which fix the memory size. ``first_`` and
     ``last_`` bound the NVIDIA driver branches and CUDA versions that support the model, ``None`` where no
-    bound is known. ``mig`` maps a memory size to its MIG profiles and how many of each one card holds.
+    bound is known. ``tflops`` are peak figures by precision without sparsity (``_tensor``: of the tensor
+    cores), for H100 of the SXM form. ``mig`` maps a memory size to its MIG profiles and how many of each one
+    card holds.
     """
 
     name: str
@@ -39,6 +43,7 @@ class GpuModel:
     last_driver: str | None = None
     first_cuda: str | None = None
     last_cuda: str | None = None
+    tflops: dict[str, float] = field(default_factory=dict[str, float])
     mig: dict[int, dict[str, int]] = field(default_factory=dict[int, dict[str, int]])
     sources: dict[str, str] = field(default_factory=dict[str, str])
     unverified: frozenset[str] = frozenset()
@@ -56,7 +61,7 @@ MODELS: tuple[GpuModel, ...] = (
         memory_gib=(8,),
         last_driver="580",
         last_cuda="12.9",
-        sources={"last_driver": "dig", "last_cuda": "cuda"},
+        unverified=frozenset({"last_driver", "last_cuda"}),
     ),
     GpuModel(
         name="P4",
@@ -65,7 +70,7 @@ MODELS: tuple[GpuModel, ...] = (
         memory_gib=(8,),
         last_driver="580",
         last_cuda="12.9",
-        sources={"last_driver": "dig", "last_cuda": "cuda"},
+        unverified=frozenset({"last_driver", "last_cuda"}),
     ),
     GpuModel(
         name="P100",
@@ -74,24 +79,27 @@ MODELS: tuple[GpuModel, ...] = (
         memory_gib=(16,),
         last_driver="580",
         last_cuda="12.9",
-        sources={"last_driver": "dig", "last_cuda": "cuda"},
+        unverified=frozenset({"last_driver", "last_cuda"}),
     ),
     GpuModel(
         name="V100",
         architecture="Volta",
         sm="7.0",
         memory_gib=(16, 32),
+        tflops={"fp32": 15.7, "fp16_tensor": 125},
         last_driver="580",
         last_cuda="12.9",
         sources={"last_driver": "dig", "last_cuda": "cuda"},
+        unverified=frozenset({"tflops"}),
     ),
     GpuModel(
         name="T4",
         architecture="Turing",
         sm="7.5",
         memory_gib=(16,),
+        tflops={"fp32": 8.1, "fp16_tensor": 65},
         first_driver="418",
-        unverified=frozenset({"first_driver"}),
+        unverified=frozenset({"tflops", "first_driver"}),
     ),
     GpuModel(name="T4G", architecture="Turing", sm="7.5", memory_gib=(16,)),
     GpuModel(
@@ -99,8 +107,9 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Ampere",
         sm="8.6",
         memory_gib=(24,),
+        tflops={"fp32": 31.2, "fp16_tensor": 125},
         first_driver="470",
-        unverified=frozenset({"first_driver"}),
+        unverified=frozenset({"tflops", "first_driver"}),
     ),
     GpuModel(name="A10G", architecture="Ampere", sm="8.6", memory_gib=(24,)),
     GpuModel(name="A16", architecture="Ampere", sm="8.6", memory_gib=(16,)),
@@ -109,12 +118,13 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Ampere",
         sm="8.0",
         memory_gib=(40, 80),
+        tflops={"fp64": 9.7, "fp32": 19.5, "tf32_tensor": 156, "fp16_tensor": 312},
         first_driver="450.80.02",
         mig={
             40: {"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2, "4g.20gb": 1, "7g.40gb": 1},
             80: _A100_80_MIG,
         },
-        sources={"first_driver": "mig", "mig": "mig"},
+        sources={"tflops": "a100", "first_driver": "mig", "mig": "mig"},
     ),
     GpuModel(
         name="L4",
@@ -141,21 +151,23 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Hopper",
         sm="9.0",
         memory_gib=(80, 94),
+        tflops={"fp64": 33.5, "fp32": 66.9, "tf32_tensor": 494.7, "fp16_tensor": 989.4, "fp8_tensor": 1978.9},
         aliases={"H100-NVL": 94},
         first_driver="525.85.12",
         first_cuda="11.8",
         mig={80: _A100_80_MIG},
-        sources={"first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
+        sources={"tflops": "h100", "first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
     ),
     GpuModel(
         name="H200",
         architecture="Hopper",
         sm="9.0",
         memory_gib=(141,),
+        tflops={"fp64": 33.5, "fp32": 66.9, "tf32_tensor": 494.7, "fp16_tensor": 989.4, "fp8_tensor": 1978.9},
         first_driver="550.90.07",
         first_cuda="11.8",
         mig={141: {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "4g.71gb": 1, "7g.141gb": 1}},
-        sources={"first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
+        sources={"tflops": "h100", "first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
     ),
     GpuModel(
         name="B200",

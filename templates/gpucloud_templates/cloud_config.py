@@ -26,7 +26,7 @@ BOOT_LOG = "/var/log/gpucloud/boot.log"
 
 _NAME = re.compile(r"[a-z0-9-]{1,63}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_PUBLIC_KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [A-Za-z0-9._@-]+)?")
+_PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]{40,}={0,3}( [A-Za-z0-9._@-]+)?")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN OPENSSH PRIVATE KEY-----\n[A-Za-z0-9+/=\n]+-----END OPENSSH PRIVATE KEY-----\n?"
 )
@@ -36,11 +36,11 @@ _PRIVATE_KEY = re.compile(
 class BootPlan:
     """What a box is to become on its first boot.
 
-    ``user`` is the image's default user. ``public_key`` may log in, ``host_private_key`` and
-    ``host_public_key`` are the one-time ssh host key (OpenSSH formats, ed25519). ``deadline`` is when the box
-    powers itself off, ``None`` for never; ``ttl_s`` is how long that is from now, for a box whose clock is
-    wrong. ``setup`` are shell commands, run as the user, in order. Without ``driver_ready`` the NVIDIA driver
-    is installed.
+    ``user`` is made where the image has none of that name. ``public_key`` may log in, and so may
+    ``extra_keys``; ``host_private_key`` and ``host_public_key`` are the one-time ssh host key (OpenSSH
+    formats, ed25519). ``deadline`` is when the box powers itself off, ``None`` for never; ``ttl_s`` is how
+    long that is from now, for a box whose clock is wrong. ``setup`` are shell commands, run as the user, in
+    order. Without ``driver_ready`` the NVIDIA driver is installed where it is missing.
     """
 
     name: str
@@ -51,6 +51,7 @@ class BootPlan:
     deadline: datetime | None
     ttl_s: int
     setup: tuple[str, ...] = ()
+    extra_keys: tuple[str, ...] = ()
     driver_ready: bool = True
 
 
@@ -84,7 +85,7 @@ def render(plan: BootPlan) -> str:
                 "shell": "/bin/bash",
                 "sudo": "ALL=(ALL) NOPASSWD:ALL",
                 "lock_passwd": True,
-                "ssh_authorized_keys": [plan.public_key],
+                "ssh_authorized_keys": [plan.public_key, *plan.extra_keys],
             }
         ],
         "bootcmd": [_arm(plan.deadline, plan.ttl_s)] if plan.deadline else [],
@@ -106,7 +107,7 @@ def _check(plan: BootPlan) -> None:
     for value, pattern, what in (
         (plan.name, _NAME, "name"),
         (plan.user, _USER, "user name"),
-        (plan.public_key, _PUBLIC_KEY, "public key"),
+        *((key, _PUBLIC_KEY, "public key") for key in (plan.public_key, *plan.extra_keys)),
         (plan.host_public_key, _PUBLIC_KEY, "public host key"),
     ):
         if not pattern.fullmatch(value):

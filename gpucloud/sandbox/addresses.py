@@ -1,0 +1,66 @@
+"""Public addresses of the emulated instances, out of the documentation networks (RFC 5737)."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+from gpucloud.sandbox.database import Database
+
+NETWORKS = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
+
+
+class NoAddressError(Exception):
+    """All addresses are in use."""
+
+
+class Addresses:
+    """Who has which address. They go round: a freed one is used again only after all others. Kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._pool = [str(address) for network in NETWORKS for address in ip_network(network).hosts()]
+        self._holders: dict[str, str] = {}
+        self._next = 0
+        self._load()
+        database.on_rollback(self._load)
+
+    def _load(self) -> None:
+        self._holders = dict(self._database.setting("addresses") or {})
+        self._next = self._database.setting("next_address") or 0
+
+    def take(self, holder: str, *, but: str) -> str:
+        """Gives an address to an instance; never ``but``, where the caller lives.
+
+        Raises:
+            NoAddressError: all are in use.
+        """
+        turn = (self._next + step for step in range(len(self._pool)))
+        free = (at % len(self._pool) for at in turn)
+        found = next(
+            (at for at in free if self._pool[at] not in self._holders and self._pool[at] != but), None
+        )
+        if found is None:
+            raise NoAddressError
+        self._next = (found + 1) % len(self._pool)
+        self._holders[self._pool[found]] = holder
+        self._keep()
+        return self._pool[found]
+
+    def free(self, address: str) -> None:
+        """Takes an address back."""
+        if self._holders.pop(address, None) is not None:
+            self._keep()
+
+    def holder(self, address: str) -> str | None:
+        """The instance at an address."""
+        return self._holders.get(address)
+
+    def clear(self) -> None:
+        """Takes all back."""
+        self._holders.clear()
+        self._keep()
+
+    def _keep(self) -> None:
+        with self._database.transaction():
+            self._database.keep_setting("addresses", self._holders)
+            self._database.keep_setting("next_address", self._next)

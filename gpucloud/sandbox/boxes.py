@@ -1,0 +1,156 @@
+"""The boxes of the sandbox: every emulated instance answers real ssh, on a loopback port of its own.
+
+A box's commands run on this machine as the caller, in the box's own folder, with played programs first on the
+PATH (``systemctl``, ``poweroff``, ``apt-get``, ``nvidia-smi``, ...). Privileged steps of user-data are
+interpreted, not executed. It is no security boundary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gpucloud.sandbox.boxes_machine import NOTICE, Box, BoxSpec
+
+__all__ = ["NOTICE", "BoxSpec", "Boxes"]
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_TICK_S = 0.2
+_STOP_TIMEOUT_S = 20.0
+
+
+class Boxes:
+    """All boxes of a sandbox, in an event loop and a thread of their own. Safe to use from several threads.
+
+    Args:
+        folder: where each box has a folder of its own; what is there from an earlier process is used again.
+        on_power_off: called with a box's id, in a thread of its own, when the box powers itself off.
+        now: gives the sandbox's time in UTC, by which timers elapse.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        on_power_off: Callable[[str], None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._folder = folder
+        self._on_power_off = on_power_off
+        self._now = now
+        self._boxes: dict[str, Box] = {}
+        self._lock = threading.Lock()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        logging.getLogger("asyncssh").setLevel(logging.ERROR)
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name="boxes", daemon=True)
+        self._thread.start()
+
+    def boot(self, spec: BoxSpec) -> None:
+        """Begins to boot a box and returns at once. A box that runs already is left alone.
+
+        Raises:
+            ValueError: the id cannot be a folder's name.
+        """
+        if not _ID.fullmatch(spec.id):
+            raise ValueError(f"{spec.id!r} is no box id")
+        with self._lock:
+            if spec.id in self._boxes:
+                return
+            box = Box(
+                self._folder / spec.id,
+                spec,
+                now=self._now,
+                powered_off=lambda: self._begin(self._power_off(spec.id)),
+            )
+            self._boxes[spec.id] = box
+        self._loop.call_soon_threadsafe(lambda: self._begin(_boot(box)))
+
+    def end(self, id: str) -> None:  # noqa: A002  (the field's own name)
+        """Ends a box: its connections, its processes, its disk. Its console stays. Twice is no error."""
+        with self._lock:
+            box = self._boxes.pop(id, None)
+        if box is not None:
+            self._wait(box.stop())
+            box.erase()
+
+    def ssh_port(self, id: str) -> int | None:  # noqa: A002
+        """The loopback port of a box's ssh server; ``None`` while there is none."""
+        box = self._boxes.get(id)
+        return box.port if box else None
+
+    def console(self, id: str) -> str:  # noqa: A002
+        """What a box wrote to its console; empty for an unknown one. Ended boxes keep theirs."""
+        if not _ID.fullmatch(id):
+            return ""
+        try:
+            return (self._folder / id / "console.log").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def notice_interruption(self, id: str, at: datetime) -> None:  # noqa: A002
+        """Tells a spot box, through its metadata service, when it will be taken away."""
+        box = self._boxes.get(id)
+        if box is not None:
+            box.interruption = at
+
+    def close(self) -> None:
+        """Stops every box, keeps their folders, and ends the thread."""
+        if not self._thread.is_alive():
+            return
+        with self._lock:
+            boxes = list(self._boxes.values())
+            self._boxes.clear()
+        for box in boxes:
+            self._wait(box.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_TIMEOUT_S)
+
+    # --- inside the thread
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._begin(self._tick())
+        try:
+            self._loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_TIMEOUT_S)
+
+    async def _tick(self) -> None:
+        while True:
+            for box in list(self._boxes.values()):
+                box.tick()
+            await asyncio.sleep(_TICK_S)
+
+    async def _power_off(self, id: str) -> None:  # noqa: A002
+        box = self._boxes.get(id)
+        if box is not None:
+            await box.stop()
+            threading.Thread(target=self._on_power_off, args=(id,), daemon=True).start()
+
+
+async def _boot(box: Box) -> None:
+    try:
+        await box.boot()
+    except Exception as error:
+        box.say(f"boot failed: {type(error).__name__}: {error}\n")

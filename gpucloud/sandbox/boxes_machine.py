@@ -1,0 +1,384 @@
+"""One box: boots from its user-data, serves ssh and metadata, and powers off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import asyncssh
+
+from gpucloud.sandbox import boxes_programs, boxes_shims, boxes_ssh
+from gpucloud.sandbox.boxes_metadata import MetadataService, spot_notice
+from gpucloud.sandbox.boxes_nvidia import Gpus
+from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap, User, parse
+
+NOTICE = "This is a box of the gpucloud sandbox: its commands run on this machine, as you."
+
+HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSpec:
+    """What was rented. ``user_data`` is cloud-config text, not encoded; ``gpu_memory_mib`` is of each GPU.
+
+    With ``driver_ready`` the image brings the NVIDIA driver; otherwise ``nvidia-smi`` is there once an
+    install step has run.
+    """
+
+    id: str
+    hostname: str
+    public_ip: str
+    private_ip: str
+    user_data: str
+    gpu_model: str
+    gpu_count: int
+    gpu_memory_mib: int
+    driver_ready: bool
+    tags: Mapping[str, str]
+    spot: bool
+
+
+class Box:
+    """A box's life in an event loop. What it keeps is in its folder, and survives the process.
+
+    Args:
+        folder: the box's own.
+        spec: what was rented.
+        now: gives the sandbox's time in UTC.
+        powered_off: called once when the box powers itself off.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        spec: BoxSpec,
+        *,
+        now: Callable[[], datetime],
+        powered_off: Callable[[], None],
+    ) -> None:
+        self.spec = spec
+        self.now = now
+        self.port: int | None = None
+        self.interruption: datetime | None = None
+        self.running = True
+        self.booted = False
+        self.sessions: list[str] = []
+        self.connections: set[asyncssh.SSHServerConnection] = set()
+        self.timers: dict[str, datetime] = {}
+        self._folder = folder
+        self._root = folder / "root"
+        self._shims = folder / "bin"
+        self._bash = shutil.which("bash") or "/bin/bash"
+        self._token = secrets.token_hex(16)
+        self._paths = PathMap(self._root, self._shims, boxes_shims.ASKING | {"nvidia-smi"})
+        self._metadata = MetadataService(secrets.token_urlsafe(32), self._metadata_values)
+        self._metadata_port = 0
+        self._control: asyncio.Server | None = None
+        self._control_port = 0
+        self._ssh: asyncssh.SSHAcceptor | None = None
+        self._users: tuple[User, ...] = ()
+        self._keys: dict[str, list[asyncssh.SSHKey]] = {}
+        self._powered_off = powered_off
+
+    # --- life
+
+    async def boot(self) -> None:
+        """Does what cloud-init does, in its order; what is once per instance is done once."""
+        for name in ("", "root", "root/tmp", "root/workspace", "root/etc/systemd/system", "root/etc/ssh"):
+            (self._folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] {self.spec.id} boots. {NOTICE}\n")
+        try:
+            config = parse(self.spec.user_data)
+        except ValueError as error:
+            self.say(f"cloud-init: {error}\n")
+            config = CloudConfig()
+        self._users = config.users
+        self._control = await asyncio.start_server(self._serve_program, "127.0.0.1", 0)
+        self._control_port = self._control.sockets[0].getsockname()[1]
+        self._metadata_port = await self._metadata.start()
+        self._install_programs()
+        for command in config.bootcmd:
+            await self._run_as_root(command)
+        first = not self._done("init")
+        if first:
+            self._init(config)
+        for user in config.users:
+            self._keys[user.name] = [asyncssh.import_public_key(key) for key in user.keys]
+            self._home(user.name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.running:
+            self._ssh = await boxes_ssh.listen(self, self._host_key())
+            self.port = self._ssh.get_port()
+            self.say(f"sshd: {self._host_key().get_fingerprint()} (ED25519)\n")
+        if not self._done("final"):
+            for command in config.runcmd:
+                await self._run_as_root(command)
+            self._mark("final")
+        self.booted = True
+        self.say(f"cloud-init: finished at {self.now():%Y-%m-%dT%H:%M:%SZ}\n")
+
+    async def stop(self) -> None:
+        """Closes every connection and ends every process of the box."""
+        self.running = False
+        self.port = None
+        self.timers.clear()
+        if self._ssh is not None:
+            self._ssh.close()
+            self._ssh = None
+        for connection in list(self.connections):
+            connection.abort()
+        if self._control is not None:
+            self._control.close()
+        self._metadata.close()
+        await asyncio.to_thread(_end_processes, f"GPUCLOUD_BOX_ROOT={self._root}")
+
+    def erase(self) -> None:
+        """Removes the box's disk; its console stays."""
+        for folder in (self._root, self._shims):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def tick(self) -> None:
+        """Powers off when a timer has elapsed."""
+        if self.running and any(moment <= self.now() for moment in self.timers.values()):
+            self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] a timer elapsed: powering off\n")
+            self.power_off_soon()
+
+    def console(self) -> str:
+        """What the box wrote to its console."""
+        with suppress(FileNotFoundError):
+            return (self._folder / "console.log").read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    # --- what the box's programs do (boxes_programs.Playing)
+
+    @property
+    def hostname(self) -> str:
+        """Its name."""
+        return self.spec.hostname
+
+    @property
+    def units(self) -> Path:
+        """The folder that stands for ``/etc/systemd/system``."""
+        return self._root / "etc/systemd/system"
+
+    @property
+    def gpus(self) -> Gpus:
+        """What it was rented with."""
+        return Gpus(
+            box=self.spec.id,
+            model=self.spec.gpu_model,
+            count=self.spec.gpu_count,
+            memory_mib=self.spec.gpu_memory_mib,
+        )
+
+    def end_at(self, timer: str, moment: datetime | None) -> None:
+        """Sets when a timer powers the box off; ``None`` takes it away."""
+        self.timers.pop(timer, None)
+        if moment is not None:
+            self.timers[timer] = moment
+
+    def power_off_soon(self) -> None:
+        """Powers off once the present answer is given."""
+        if self.running:
+            self.running = False
+            self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] reboot: Power down\n")
+            asyncio.get_running_loop().call_later(0.02, self._powered_off)
+
+    def install_driver(self) -> None:
+        """From now on there is an ``nvidia-smi``, after a restart of the sandbox too."""
+        self._mark("driver")
+        self._install_programs()
+
+    def reload_ssh(self) -> None:
+        """Takes the host key from its file; connections that are open stay."""
+        if self._ssh is not None:
+            self._ssh.update(server_host_keys=[self._host_key()])
+
+    def say(self, text: str) -> None:
+        """Writes to the console."""
+        with (self._folder / "console.log").open("a", encoding="utf-8") as console:
+            console.write(text)
+
+    # --- what its ssh server asks (boxes_ssh.Serving)
+
+    def may_log_in(self, user: str, key: asyncssh.SSHKey) -> bool:
+        """Whether this user has this public key."""
+        return key in self._keys.get(user, ())
+
+    def shell(self, command: str | None) -> Sequence[str]:
+        """The argument list for a command line, or for an interactive shell."""
+        if command:
+            return (self._bash, "-c", self._paths.text(command))
+        return (self._bash, "--noprofile", "--rcfile", str(self._folder / "bashrc"), "-i")
+
+    def environment(self, user: str) -> Mapping[str, str]:
+        """A user's environment: nothing of the caller's but the search path and the language."""
+        caller = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
+        return {
+            **caller,
+            "HOME": str(self._home(user)),
+            "USER": user,
+            "LOGNAME": user,
+            "SHELL": self._bash,
+            "PATH": f"{self._shims}:{os.environ.get('PATH', os.defpath)}",
+            "TMPDIR": str(self._root / "tmp"),
+            "GPUCLOUD_BOX_ROOT": str(self._root),
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self._metadata_port}",
+        }
+
+    def local_path(self, user: str, path: str) -> str:
+        """Where a path of the box is on this machine; a relative one begins at the home folder."""
+        return self._paths.text(path) if path.startswith("/") else str(self._home(user) / path)
+
+    def entered(self, user: str) -> None:
+        """A session begins."""
+        self.sessions.append(user)
+
+    def left(self, user: str) -> None:
+        """A session ended."""
+        self.sessions.remove(user)
+
+    # --- inside
+
+    def _init(self, config: CloudConfig) -> None:
+        """What is done once per instance before anybody may log in."""
+        for file in config.write_files:
+            target = self._paths.path(file.path)
+            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            target.write_bytes(self._moved(file.content))
+            target.chmod(file.mode)
+        if config.host_key:
+            self._write_host_key(config.host_key)
+        (self._folder / "bashrc").write_text(
+            f"PS1='\\u@{self.spec.hostname}:\\w\\$ '\necho '{NOTICE}'\n", encoding="utf-8"
+        )
+        self._mark("init")
+
+    def _moved(self, content: bytes) -> bytes:
+        try:
+            return self._paths.text(content.decode()).encode()
+        except UnicodeDecodeError:
+            return content
+
+    async def _run_as_root(self, command: Sequence[str]) -> None:
+        """Runs one command of cloud-init's; its output goes to the console."""
+        home = self._root / "root"
+        home.mkdir(mode=0o700, exist_ok=True)
+        environment = {**self.environment("root"), "HOME": str(home)}
+        moved = [self._paths.text(argument) for argument in command]
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *moved,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environment,
+                cwd=home,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
+            self.say(f"cloud-init: {command[0]}: {error}\n")
+            return
+        output, _ = await child.communicate()
+        self.say(output.decode(errors="replace"))
+        if child.returncode:
+            self.say(f"cloud-init: {command[0]}: exit code {child.returncode}\n")
+
+    def _host_key(self) -> asyncssh.SSHKey:
+        file = self._paths.path(HOST_KEY)
+        if not file.exists():
+            key: asyncssh.SSHKey = asyncssh.generate_private_key("ssh-ed25519")  # pyright: ignore[reportUnknownMemberType]
+            self._write_host_key(key.export_private_key().decode())
+        return asyncssh.read_private_key(file)
+
+    def _write_host_key(self, text: str) -> None:
+        file = self._paths.path(HOST_KEY)
+        file.touch(mode=0o600)
+        file.write_text(text, encoding="utf-8")
+        public = asyncssh.import_private_key(text).export_public_key().decode()
+        file.with_suffix(".pub").write_text(public, encoding="utf-8")
+
+    def _home(self, user: str) -> Path:
+        return self._root / "home" / user
+
+    def _install_programs(self) -> None:
+        boxes_shims.install(
+            self._shims,
+            bash=self._bash,
+            port=self._control_port,
+            token=self._token,
+            driver=self.spec.driver_ready or self._done("driver"),
+        )
+
+    def _done(self, step: str) -> bool:
+        return (self._folder / f"{step}.done").exists()
+
+    def _mark(self, step: str) -> None:
+        (self._folder / f"{step}.done").touch()
+
+    async def _serve_program(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers one program: token, number of arguments, name, arguments, each ended by NUL."""
+        try:
+            token, count, program = [await _word(reader) for _ in range(3)]
+            if token != self._token:
+                return
+            arguments = [await _word(reader) for _ in range(int(count))]
+            code, text = boxes_programs.play(self, program, arguments)
+            writer.write(f"{code} {2 if code else 1}\n{text}".encode())
+            await writer.drain()
+        except (ValueError, OSError, EOFError):
+            pass  # no program of this box
+        finally:
+            writer.close()
+
+    def _metadata_values(self) -> Mapping[str, str]:
+        spec = self.spec
+        values = {
+            "user-data": spec.user_data,
+            "meta-data/instance-id": spec.id,
+            "meta-data/hostname": spec.hostname,
+            "meta-data/local-hostname": spec.hostname,
+            "meta-data/public-ipv4": spec.public_ip,
+            "meta-data/local-ipv4": spec.private_ip,
+            "meta-data/instance-life-cycle": "spot" if spec.spot else "on-demand",
+            **{f"meta-data/tags/instance/{key}": value for key, value in spec.tags.items()},
+        }
+        if spec.spot and self.interruption is not None:
+            time = self.interruption.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            values["meta-data/spot/instance-action"] = spot_notice(time)
+            values["meta-data/spot/termination-time"] = time
+        return values
+
+
+async def _word(reader: asyncio.StreamReader) -> str:
+    return (await reader.readuntil(b"\0"))[:-1].decode(errors="surrogateescape")
+
+
+def _end_processes(mark: str) -> None:
+    """Ends every process with this entry in its environment: also those that left their session."""
+    wanted = mark.encode()
+    for _ in range(3):  # a process may be born while we look
+        found = [pid for pid in _pids() if wanted in _environment(pid)]
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+
+
+def _pids() -> list[int]:
+    proc = Path("/proc")
+    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()] if proc.exists() else []
+
+
+def _environment(pid: int) -> list[bytes]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []

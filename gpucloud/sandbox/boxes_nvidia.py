@@ -1,0 +1,118 @@
+"""What ``nvidia-smi`` prints on a box of the sandbox."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DRIVER, CUDA = "580.95.05", "13.0"
+
+_NAMES = {
+    "T4": "Tesla T4",
+    "P4": "Tesla P4",
+    "P100": "Tesla P100-PCIE-16GB",
+    "K80": "Tesla K80",
+    "M60": "Tesla M60",
+    "H100": "NVIDIA H100 80GB HBM3",
+    "H100-NVL": "NVIDIA H100 NVL",
+    "RTX-PRO-6000": "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """The GPUs of one box: ``model`` in the market's vocabulary; ``memory_mib`` is of each."""
+
+    box: str
+    model: str
+    count: int
+    memory_mib: int
+
+
+def product_name(model: str, memory_mib: int) -> str:
+    """The name that NVIDIA's driver gives to a model, such as ``Tesla T4`` or ``NVIDIA A100-SXM4-40GB``."""
+    gigabytes = round(memory_mib / 1024)
+    if model == "V100":
+        return f"Tesla V100-SXM2-{gigabytes}GB"
+    if model == "A100":
+        return f"NVIDIA A100-SXM4-{gigabytes}GB"
+    return _NAMES.get(model, f"NVIDIA {model.replace('-', ' ')}")
+
+
+def nvidia_smi(gpus: Gpus, arguments: Sequence[str]) -> tuple[int, str]:
+    """Runs ``nvidia-smi``: ``-L``, ``--query-gpu=... --format=...`` and the table; (exit code, output)."""
+    if not arguments:
+        return 0, _table(gpus)
+    if arguments[0] in {"-L", "--list-gpus"}:
+        name = product_name(gpus.model, gpus.memory_mib)
+        return 0, "".join(
+            f"GPU {index}: {name} (UUID: {_uuid(gpus, index)})\n" for index in range(gpus.count)
+        )
+    options = {name: value for name, _, value in (each.partition("=") for each in arguments)}
+    if "--query-gpu" in options:
+        return _query(gpus, options["--query-gpu"].split(","), options.get("--format", "csv").split(","))
+    if arguments[0] in {"-pm", "--persistence-mode"}:
+        return 0, "All done.\n"
+    if arguments[0] == "--query-compute-apps" or "--query-compute-apps" in options:
+        return 0, ""
+    return 2, f"Invalid combination of input arguments: {' '.join(arguments)}. Please run 'nvidia-smi -h'.\n"
+
+
+def _query(gpus: Gpus, fields: Sequence[str], layout: Sequence[str]) -> tuple[int, str]:
+    units = "nounits" not in layout
+    mib, percent, watt = (" MiB", " %", " W") if units else ("", "", "")
+    lines = [] if "noheader" in layout else [", ".join(fields)]
+    for index in range(gpus.count):
+        values = {
+            "index": str(index),
+            "name": product_name(gpus.model, gpus.memory_mib),
+            "gpu_name": product_name(gpus.model, gpus.memory_mib),
+            "count": str(gpus.count),
+            "uuid": _uuid(gpus, index),
+            "gpu_uuid": _uuid(gpus, index),
+            "pci.bus_id": _bus(index),
+            "driver_version": DRIVER,
+            "memory.total": f"{gpus.memory_mib}{mib}",
+            "memory.used": f"0{mib}",
+            "memory.free": f"{gpus.memory_mib}{mib}",
+            "utilization.gpu": f"0{percent}",
+            "utilization.memory": f"0{percent}",
+            "temperature.gpu": "34",
+            "power.draw": f"27.00{watt}",
+            "mig.mode.current": "[N/A]",
+            "ecc.errors.uncorrected.volatile.total": "0",
+        }
+        unknown = [field for field in fields if field.strip() not in values]
+        if unknown:
+            return 2, f'Field "{unknown[0]}" is not a valid field to query.\n\n'
+        lines.append(", ".join(values[field.strip()] for field in fields))
+    return 0, "".join(f"{line}\n" for line in lines)
+
+
+def _table(gpus: Gpus) -> str:
+    edge = "+-----------------------------------------------------------------------------------------+\n"
+    line = "|-----------------------------------------+------------------------+----------------------+\n"
+    end = "+-----------------------------------------+------------------------+----------------------+\n"
+    head = (
+        f"{edge}| NVIDIA-SMI {DRIVER:<23}Driver Version: {DRIVER:<15}CUDA Version: {CUDA:<9}|\n{line}"
+        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
+        "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
+        f"{line.replace('-', '=')}"
+    )
+    name = product_name(gpus.model, gpus.memory_mib)
+    rows = "".join(
+        f"| {index:>3}  {name[:24]:<24}{'On':>10}  |   {_bus(index)} Off |{'0':>21} |\n"
+        f"| N/A   34C    P8{'27W /  N/A':>23} |{f'0MiB / {gpus.memory_mib:>6}MiB':>23} "
+        f"|{'0%      Default':>21} |\n{end}"
+        for index in range(gpus.count)
+    )
+    return f"{head}{rows}\n{edge}| Processes:{'':78}|\n|{'  No running processes found':<89}|\n{edge}"
+
+
+def _uuid(gpus: Gpus, index: int) -> str:
+    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{gpus.box}/{index}')}"
+
+
+def _bus(index: int) -> str:
+    return f"00000000:00:{index + 0x1E:02X}.0"

@@ -1,0 +1,229 @@
+"""What the programs that a box plays do to it: systemd's timers, power, packages, the driver."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+from gpucloud.sandbox.boxes_nvidia import Gpus, nvidia_smi
+
+Result = tuple[int, str]
+"""Exit code and output; output goes to stderr where the code is not 0."""
+
+
+class Playing(Protocol):
+    """The box, as its programs see it."""
+
+    @property
+    def hostname(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def units(self) -> Path:
+        """The folder that stands for ``/etc/systemd/system``."""
+        ...
+
+    @property
+    def gpus(self) -> Gpus:
+        """What it was rented with."""
+        ...
+
+    @property
+    def booted(self) -> bool:
+        """Whether cloud-init is through."""
+        ...
+
+    @property
+    def sessions(self) -> Sequence[str]:
+        """The users that are logged in, one entry per session."""
+        ...
+
+    def now(self) -> datetime:
+        """The sandbox's time."""
+        ...
+
+    def end_at(self, timer: str, moment: datetime | None) -> None:
+        """Sets when a timer powers the box off; ``None`` takes it away."""
+        ...
+
+    def power_off_soon(self) -> None:
+        """Powers off once the present answer is given."""
+        ...
+
+    def install_driver(self) -> None:
+        """From now on there is an ``nvidia-smi``."""
+        ...
+
+    def reload_ssh(self) -> None:
+        """Takes the host key from its file."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Writes to the console."""
+        ...
+
+
+def play(box: Playing, program: str, arguments: Sequence[str]) -> Result:
+    """Runs one program of the box."""
+    known = _PROGRAMS.get(program)
+    return known(box, arguments) if known else (127, f"{program}: command not found\n")
+
+
+def timer_end(unit: str, activated: datetime) -> datetime | None:
+    """When a timer unit elapses first: absolute ``OnCalendar=`` in UTC, or ``OnActiveSec=`` in seconds.
+
+    The settings are those of systemd.timer(5); forms that gpucloud's own unit does not use give ``None``.
+    A calendar time that has passed when the timer is activated never comes.
+    """
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]
+    try:
+        parser.read_string(unit)
+    except configparser.Error:
+        return None
+    moments: list[datetime] = []
+    calendar = parser.get("Timer", "OnCalendar", fallback="")
+    if re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", calendar):
+        moment = datetime.strptime(calendar, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
+        moments += [moment] if moment > activated else []
+    seconds = parser.get("Timer", "OnActiveSec", fallback="")
+    if seconds.isdigit():
+        moments.append(activated + timedelta(seconds=int(seconds)))
+    return min(moments, default=None)
+
+
+def _systemctl(box: Playing, arguments: Sequence[str]) -> Result:
+    verb, *units = [each for each in arguments if not each.startswith("-")] or ["list-units"]
+    now = "--now" in arguments
+    match verb:
+        case "reboot":
+            return _reboot(box, ())
+        case "poweroff" | "halt":
+            return _poweroff(box, ())
+        case "start" | "restart" | "enable" | "reenable" if verb not in {"enable", "reenable"} or now:
+            return _all(_start(box, unit) for unit in units)
+        case "stop" | "disable" | "mask" if verb == "stop" or now:
+            for unit in units:
+                box.end_at(unit, None)
+        case "reload" | "reload-or-restart" if {"ssh", "sshd"} & {unit.split(".")[0] for unit in units}:
+            box.reload_ssh()
+        case "is-active":
+            return 0, "active\n"
+        case "is-system-running":
+            return 0, "running\n"
+        case _:
+            pass
+    return 0, ""
+
+
+def _start(box: Playing, unit: str) -> Result:
+    if unit.split(".", maxsplit=1)[0] in {"ssh", "sshd"}:
+        box.reload_ssh()
+        return 0, ""
+    file = box.units / unit
+    if not file.is_file():
+        return 5, f"Failed to start {unit}: Unit {unit} not found.\n"
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if unit.endswith(".timer"):
+        box.end_at(unit, timer_end(text, box.now()))
+    elif re.search(r"^ExecStart=\S*systemctl\b.*\bpoweroff\b", text, re.MULTILINE):
+        box.power_off_soon()
+    return 0, ""
+
+
+def _all(results: Iterable[Result]) -> Result:
+    code, text = 0, ""
+    for each_code, each_text in results:
+        code, text = code or each_code, text + each_text
+    return code, text
+
+
+def _shutdown(box: Playing, arguments: Sequence[str]) -> Result:
+    if "-c" in arguments:
+        box.end_at("shutdown", None)
+        return 0, ""
+    when = next((each for each in arguments if not each.startswith("-")), "+1")
+    if when in {"now", "+0", "0"}:
+        return _poweroff(box, ())
+    minutes = re.fullmatch(r"\+?(\d+)", when)
+    if not minutes:
+        return 1, f"Failed to parse time specification: {when}\n"
+    moment = box.now() + timedelta(minutes=int(minutes[1]))
+    box.end_at("shutdown", moment)
+    return 0, f"Shutdown scheduled for {moment:%a %Y-%m-%d %H:%M:%S UTC}, use 'shutdown -c' to cancel.\n"
+
+
+def _poweroff(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    box.power_off_soon()
+    return 0, ""
+
+
+def _reboot(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    return 1, "the boxes of the sandbox do not reboot\n"
+
+
+def _apt(box: Playing, arguments: Sequence[str]) -> Result:
+    words: list[str] = []
+    skip = False
+    for each in arguments:
+        if skip or each.startswith("-"):
+            skip = each in {"-o", "-t", "-c"}
+        else:
+            words.append(each)
+    if not words or words[0] != "install":
+        return 0, ""
+    if any(re.match(r"linux-modules-nvidia-|nvidia-utils-|nvidia-open|cuda-drivers", word) for word in words):
+        box.install_driver()
+    return 0, "".join(f"Setting up {word} (sandbox: nothing was installed) ...\n" for word in words[1:])
+
+
+def _nvidia_smi(box: Playing, arguments: Sequence[str]) -> Result:
+    return nvidia_smi(box.gpus, arguments)
+
+
+def _hostname(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    return 0, f"{box.hostname}\n"
+
+
+def _loginctl(box: Playing, arguments: Sequence[str]) -> Result:
+    if "--no-legend" in arguments or "list-sessions" in arguments or not arguments:
+        return 0, "".join(f"{n:>5} 1000 {user} -\n" for n, user in enumerate(box.sessions, start=1))
+    return 0, ""
+
+
+def _cloud_init(box: Playing, arguments: Sequence[str]) -> Result:
+    if arguments[:1] == ["status"]:
+        return 0, f"status: {'done' if box.booted else 'running'}\n"
+    return 0, ""
+
+
+def _wall(box: Playing, arguments: Sequence[str]) -> Result:
+    box.say(f"Broadcast message: {' '.join(arguments)}\n")
+    return 0, ""
+
+
+def _nothing(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    return 0, ""
+
+
+_PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
+    "apt": _apt,
+    "apt-get": _apt,
+    "cloud-init": _cloud_init,
+    "halt": _poweroff,
+    "hostname": _hostname,
+    "loginctl": _loginctl,
+    "modprobe": _nothing,
+    "nvidia-smi": _nvidia_smi,
+    "poweroff": _poweroff,
+    "reboot": _reboot,
+    "rmmod": _nothing,
+    "shutdown": _shutdown,
+    "systemctl": _systemctl,
+    "wall": _wall,
+}

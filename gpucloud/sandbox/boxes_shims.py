@@ -1,0 +1,87 @@
+"""The programs that a box plays: small scripts, first on its PATH, which ask the sandbox to act.
+
+``sudo`` and ``runuser`` only run their command: everything in a box belongs to the caller already.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ASKING = frozenset(
+    {
+        "apt",
+        "apt-get",
+        "cloud-init",
+        "halt",
+        "hostname",
+        "loginctl",
+        "modprobe",
+        "poweroff",
+        "reboot",
+        "rmmod",
+        "shutdown",
+        "systemctl",
+        "wall",
+    }
+)
+"""Programs that the box answers; ``nvidia-smi`` comes with the driver."""
+
+RUNNING = frozenset({"sudo", "runuser", "su"})
+
+_ASK = """#!{bash}
+# The sandbox does this for the box: sends the arguments, gets exit code, stream and output.
+exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1
+printf '%s\\0' {token} "$#" "${{0##*/}}" "$@" >&3
+read -r code stream <&3
+cat <&3 >&"$stream"
+exit "$code"
+"""
+
+_SUDO = """#!{bash}
+# Runs the command: the box's privileged programs are played, not run.
+while [ $# -gt 0 ]; do
+  case $1 in
+    -u | -g | -p | -C | -h | -r | -t) shift 2 ;;
+    --) shift; break ;;
+    -*) shift ;;
+    *=*) export "$1"; shift ;;
+    *) break ;;
+  esac
+done
+[ $# -gt 0 ] || exec bash
+[ ! -x "{shims}/${{1##*/}}" ] || set -- "{shims}/${{1##*/}}" "${{@:2}}"
+exec "$@"
+"""
+
+_RUNUSER = """#!{bash}
+# Runs the command with that user's home folder; it belongs to the caller like everything in the box.
+user=root command=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -c | --command) command=(bash -c "$2"); shift 2 ;;
+    -u | --user) user=$2; shift 2 ;;
+    -g | -G | -s) shift 2 ;;
+    --) shift; command=("$@"); break ;;
+    -*) shift ;;
+    *) user=$1; shift ;;
+  esac
+done
+[ ${{#command[@]}} -gt 0 ] || command=(bash)
+home=$GPUCLOUD_BOX_ROOT/home/$user
+[ -d "$home" ] || home=$GPUCLOUD_BOX_ROOT/root
+cd "$home" && exec env HOME="$home" USER="$user" LOGNAME="$user" "${{command[@]}}"
+"""
+
+
+def install(shims: Path, *, bash: str, port: int, token: str, driver: bool) -> None:
+    """Writes the programs into the box's folder of programs, in place of earlier ones."""
+    shims.mkdir(mode=0o700, exist_ok=True)
+    ask = _ASK.format(bash=bash, port=port, token=token)
+    scripts = dict.fromkeys(ASKING | ({"nvidia-smi"} if driver else frozenset[str]()), ask)
+    scripts["sudo"] = _SUDO.format(bash=bash, shims=shims)
+    scripts["runuser"] = scripts["su"] = _RUNUSER.format(bash=bash)
+    for name, text in scripts.items():
+        draft = shims / f".{name}"
+        draft.write_text(text, encoding="utf-8")
+        draft.chmod(0o700)
+        draft.replace(shims / name)

@@ -1,0 +1,39 @@
+"""The emulated clouds' time: that of this machine, moved ahead by whoever steers the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+Now = Callable[[], datetime]
+
+
+def machine_time() -> datetime:
+    """This machine's time, in UTC."""
+    return datetime.now(UTC)
+
+
+class Clock:
+    """Gives the clouds' time, and can be moved.
+
+    Args:
+        now: the time underneath, in UTC.
+        offset: how far ahead of it the clouds are.
+    """
+
+    def __init__(self, now: Now = machine_time, offset: timedelta = timedelta()) -> None:
+        self._now = now
+        self.offset = offset
+
+    def now(self) -> datetime:
+        """The clouds' time, in UTC."""
+        return self._now() + self.offset
+
+    def advance(self, by: timedelta) -> None:
+        """Moves the clouds' time ahead."""
+        self.offset += by
+
+
+def stamp(when: datetime) -> str:
+    """A time as the clouds write it: RFC 3339 in UTC, to the millisecond."""
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,209 @@
+"""How the sandbox is steered: JSON over HTTP on loopback, with a token. The client is ``client.py``."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from decimal import Decimal
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.wrappers import Request, Response
+
+from gpucloud.sandbox.emulator import Emulator, UnknownThingError, World
+from gpucloud.sandbox.faults import Effect, Fault, Faults, Stage
+from gpucloud.sandbox.front import Traffic
+from gpucloud.sandbox.ledger import billing_document
+from gpucloud.sandbox.market import PriceMove, Stock
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+Body = Mapping[str, Any]
+
+
+class Control:
+    """The WSGI application that steers.
+
+    Args:
+        world: what the clouds stand on.
+        emulators: the clouds.
+        endpoints: where each cloud listens.
+        faults: the rules in force.
+        traffic: the counters.
+        token: what a caller must send as ``Authorization: Bearer``.
+        stop: ends the process.
+    """
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        emulators: Sequence[Emulator],
+        endpoints: Mapping[str, str],
+        faults: Faults,
+        traffic: Traffic,
+        token: str,
+        stop: Callable[[], None],
+    ) -> None:
+        self._world = world
+        self._emulators = {emulator.name: emulator for emulator in emulators}
+        self._endpoints = endpoints
+        self._faults = faults
+        self._traffic = traffic
+        self._token = token
+        self._stop = stop
+        self._actions: dict[str, Callable[[Body], Any]] = {
+            "status": self.status,
+            "stop": self.stop,
+            "reset": self.reset,
+            "pace": self.pace,
+            "stock": self.stock,
+            "price": self.price,
+            "fault": self.fault,
+            "interrupt": self.interrupt,
+            "clock": self.clock,
+            "address": self.address,
+            "calls": self.calls,
+            "ledger": self.ledger,
+            "cloud": self.cloud,
+        }
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answers one request: ``POST /ACTION`` with a JSON object."""
+        request = Request(environ)
+        status, answer = self._respond(request)
+        return Response(json.dumps(answer), status, mimetype="application/json")(environ, start_response)
+
+    def _respond(self, request: Request) -> tuple[int, Any]:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            return 403, {"error": "the control token is wrong"}
+        action = self._actions.get(request.path.strip("/"))
+        if action is None:
+            return 404, {"error": f"no action {request.path}"}
+        try:
+            body = json.loads(request.get_data() or b"{}")
+            with self._world.database.transaction():
+                return 200, action(body)
+        except _BusyError as busy:
+            return 409, {"error": str(busy), **billing_document(self._world.ledger.billing())}
+        except (UnknownThingError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+            return 400, {"error": str(error) or type(error).__name__}
+
+    def status(self, _body: Body) -> Any:
+        """What runs where, and what is billed."""
+        for emulator in self._emulators.values():
+            emulator.tick()
+        return {
+            "running": True,
+            "endpoints": dict(self._endpoints),
+            **billing_document(self._world.ledger.billing()),
+            "pace": asdict(self._world.dials.pace),
+            "caller_address": self._world.dials.caller_address,
+            "clock": self._world.clock.now().isoformat(),
+        }
+
+    def stop(self, body: Body) -> Any:
+        """Ends the process; refuses while something is billed, unless forced."""
+        billing = self._world.ledger.billing()
+        if billing and not body.get("force"):
+            raise _BusyError(f"{len(billing)} things are still billed")
+        self._stop()
+        return {}
+
+    def reset(self, _body: Body) -> Any:
+        """Everything as on the first day."""
+        for emulator in self._emulators.values():
+            emulator.reset()
+        for entry in self._world.ledger.billing():
+            self._world.ledger.died(entry.cloud, entry.id, self._world.clock.now(), "reset")
+        self._world.addresses.clear()
+        self._world.market.reset()
+        self._faults.clear()
+        self._traffic.clear()
+        return {}
+
+    def pace(self, body: Body) -> Any:
+        """How fast the clouds are; gives what is in force."""
+        self._world.dials.set_pace(body)
+        return asdict(self._world.dials.pace)
+
+    def stock(self, body: Body) -> Any:
+        """Says how many there are of something; gives all rules."""
+        if body:
+            self._world.market.set_stock(Stock(**body))
+        return [asdict(rule) for rule in self._world.market.stock]
+
+    def price(self, body: Body) -> Any:
+        """Moves a price; gives all moves."""
+        if body:
+            amount, factor = body.get("amount"), body.get("factor")
+            if (amount is None) == (factor is None):
+                raise ValueError("a price is moved either to an amount or by a factor")
+            if Decimal(amount if amount is not None else factor) <= 0:
+                raise ValueError("a price is above 0")
+            self._world.market.move_price(PriceMove(**body), self._world.clock.now())
+        return [asdict(move) for move in self._world.market.moves]
+
+    def fault(self, body: Body) -> Any:
+        """Adds a fault, or with ``clear`` takes one or all away; gives those in force."""
+        if "clear" in body:
+            self._faults.clear(body["clear"])
+        elif body:
+            fields = {**body, "effect": Effect(body["effect"]), "stage": Stage(body.get("stage", "received"))}
+            self._faults.add(Fault(**fields))
+        return [{"number": number, **asdict(rule)} for number, rule in self._faults.rules().items()]
+
+    def interrupt(self, body: Body) -> Any:
+        """Takes a spot instance back, after a notice."""
+        at = self._world.clock.now() + timedelta(seconds=float(body.get("notice_s", 120)))
+        for emulator in self._emulators.values():
+            try:
+                emulator.interrupt(body["instance"], at)
+            except UnknownThingError:
+                continue
+            emulator.tick()
+            return {"at": at.isoformat()}
+        raise UnknownThingError(f"no running spot instance {body['instance']}")
+
+    def clock(self, body: Body) -> Any:
+        """Moves the clouds' time ahead."""
+        seconds = float(body.get("advance_s", 0))
+        if seconds < 0:
+            raise ValueError("time goes one way")
+        self._world.clock.advance(timedelta(seconds=seconds))
+        self._world.database.keep_setting("clock_offset_s", self._world.clock.offset.total_seconds())
+        for emulator in self._emulators.values():
+            emulator.tick()
+        return {"now": self._world.clock.now().isoformat()}
+
+    def address(self, body: Body) -> Any:
+        """Moves the caller to another address."""
+        if body:
+            self._world.dials.set_caller_address(str(ip_address(body["address"])))
+        return {"address": self._world.dials.caller_address}
+
+    def calls(self, body: Body) -> Any:
+        """How often each call came in; with ``clear``, counts anew afterwards."""
+        with self._traffic.lock:
+            counted = [{**asdict(call), "count": count} for call, count in self._traffic.calls.items()]
+        if body.get("clear"):
+            self._traffic.clear()
+        return counted
+
+    def ledger(self, _body: Body) -> Any:
+        """Everything that was ever billed, from birth to death."""
+        return list(self._world.ledger.history())
+
+    def cloud(self, body: Body) -> Any:
+        """Asks one cloud for something of its own."""
+        controls = self._emulators[body["cloud"]].controls
+        return controls[body["control"]](body.get("values", {}))
+
+
+class _BusyError(Exception):
+    """Something is billed."""

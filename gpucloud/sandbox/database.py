@@ -1,0 +1,140 @@
+"""What outlives the sandbox process: one SQLite file with the emulated things, the settings and the ledger.
+
+A call's changes are one transaction that is on disk before the call is answered, so that killing the process
+loses nothing that a client has been told.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Document = dict[str, Any]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS things (
+    cloud TEXT, region TEXT, kind TEXT, id TEXT, document TEXT NOT NULL, PRIMARY KEY (cloud, region, kind, id));
+CREATE TABLE IF NOT EXISTS ledger (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, event TEXT NOT NULL, cloud TEXT NOT NULL,
+    id TEXT NOT NULL, entry TEXT NOT NULL);
+"""
+
+
+class Database:
+    """The sandbox's file, and the one lock under which the clouds' state changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._on_rollback: list[Callable[[], None]] = []
+        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.executescript(_SCHEMA)
+        path.chmod(0o600)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All changes inside are kept together, or none. One thread at a time; transactions nest."""
+        with self._lock:
+            if self._depth == 0:
+                self._connection.execute("BEGIN")
+            self._depth += 1
+            try:
+                yield self._connection
+            except BaseException:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._connection.execute("ROLLBACK")
+                    for restore in self._on_rollback:
+                        restore()
+                raise
+            self._depth -= 1
+            if self._depth == 0:
+                self._connection.execute("COMMIT")
+
+    def on_rollback(self, restore: Callable[[], None]) -> None:
+        """Registers who must read again what it keeps in memory when changes were taken back."""
+        self._on_rollback.append(restore)
+
+    def setting(self, name: str) -> Any:
+        """A kept setting, as JSON; ``None`` where there is none."""
+        with self.transaction() as connection:
+            row = connection.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def keep_setting(self, name: str, value: Any) -> None:
+        """Keeps a setting."""
+        with self.transaction() as connection:
+            connection.execute("REPLACE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._lock:
+            self._connection.close()
+
+
+class Shelf:
+    """The things of one cloud, as JSON documents in the shape of the cloud's own answers, by region and kind.
+
+    Reading is from memory. A document that was changed must be :meth:`put` again.
+    """
+
+    def __init__(self, database: Database, cloud: str) -> None:
+        self._database = database
+        self._cloud = cloud
+        self._things: dict[tuple[str, str], dict[str, Document]] = {}
+        self._load()
+        database.on_rollback(self._load)
+
+    def _load(self) -> None:
+        self._things.clear()
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT region, kind, id, document FROM things WHERE cloud = ? ORDER BY rowid", (self._cloud,)
+            )
+            for region, kind, id_, document in rows:
+                self._things.setdefault((region, kind), {})[id_] = json.loads(document)
+
+    def all(self, region: str, kind: str) -> Mapping[str, Document]:
+        """Everything of a kind in a region, by id, oldest first."""
+        return self._things.get((region, kind), {})
+
+    def everywhere(self, kind: str) -> Iterator[tuple[str, Document]]:
+        """Everything of a kind, with its region."""
+        for (region, each), things in list(self._things.items()):
+            if each == kind:
+                for document in list(things.values()):
+                    yield region, document
+
+    def put(self, region: str, kind: str, id_: str, document: Document) -> Document:
+        """Keeps a new or changed thing."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO things VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (cloud, region, kind, id) DO UPDATE SET document = excluded.document",
+                (self._cloud, region, kind, id_, json.dumps(document)),
+            )
+            self._things.setdefault((region, kind), {})[id_] = document
+        return document
+
+    def drop(self, region: str, kind: str, id_: str) -> None:
+        """Forgets a thing."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "DELETE FROM things WHERE cloud = ? AND region = ? AND kind = ? AND id = ?",
+                (self._cloud, region, kind, id_),
+            )
+            self._things.get((region, kind), {}).pop(id_, None)
+
+    def clear(self) -> None:
+        """Forgets everything of this cloud."""
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM things WHERE cloud = ?", (self._cloud,))
+            self._things.clear()

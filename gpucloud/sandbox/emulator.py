@@ -1,0 +1,175 @@
+"""What one emulated cloud must do, and what it is given.
+
+An emulator is found through the entry-point group ``gpucloud.sandboxes``: an entry is a callable that takes a
+:class:`World` and gives an :class:`Emulator`. Its rules are split from its wire format, it reads no clock but
+the world's, and keeps no state but on the world's shelves.
+"""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from werkzeug.wrappers import Request, Response
+
+from gpucloud.sandbox.addresses import Addresses
+from gpucloud.sandbox.boxes import BoxSpec
+from gpucloud.sandbox.clock import Clock
+from gpucloud.sandbox.database import Database
+from gpucloud.sandbox.faults import Call, Fault
+from gpucloud.sandbox.ledger import Ledger
+from gpucloud.sandbox.market import Market
+
+Control = Callable[[Mapping[str, Any]], Any]
+"""Something that can be asked of one cloud besides its own protocol: JSON in, JSON out."""
+
+
+class UnknownThingError(Exception):
+    """A control names what the cloud does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast the clouds are.
+
+    Attributes:
+        transition_s: how long an instance is pending, and how long it is ending.
+        latency_s: added to every call.
+        lag_s: for so long after its creation an instance is hidden from reads.
+        lag_calls: from so many reads it is hidden after its creation.
+    """
+
+    transition_s: float = 0.0
+    latency_s: float = 0.0
+    lag_s: float = 0.0
+    lag_calls: int = 0
+
+
+class BoxHost(Protocol):
+    """Where the insides of instances live (:class:`gpucloud.sandbox.boxes.Boxes`)."""
+
+    def boot(self, spec: BoxSpec, /) -> None:
+        """Starts a box and returns at once."""
+        ...
+
+    def end(self, id_: str, /) -> None:
+        """Ends a box; says nothing of one that is not there."""
+        ...
+
+    def ssh_port(self, id_: str, /) -> int | None:
+        """The loopback port of the box's ssh; ``None`` until it answers."""
+        ...
+
+    def console(self, id_: str, /) -> str:
+        """What the box wrote to its console."""
+        ...
+
+    def notice_interruption(self, id_: str, at: datetime, /) -> None:
+        """Tells the box through its metadata that it will be taken away."""
+        ...
+
+    def close(self) -> None:
+        """Ends all boxes' processes."""
+        ...
+
+
+class Dials:
+    """What whoever steers the sandbox has set: pace and the caller's address. Kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.pace = Pace(**(database.setting("pace") or {}))
+        self.caller_address: str = database.setting("caller_address") or "198.51.100.7"
+
+    def set_pace(self, changes: Mapping[str, Any]) -> None:
+        """Changes some of the pace's fields."""
+        self.pace = replace(self.pace, **changes)
+        self._database.keep_setting("pace", asdict(self.pace))
+
+    def set_caller_address(self, address: str) -> None:
+        """Moves the caller to another address."""
+        self.caller_address = address
+        self._database.keep_setting("caller_address", address)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Everything that an emulator stands on. ``token`` gives fresh random hexadecimal digits."""
+
+    folder: Path
+    database: Database
+    clock: Clock
+    ledger: Ledger
+    market: Market
+    dials: Dials
+    addresses: Addresses
+    boxes: BoxHost
+    token: Callable[[int], str] = field(default=lambda digits: secrets.token_hex((digits + 1) // 2)[:digits])
+
+
+class Emulator(Protocol):
+    """One emulated cloud."""
+
+    @property
+    def name(self) -> str:
+        """The cloud's short name, as in the market's data."""
+        ...
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """With what its server is secured; ``None`` where the vendor's SDK accepts plain HTTP."""
+        ...
+
+    @property
+    def controls(self) -> Mapping[str, Control]:
+        """What else can be asked of this cloud (grant a reservation, set a quota), by name."""
+        ...
+
+    def environment(self, origin: str, /) -> Mapping[str, str]:
+        """The environment variables that make the vendor's SDK, and gpucloud, go to ``origin``."""
+        ...
+
+    def identify(self, request: Request, /) -> Call:
+        """Which call this is."""
+        ...
+
+    def answer(self, request: Request, call: Call, /) -> Response:
+        """Does what the call asks and answers it, errors included, in the cloud's own wire format."""
+        ...
+
+    def fail(self, call: Call, fault: Fault, /) -> Response:
+        """The answer that a fault of kind ``error`` or ``throttle`` makes."""
+        ...
+
+    def admits(self, box: str, port: int, source: str, /) -> bool:
+        """Whether a running instance's firewall lets ``source`` in on ``port``."""
+        ...
+
+    def tick(self) -> None:
+        """Does what is due by the clock: transitions, interruptions."""
+        ...
+
+    def resume(self) -> None:
+        """Boots the instances that were alive when the process ended."""
+        ...
+
+    def power_off(self, box: str, /) -> None:
+        """The guest of an instance switched itself off."""
+        ...
+
+    def interrupt(self, instance: str, at: datetime, /) -> None:
+        """The cloud will take back a spot instance at this time.
+
+        Raises:
+            UnknownThingError: it is no running spot instance of this cloud.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Forgets everything and ends all instances."""
+        ...

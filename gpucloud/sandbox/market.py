@@ -1,0 +1,217 @@
+"""What the emulated clouds sell: the catalog's types, zones and prices, and how they were moved on purpose."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from gpucloud.sandbox.clock import stamp
+from gpucloud.sandbox.database import Database
+
+HOURS_PER_MONTH = 730
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """One type's hardware. ``gpu_count`` below 1 is the share of one GPU."""
+
+    name: str
+    gpu_model: str
+    gpu_count: Decimal
+    gpu_memory_gib: int
+    vcpus: int
+    memory_gib: Decimal
+    interconnect: str
+    rdma: str
+    arch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """A price per hour, and since when it is that."""
+
+    amount: Decimal
+    currency: str
+    as_of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """A rule about what there is: at most ``count`` instances at a time in each zone that matches. Globs."""
+
+    count: int
+    cloud: str = "*"
+    region: str = "*"
+    zone: str = "*"
+    instance_type: str = "*"
+    purchase: str = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceMove:
+    """A rule about a price: another ``amount`` per hour, or the catalog's times ``factor``. Globs."""
+
+    cloud: str = "*"
+    region: str = "*"
+    zone: str = "*"
+    instance_type: str = "*"
+    purchase: str = "*"
+    amount: str | None = None
+    factor: str | None = None
+    at: str = ""
+
+
+class Catalog:
+    """One cloud's part of the price data, read when first asked for."""
+
+    def __init__(self, cloud: str) -> None:
+        self.cloud = cloud
+
+    @cached_property
+    def types(self) -> Mapping[str, InstanceType]:
+        """The types by name."""
+        return {
+            row["instance_type"]: InstanceType(
+                name=row["instance_type"],
+                gpu_model=row["gpu_model"],
+                gpu_count=Decimal(row["gpu_count"]),
+                gpu_memory_gib=int(row["gpu_memory_gib_per_gpu"]),
+                vcpus=int(row["vcpus"]),
+                memory_gib=Decimal(row["memory_gib"]),
+                interconnect=row["gpu_interconnect"],
+                rdma=row["rdma"],
+                arch=row["arch"],
+            )
+            for row in self._rows("instance_types")
+        }
+
+    @cached_property
+    def zones(self) -> Mapping[str, tuple[str, ...]]:
+        """The zones of each region, in the market's terms."""
+        return {row["region"]: tuple(filter(None, row["zones"].split(";"))) for row in self._rows("regions")}
+
+    @cached_property
+    def prices(self) -> Mapping[tuple[str, str, str, str], Price]:
+        """On-demand and spot prices by region, zone (empty for a regional price), type and purchase."""
+        return {
+            (row["region"], row["zone"], row["instance_type"], row["purchase"]): Price(
+                amount=Decimal(row["price_per_hour"]), currency=row["currency"], as_of=row["as_of"]
+            )
+            for row in self._rows("offers")
+            if row["purchase"] in {"on_demand", "spot"}
+        }
+
+    @cached_property
+    def offered(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """In which zones of a region each type is offered.
+
+        What the zone data does not know (AWS p3) is offered where it has a price: in the zones of its spot
+        prices and in all others of that region.
+        """
+        offered: dict[tuple[str, str], set[str]] = {}
+        for row in self._rows("zone_offerings"):
+            offered.setdefault((row["region"], row["instance_type"]), set()).add(row["zone"])
+        known_types = {type_ for _, type_ in offered}
+        for region, zone, type_, _ in self.prices:
+            zones = offered.setdefault((region, type_), set())
+            if zone:
+                zones.add(zone)
+            if type_ not in known_types:
+                zones.update(self.zones.get(region, ()))
+        return {key: frozenset(zones) for key, zones in offered.items()}
+
+    @cached_property
+    def storage(self) -> Mapping[tuple[str, str], Price]:
+        """Prices by region (``*`` for all) and kind: ``disk_gb_month``, ``public_ip_hour``."""
+        return {
+            (row["region"], row["kind"]): Price(
+                amount=Decimal(row["price"]), currency=row["currency"], as_of=row["as_of"]
+            )
+            for row in self._rows("storage_egress")
+        }
+
+    def _rows(self, table: str) -> Iterator[dict[str, str]]:
+        with (files("gpucloud_pricing") / "data" / f"{table}.csv").open(encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                if row["provider"] == self.cloud:
+                    yield row
+
+
+class Market:
+    """The catalogs, and the stock and prices that were moved since the sandbox was made. Moves are kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._catalogs: dict[str, Catalog] = {}
+        self.stock: list[Stock] = [Stock(**rule) for rule in database.setting("stock") or ()]
+        self.moves: list[PriceMove] = [PriceMove(**rule) for rule in database.setting("prices") or ()]
+
+    def catalog(self, cloud: str) -> Catalog:
+        """One cloud's catalog."""
+        return self._catalogs.setdefault(cloud, Catalog(cloud))
+
+    def set_stock(self, rule: Stock) -> None:
+        """Says how many there are. The newest rule that matches counts."""
+        self.stock.append(rule)
+        self._database.keep_setting("stock", [asdict(each) for each in self.stock])
+
+    def move_price(self, move: PriceMove, now: datetime) -> None:
+        """Moves a price. The newest rule that matches counts."""
+        self.moves.append(PriceMove(**{**asdict(move), "at": stamp(now)}))
+        self._database.keep_setting("prices", [asdict(each) for each in self.moves])
+
+    def reset(self) -> None:
+        """Everything as in the catalog again, and in unlimited stock."""
+        self.stock.clear()
+        self.moves.clear()
+        self._database.keep_setting("stock", [])
+        self._database.keep_setting("prices", [])
+
+    def limit(self, cloud: str, region: str, zone: str, instance_type: str, purchase: str) -> int | None:
+        """How many instances may run at a time; ``None`` for any number."""
+        place = (cloud, region, zone, instance_type, purchase)
+        return next((rule.count for rule in reversed(self.stock) if _matches(rule, place)), None)
+
+    def price(self, cloud: str, region: str, zone: str, instance_type: str, purchase: str) -> Price | None:
+        """Today's price per hour; ``None`` where nothing of the kind is sold. ``zone`` is empty for a region's."""
+        prices = self.catalog(cloud).prices
+        price = prices.get((region, zone, instance_type, purchase)) or prices.get(
+            (region, "", instance_type, purchase)
+        )
+        if price is None:
+            return None
+        place = (cloud, region, zone, instance_type, purchase)
+        move = next((rule for rule in reversed(self.moves) if _matches(rule, place)), None)
+        if move is None:
+            return price
+        amount = Decimal(move.amount) if move.amount is not None else price.amount * Decimal(move.factor or 1)
+        return Price(amount=amount, currency=price.currency, as_of=move.at)
+
+    def disk_price(self, cloud: str, region: str, gib: int) -> Decimal:
+        """What a disk costs per hour; the catalog's dearest region where it does not know this one."""
+        storage = self.catalog(cloud).storage
+        known = storage.get((region, "disk_gb_month")) or storage.get(("*", "disk_gb_month"))
+        month = known.amount if known else _dearest(storage, "disk_gb_month")
+        return (month * gib / HOURS_PER_MONTH).quantize(Decimal("0.000001"))
+
+    def address_price(self, cloud: str, region: str) -> Decimal:
+        """What a public address costs per hour."""
+        storage = self.catalog(cloud).storage
+        known = storage.get((region, "public_ip_hour")) or storage.get(("*", "public_ip_hour"))
+        return known.amount if known else _dearest(storage, "public_ip_hour")
+
+
+def _matches(rule: Stock | PriceMove, place: tuple[str, str, str, str, str]) -> bool:
+    globs: tuple[Any, ...] = (rule.cloud, rule.region, rule.zone, rule.instance_type, rule.purchase)
+    return all(fnmatchcase(value, glob) for value, glob in zip(place, globs, strict=True))
+
+
+def _dearest(storage: Mapping[tuple[str, str], Price], kind: str) -> Decimal:
+    return max((price.amount for (_, each), price in storage.items() if each == kind), default=Decimal(0))

@@ -1,0 +1,236 @@
+"""The sandbox process: ``python -m gpucloud.sandbox.serve --folder FOLDER``.
+
+It listens on loopback only, and says in ``FOLDER/sandbox.json`` (0600) where. It holds ``FOLDER/serve.lock`` for
+as long as it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from gpucloud.sandbox.addresses import Addresses
+from gpucloud.sandbox.boxes import Boxes
+from gpucloud.sandbox.clock import Clock
+from gpucloud.sandbox.control import Control
+from gpucloud.sandbox.database import Database
+from gpucloud.sandbox.emulator import BoxHost, Dials, Emulator, Pace, World
+from gpucloud.sandbox.faults import Faults
+from gpucloud.sandbox.front import ECHO_PATH, Front, Traffic
+from gpucloud.sandbox.gate import Gate
+from gpucloud.sandbox.ledger import Ledger
+from gpucloud.sandbox.market import Market
+
+if TYPE_CHECKING:
+    import ssl
+    from _typeshed.wsgi import WSGIApplication
+
+ENTRY_POINTS = "gpucloud.sandboxes"
+IDLE_S = 1800.0
+_TICK_S = 0.1
+_LOCK_TRIES = 10
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Serves one connection: kept alive, without Nagle's delay, without a log line for each request."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # headers and body leave together
+
+    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002  (werkzeug's name)
+        """Writes errors only."""
+        if type == "error":
+            sys.stderr.write(message % args + "\n")
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """The parts of a running sandbox."""
+
+    world: World
+    emulators: Sequence[Emulator]
+    servers: Sequence[BaseWSGIServer]
+    gate: Gate
+    traffic: Traffic
+    stopping: threading.Event
+
+    def start(self) -> None:
+        """Serves, in threads of its own."""
+        for server in (*self.servers, self.gate):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def run(self, *, idle_s: float) -> None:
+        """Lets time pass until the sandbox is stopped, or is idle for so long while nothing is billed."""
+        while not self.stopping.wait(_TICK_S):
+            for emulator in self.emulators:
+                emulator.tick()
+            idle = time.monotonic() - self.traffic.last_at
+            if idle > idle_s and not self.world.ledger.billing():
+                return
+
+    def close(self) -> None:
+        """Stops serving and ends the boxes' processes; what is emulated stays in the folder."""
+        for server in (*self.servers, self.gate):
+            server.shutdown()
+            server.server_close()
+        self.world.boxes.close()
+        self.world.database.close()
+
+
+def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None = None) -> Sandbox:
+    """Puts a sandbox together in a folder, with what the folder remembers, and writes ``sandbox.json``.
+
+    Args:
+        folder: where it lives.
+        emulated: what makes the emulators; those of the installed providers, where not given.
+        boxes: where the insides of instances live; real ones, where not given.
+    """
+    database = Database(folder / "sandbox.db")
+    emulators: list[Emulator] = []
+
+    def powered_off(box: str) -> None:
+        for emulator in emulators:
+            emulator.power_off(box)
+
+    world = World(
+        folder=folder,
+        database=database,
+        clock=Clock(offset=timedelta(seconds=database.setting("clock_offset_s") or 0)),
+        ledger=Ledger(database),
+        market=Market(database),
+        dials=Dials(database),
+        addresses=Addresses(database),
+        boxes=boxes or Boxes(folder / "boxes", on_power_off=powered_off),
+    )
+    makers = emulated or [entry.load() for entry in entry_points(group=ENTRY_POINTS)]
+    emulators.extend(make(world) for make in makers)
+    faults, traffic, stopping = Faults(), Traffic(), threading.Event()
+    servers = [
+        _listen(Front(emulator, world, faults, traffic), _port(database, emulator.name), emulator.tls)
+        for emulator in emulators
+    ]
+    origins = {
+        emulator.name: f"{'https' if emulator.tls else 'http'}://127.0.0.1:{server.port}"
+        for emulator, server in zip(emulators, servers, strict=True)
+    }
+    database.keep_setting("ports", {e.name: s.port for e, s in zip(emulators, servers, strict=True)})
+    token = secrets.token_hex(16)
+    control = Control(
+        world=world,
+        emulators=emulators,
+        endpoints=origins,
+        faults=faults,
+        traffic=traffic,
+        token=token,
+        stop=stopping.set,
+    )
+    servers.append(_listen(control, 0, None))
+    gate = Gate(world, emulators, secrets.token_hex(16))
+    for emulator in emulators:
+        emulator.resume()
+    _write_private(
+        folder / "sandbox.json",
+        {
+            "pid": os.getpid(),
+            "control": {"url": f"http://127.0.0.1:{servers[-1].port}", "token": token},
+            "gate": {"port": gate.port, "token": gate.token},
+            "clouds": {
+                emulator.name: {
+                    "endpoint": origins[emulator.name],
+                    "environment": {
+                        **emulator.environment(origins[emulator.name]),
+                        f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origins[emulator.name] + ECHO_PATH,
+                    },
+                }
+                for emulator in emulators
+            },
+        },
+    )
+    return Sandbox(world, emulators, servers, gate, traffic, stopping)
+
+
+def main() -> int:
+    """Runs the process until it is stopped or idle; gives the exit code."""
+    parser = argparse.ArgumentParser(prog="gpucloud.sandbox.serve")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--idle-s", type=float, default=IDLE_S)
+    for field in fields(Pace):
+        parser.add_argument(
+            f"--{field.name.replace('_', '-')}", type=int if field.name == "lag_calls" else float
+        )
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    if not _take_lock(folder / "serve.lock"):
+        sys.stderr.write("a sandbox already runs in this folder\n")
+        return 1
+    sandbox = build(folder)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: sandbox.stopping.set())
+    given = {field.name: getattr(arguments, field.name) for field in fields(Pace)}
+    sandbox.world.dials.set_pace({name: value for name, value in given.items() if value is not None})
+    sandbox.start()
+    sandbox.run(idle_s=arguments.idle_s)
+    (folder / "sandbox.json").unlink(missing_ok=True)
+    sandbox.close()
+    return 0
+
+
+def _take_lock(path: Path) -> bool:
+    """Holds the lock for the rest of this process. Who asks whether it is held, holds it for a moment too."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_TICK_S)
+        else:
+            return True
+    return False
+
+
+def _listen(app: WSGIApplication, port: int, tls: ssl.SSLContext | None) -> BaseWSGIServer:
+    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler, ssl_context=tls)
+    server.socket.listen(256)  # twenty parallel calls must not wait for a second SYN
+    return server
+
+
+def _port(database: Database, cloud: str) -> int:
+    """The port that the cloud had last time, if it is free: clients of before keep working."""
+    kept: Mapping[str, int] = database.setting("ports") or {}
+    port = kept.get(cloud, 0)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port
+
+
+def _write_private(path: Path, document: Mapping[str, Any]) -> None:
+    draft = path.with_suffix(".draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        json.dump(document, stream, indent=1)
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""AWS as a gpucloud provider. Importing this package imports no SDK."""

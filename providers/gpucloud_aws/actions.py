@@ -1,0 +1,82 @@
+"""Which calls may leave this machine, and whether each may be repeated.
+
+The table is held against every request just before it is sent, so that a call that is not on it, a purchase
+above all, cannot be sent even by mistake.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+from gpucloud_aws.errors import ActionRefusedError
+
+
+class Repeat(StrEnum):
+    """Why a call may be repeated. Nothing that must never be repeated is used."""
+
+    SAFE = "safe"  # changes nothing
+    TOKEN = "token"  # the cloud recognises the repetition by its ClientToken  # noqa: S105
+    BY_NAME = "by-name"  # a second call on the same name or id finds the work done
+
+
+ACTIONS: dict[tuple[str, str], Repeat] = {
+    ("ec2", "DescribeAddresses"): Repeat.SAFE,
+    ("ec2", "DescribeAvailabilityZones"): Repeat.SAFE,
+    ("ec2", "DescribeCapacityReservations"): Repeat.SAFE,
+    ("ec2", "DescribeImages"): Repeat.SAFE,
+    ("ec2", "DescribeInstances"): Repeat.SAFE,
+    ("ec2", "DescribeNetworkInterfaces"): Repeat.SAFE,
+    ("ec2", "DescribeRegions"): Repeat.SAFE,
+    ("ec2", "DescribeSecurityGroups"): Repeat.SAFE,
+    ("ec2", "DescribeSpotInstanceRequests"): Repeat.SAFE,
+    ("ec2", "DescribeSpotPriceHistory"): Repeat.SAFE,
+    ("ec2", "DescribeSubnets"): Repeat.SAFE,
+    ("ec2", "DescribeVolumes"): Repeat.SAFE,
+    ("ec2", "GetConsoleOutput"): Repeat.SAFE,
+    ("pricing", "GetProducts"): Repeat.SAFE,
+    ("sts", "GetCallerIdentity"): Repeat.SAFE,
+    ("ec2", "RunInstances"): Repeat.TOKEN,
+    ("ec2", "AuthorizeSecurityGroupIngress"): Repeat.BY_NAME,
+    ("ec2", "CancelSpotInstanceRequests"): Repeat.BY_NAME,
+    ("ec2", "CreateSecurityGroup"): Repeat.BY_NAME,
+    ("ec2", "DeleteNetworkInterface"): Repeat.BY_NAME,
+    ("ec2", "DeleteSecurityGroup"): Repeat.BY_NAME,
+    ("ec2", "DeleteVolume"): Repeat.BY_NAME,
+    ("ec2", "ReleaseAddress"): Repeat.BY_NAME,
+    ("ec2", "RevokeSecurityGroupIngress"): Repeat.BY_NAME,
+    ("ec2", "TerminateInstances"): Repeat.BY_NAME,
+}
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL points to this machine, by what is written in it: no name is looked up."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def refuse_unlisted(*, event_name: str, request: Any, **_: Any) -> None:
+    """Handler of botocore's ``before-send`` event, the last one before the wire.
+
+    Args:
+        event_name: ``before-send.<service>.<operation>``.
+        request: botocore's ``AWSPreparedRequest``.
+
+    Raises:
+        ActionRefusedError: the call is not on the list, or would go without TLS to another machine.
+    """
+    service, operation = event_name.split(".")[1:3]
+    if (service, operation) not in ACTIONS:
+        raise ActionRefusedError(
+            f"{service}:{operation} is not among the calls that gpucloud may send, and was not sent"
+        )
+    url = str(request.url)
+    if urlsplit(url).scheme != "https" and not is_loopback(url):
+        raise ActionRefusedError(f"{service}:{operation} was not sent: {url} has no TLS")

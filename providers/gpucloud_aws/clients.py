@@ -1,0 +1,103 @@
+"""boto3 clients: one session, and one client per service, region and way of retrying, made on first use."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from gpucloud import __version__
+from gpucloud_aws.actions import refuse_unlisted
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+    from types_boto3_ec2 import EC2Client
+    from types_boto3_sts import STSClient
+
+DEFAULT_REGION = "us-east-1"
+READ_ATTEMPTS = 3
+CONNECT_TIMEOUT_S = 5
+READ_TIMEOUT_S = 60
+
+
+class Clients:
+    """The clients of one set of credentials. Safe to use from several threads.
+
+    Reads may be repeated by the SDK; what changes anything is sent once, because a repetition must be
+    decided, counted and written down by the engine (a shortage is answered with HTTP 500, which the SDK
+    would repeat by itself).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self._clients: dict[tuple[str, str, int], Any] = {}
+
+    @property
+    def home_region(self) -> str:
+        """The region that the environment or the SDK's configuration names, else ``us-east-1``."""
+        with self._lock:
+            return self._opened().region_name or DEFAULT_REGION
+
+    def partition(self, region: str) -> str:
+        """``aws``, ``aws-cn`` or ``aws-us-gov``; ``aws`` for a region newer than the SDK."""
+        from botocore.exceptions import UnknownRegionError
+
+        with self._lock:
+            try:
+                return self._opened().get_partition_for_region(region)
+            except UnknownRegionError:
+                return "aws"
+
+    def ec2(self, region: str) -> EC2Client:
+        """EC2 for reading."""
+        client: EC2Client = self.client("ec2", region, attempts=READ_ATTEMPTS)
+        return client
+
+    def ec2_once(self, region: str) -> EC2Client:
+        """EC2 for changing: every request is sent once."""
+        client: EC2Client = self.client("ec2", region, attempts=1)
+        return client
+
+    def sts(self) -> STSClient:
+        """STS in the home region."""
+        client: STSClient = self.client("sts", self.home_region, attempts=READ_ATTEMPTS)
+        return client
+
+    def client(self, service: str, region: str, *, attempts: int) -> Any:
+        """A client that sends only what :data:`gpucloud_aws.actions.ACTIONS` allows.
+
+        Args:
+            service: boto3's name of the service.
+            region: the region's id.
+            attempts: how often the SDK may send one request in all.
+        """
+        with self._lock:
+            key = (service, region, attempts)
+            if key not in self._clients:
+                self._clients[key] = self._made(service, region, attempts)
+            return self._clients[key]
+
+    def _made(self, service: str, region: str, attempts: int) -> Any:
+        from botocore.config import Config
+
+        session: Any = self._opened()
+        made = session.client(
+            service,
+            region_name=region,
+            config=Config(
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                connect_timeout=CONNECT_TIMEOUT_S,
+                read_timeout=READ_TIMEOUT_S,
+                max_pool_connections=32,
+                user_agent_extra=f"gpucloud/{__version__}",
+            ),
+        )
+        made.meta.events.register("before-send", refuse_unlisted)
+        return made
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            from boto3.session import Session
+
+            self._session = Session()
+        return self._session

@@ -1,0 +1,182 @@
+"""Buying: an order becomes the exact call of RunInstances, and the call becomes machines."""
+
+# The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
+# pyright: reportTypedDictNotRequiredAccess=false
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Machine, Order, Purchase, Request
+from gpucloud_aws.errors import NoReservationError, reading
+from gpucloud_aws.find import machine_of
+from gpucloud_aws.images import image_for
+
+if TYPE_CHECKING:
+    from types_boto3_ec2 import EC2Client
+    from types_boto3_ec2.type_defs import TagTypeDef
+
+USER_DATA_BYTES = 16 * 1024
+"""EC2's limit before base64. Source: EC2 User Guide, "Run commands when you launch an EC2 instance"."""
+
+_TAG_KEY = re.compile(r"[\w+\-=.,:@]{1,128}", re.ASCII)
+_TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
+
+
+def tags_of(order: Order) -> list[TagTypeDef]:
+    """The tags of everything that is made for a box: a name, the user's own, and the five, which win."""
+    tags = {"Name": order.name, **order.extra_tags, **order.tags.as_dict()}
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def check(order: Order) -> None:
+    """Refuses, before anything is made, what EC2 would refuse later.
+
+    Raises:
+        UsageError: says what is wrong.
+    """
+    size = len(order.user_data.encode())
+    if size > USER_DATA_BYTES:
+        raise UsageError(
+            f"the boot script is {size} bytes; AWS takes {USER_DATA_BYTES}",
+            hint="move parts of setup into a script of your own and sync it",
+        )
+    for key, value in order.extra_tags.items():
+        if not _TAG_KEY.fullmatch(key) or key.lower().startswith("aws:") or key in {".", "..", "_index"}:
+            raise UsageError(
+                f"tag {key!r} cannot be used on AWS: letters, digits and + - = . , _ : @ only, not aws:"
+            )
+        if not _TAG_VALUE.fullmatch(value):
+            raise UsageError(
+                f"the value of tag {key!r} cannot be used on AWS: up to 256 letters, digits, spaces and "
+                ". : / = + - @ only"
+            )
+    if order.purchase is Purchase.RESERVED and not order.reservation:
+        raise UsageError("a launch into held capacity needs the reservation's id")
+
+
+def root_device_of(ec2: EC2Client, image_id: str) -> str:
+    """The root device's name of a user's own image."""
+    shown = ec2.describe_images(ImageIds=[image_id])["Images"]
+    return shown[0].get("RootDeviceName", "/dev/sda1") if shown else "/dev/sda1"
+
+
+def image_of(order: Order, ec2: EC2Client) -> tuple[str, str]:
+    """What the order boots: ``ImageId`` and the name of its root device."""
+    if order.image.startswith("ami-"):
+        return order.image, root_device_of(ec2, order.image)
+    image = image_for(order.image, order.arch, order.instance_type)
+    return image.image_id, image.root_device
+
+
+def is_block(order: Order, ec2: EC2Client) -> bool:
+    """Whether the order's reservation is a capacity block.
+
+    Raises:
+        NoReservationError: the reservation cannot take this order.
+    """
+    assert order.reservation  # noqa: S101  (checked by `check`)
+    held = ec2.describe_capacity_reservations(CapacityReservationIds=[order.reservation])
+    for reservation in held["CapacityReservations"]:
+        if reservation.get("State") == "active" and reservation.get("InstanceType") == order.instance_type:
+            return str(reservation.get("ReservationType", "")) == "capacity-block"
+    raise NoReservationError(
+        f"{order.reservation} in {order.region} is not an active reservation of {order.instance_type}"
+    )
+
+
+def market_of(order: Order, *, block: bool, usd: bool) -> dict[str, Any]:
+    """The part of the call that says how the machines are paid for.
+
+    Args:
+        order: what is bought.
+        block: whether its reservation is a capacity block.
+        usd: whether the region bids in USD.
+
+    Raises:
+        UsageError: a bid in USD where AWS takes another currency.
+    """
+    if order.purchase is Purchase.SPOT:
+        options: dict[str, Any] = {
+            "SpotInstanceType": "one-time",
+            "InstanceInterruptionBehavior": "terminate",
+        }
+        if order.max_price_usd is not None:
+            if not usd:
+                raise UsageError(f"{order.region} bids in CNY: a spot limit in USD cannot be sent there")
+            options["MaxPrice"] = f"{order.max_price_usd:f}"
+        return {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": options}}
+    if order.purchase is Purchase.RESERVED:
+        target: dict[str, Any] = {
+            "CapacityReservationSpecification": {
+                "CapacityReservationTarget": {"CapacityReservationId": order.reservation}
+            }
+        }
+        return target | ({"InstanceMarketOptions": {"MarketType": "capacity-block"}} if block else {})
+    return {}
+
+
+def request_of(
+    order: Order, *, subnet: str, group: str, image: tuple[str, str], market: Mapping[str, Any]
+) -> Request:
+    """The create call as plain JSON. Pure: the same order gives the same request.
+
+    Args:
+        order: what is bought.
+        subnet: the subnet's id; it decides the zone.
+        group: the security group's id.
+        image: ``ImageId`` and root device.
+        market: from :func:`market_of`.
+    """
+    kinds = ["instance", "volume", "network-interface"]
+    if order.purchase is Purchase.SPOT:
+        kinds.append("spot-instances-request")
+    image_id, root_device = image
+    disk = {"VolumeSize": order.disk_gib, "VolumeType": "gp3", "DeleteOnTermination": True, "Encrypted": True}
+    call: dict[str, Any] = {
+        "ClientToken": order.key,
+        "MinCount": order.nodes,
+        "MaxCount": order.nodes,
+        "InstanceType": order.instance_type,
+        "ImageId": image_id,
+        "UserData": order.user_data,  # boto3 encodes it
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "BlockDeviceMappings": [{"DeviceName": root_device, "Ebs": disk}],
+        "NetworkInterfaces": [
+            {
+                "DeviceIndex": 0,
+                "SubnetId": subnet,
+                "Groups": [group],
+                "AssociatePublicIpAddress": True,
+                "DeleteOnTermination": True,
+            }
+        ],
+        "MetadataOptions": {
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": 1,
+            "InstanceMetadataTags": "enabled",
+        },
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tags_of(order)} for kind in kinds],
+        **market,
+    }
+    return {"account": order.account, "region": order.region, "run_instances": call}
+
+
+def create(request: Request, ec2: EC2Client, zone_id: Callable[[str], str]) -> Sequence[Machine]:
+    """Sends the call, once.
+
+    Args:
+        request: from :func:`request_of`.
+        ec2: a client that sends once.
+        zone_id: gives the AZ id of an AZ name.
+    """
+    account, region = request["account"], request["region"]
+    answer = ec2.run_instances(**request["run_instances"])
+    with reading("RunInstances"):
+        return [
+            machine_of(instance, account=account, region=region, zone_id=zone_id)
+            for instance in answer["Instances"]
+        ]

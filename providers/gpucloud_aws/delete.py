@@ -1,0 +1,43 @@
+"""Ending: one thing of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import Kind, Ref
+from gpucloud_aws.errors import classify
+
+if TYPE_CHECKING:
+    from types_boto3_ec2 import EC2Client
+
+_CALLS: dict[Kind, Callable[[EC2Client, str], Any]] = {
+    Kind.SPOT_REQUEST: lambda ec2, id_: ec2.cancel_spot_instance_requests(SpotInstanceRequestIds=[id_]),
+    Kind.INSTANCE: lambda ec2, id_: ec2.terminate_instances(InstanceIds=[id_]),
+    Kind.ADDRESS: lambda ec2, id_: ec2.release_address(AllocationId=id_),
+    Kind.NIC: lambda ec2, id_: ec2.delete_network_interface(NetworkInterfaceId=id_),
+    Kind.DISK: lambda ec2, id_: ec2.delete_volume(VolumeId=id_),
+    Kind.GROUP: lambda ec2, id_: ec2.delete_security_group(GroupId=id_),
+}
+
+
+def delete(ref: Ref, ec2: EC2Client) -> None:
+    """Asks AWS to end one thing; one that is gone already is fine.
+
+    Args:
+        ref: the thing.
+        ec2: a client that sends once.
+
+    Raises:
+        UsageError: AWS has no such kind.
+    """
+    call = _CALLS.get(ref.kind)
+    if call is None:
+        raise UsageError(f"AWS has no things of kind {ref.kind}")
+    try:
+        call(ec2, ref.id)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
+            raise

@@ -1,0 +1,302 @@
+"""Looking: one thing by id, or everything with gpucloud's tags, as AWS shows it now."""
+
+# The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
+# pyright: reportTypedDictNotRequiredAccess=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from gpucloud.errors import UsageError
+from gpucloud.model import TAG_PREFIX, Found, Kind, Machine, Purchase, Ref, Search, State, Tags, Thing, Unread
+from gpucloud_aws.errors import GoneError, classify, reading
+
+if TYPE_CHECKING:
+    from types_boto3_ec2 import EC2Client
+    from types_boto3_ec2.type_defs import InstanceTypeDef, TagTypeDef
+
+CLOUD = "aws"
+THREADS = 8
+PAGE_SIZE = 500
+PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
+
+_INSTANCE_STATES = {
+    "pending": State.PENDING,
+    "running": State.RUNNING,
+    "stopping": State.STOPPING,
+    "stopped": State.STOPPED,
+    "shutting-down": State.STOPPING,
+    "terminated": State.GONE,
+}
+_PREEMPTED = {"Server.SpotInstanceTermination", "Server.SpotInstanceShutdown"}
+_VOLUME_STATES = {"creating": State.PENDING, "deleting": State.STOPPING, "deleted": State.GONE}
+_SPOT_STATES = {
+    "open": State.PENDING,
+    "active": State.RUNNING,
+    "disabled": State.STOPPED,
+    "closed": State.GONE,
+    "cancelled": State.GONE,
+    "failed": State.GONE,
+}
+
+
+# --- what AWS shows, as gpucloud's values
+
+
+def tags_in(tags: Iterable[TagTypeDef]) -> Tags | None:
+    """The five tags out of AWS's list of keys and values."""
+    return Tags.parse({tag.get("Key", ""): tag.get("Value", "") for tag in tags})
+
+
+def machine_of(
+    instance: InstanceTypeDef, *, account: str, region: str, zone_id: Callable[[str], str]
+) -> Machine:
+    """An instance as gpucloud's value.
+
+    Args:
+        instance: an element of ``Instances``.
+        account: whose it is.
+        region: where it is.
+        zone_id: gives the AZ id of an AZ name; asked only where AWS does not say it.
+    """
+
+    def ref(kind: Kind, thing_id: str) -> Ref:
+        return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=thing_id)
+
+    placement = instance.get("Placement", {})
+    state = _INSTANCE_STATES.get(instance.get("State", {}).get("Name", "pending"), State.PENDING)
+    ended = state not in {State.PENDING, State.RUNNING}
+    reason = instance.get("StateReason", {}).get("Code") if ended else None
+    parts = [
+        ref(Kind.DISK, mapping["Ebs"]["VolumeId"])
+        for mapping in instance.get("BlockDeviceMappings", [])
+        if mapping.get("Ebs", {}).get("VolumeId")
+    ]
+    parts += [
+        ref(Kind.NIC, nic["NetworkInterfaceId"])
+        for nic in instance.get("NetworkInterfaces", [])
+        if nic.get("NetworkInterfaceId")
+    ]
+    if instance.get("SpotInstanceRequestId"):
+        parts.append(ref(Kind.SPOT_REQUEST, instance["SpotInstanceRequestId"]))
+    return Machine(
+        ref=ref(Kind.INSTANCE, instance["InstanceId"]),
+        state=state,
+        tags=tags_in(instance.get("Tags", [])),
+        created_at=_utc(instance.get("LaunchTime")),
+        zone=placement.get("AvailabilityZoneId") or zone_id(placement.get("AvailabilityZone", "")),
+        instance_type=instance["InstanceType"],
+        purchase=_purchase(instance),
+        public_ip=instance.get("PublicIpAddress") or None,
+        private_ip=instance.get("PrivateIpAddress") or None,
+        reason=reason,
+        preempted=reason in _PREEMPTED,
+        parts=tuple(parts),
+    )
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return moment.astimezone(UTC) if moment else None
+
+
+def _purchase(instance: InstanceTypeDef) -> Purchase:
+    lifecycle = instance.get("InstanceLifecycle")
+    if lifecycle == "spot":
+        return Purchase.SPOT
+    target = instance.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    if lifecycle == "capacity-block" or target:
+        return Purchase.RESERVED
+    return Purchase.ON_DEMAND
+
+
+@dataclass(frozen=True, slots=True)
+class _Shelf:
+    """How one kind of thing is asked for and read."""
+
+    operation: str
+    items: Callable[[Any], Iterable[Any]]  # of an answer
+    ids: str  # the parameter that takes ids
+    id: str  # the item's member that holds its id
+    tags: str = "Tags"
+    states: Mapping[str, State] | None = None
+    created: str = ""
+    only: tuple[tuple[str, tuple[str, ...]], ...] = ()  # filters of a search besides the tags
+
+
+def _instances(answer: Any) -> Iterator[Any]:
+    for reservation in answer["Reservations"]:
+        yield from reservation["Instances"]
+
+
+_SHELVES: dict[Kind, _Shelf] = {
+    Kind.SPOT_REQUEST: _Shelf(
+        "describe_spot_instance_requests",
+        lambda answer: answer["SpotInstanceRequests"],
+        "SpotInstanceRequestIds",
+        "SpotInstanceRequestId",
+        states=_SPOT_STATES,
+        created="CreateTime",
+        only=(("state", ("open", "active", "disabled")),),
+    ),
+    Kind.INSTANCE: _Shelf("describe_instances", _instances, "InstanceIds", "InstanceId"),
+    Kind.ADDRESS: _Shelf(
+        "describe_addresses", lambda answer: answer["Addresses"], "AllocationIds", "AllocationId"
+    ),
+    Kind.NIC: _Shelf(
+        "describe_network_interfaces",
+        lambda answer: answer["NetworkInterfaces"],
+        "NetworkInterfaceIds",
+        "NetworkInterfaceId",
+        tags="TagSet",
+    ),
+    Kind.DISK: _Shelf(
+        "describe_volumes",
+        lambda answer: answer["Volumes"],
+        "VolumeIds",
+        "VolumeId",
+        states=_VOLUME_STATES,
+        created="CreateTime",
+    ),
+    Kind.GROUP: _Shelf(
+        "describe_security_groups", lambda answer: answer["SecurityGroups"], "GroupIds", "GroupId"
+    ),
+}
+
+DELETION_ORDER: Sequence[Kind] = tuple(_SHELVES)
+"""What holds on to others first: a request may start an instance; an instance holds its address, interface,
+disk and group."""
+
+
+def _thing(kind: Kind, item: Any, *, account: str, region: str, zone_id: Callable[[str], str]) -> Thing:
+    if kind is Kind.INSTANCE:
+        return machine_of(item, account=account, region=region, zone_id=zone_id)
+    shelf = _SHELVES[kind]
+    state = State.RUNNING
+    if shelf.states is not None:
+        state = shelf.states.get(item.get("State", ""), State.RUNNING)
+    return Thing(
+        ref=Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=item[shelf.id]),
+        state=state,
+        tags=tags_in(item.get(shelf.tags, [])),
+        created_at=_utc(item.get(shelf.created)),
+    )
+
+
+# --- one thing
+
+
+def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Thing:
+    """One thing by its id.
+
+    Raises:
+        GoneError: AWS shows nothing under the id. (Usually it says so by an error of its own.)
+        UsageError: AWS has no such kind.
+    """
+    shelf = _SHELVES.get(ref.kind)
+    if shelf is None:
+        raise UsageError(f"AWS has no things of kind {ref.kind}")
+    answer = getattr(ec2, shelf.operation)(**{shelf.ids: [ref.id]})
+    with reading(shelf.operation):
+        for item in shelf.items(answer):
+            if item[shelf.id] == ref.id:
+                return _thing(ref.kind, item, account=ref.account, region=ref.region, zone_id=zone_id)
+    raise GoneError(f"AWS shows no {ref.kind} {ref.id} in {ref.region}")
+
+
+# --- everything
+
+
+def filters_for(search: Search, kind: Kind) -> list[dict[str, Any]]:
+    """EC2's filters for a search."""
+    asked = {f"tag:{TAG_PREFIX}{name}": value for name, value in _tags_asked(search).items()}
+    filters: list[dict[str, Any]] = [{"Name": name, "Values": [value]} for name, value in asked.items()]
+    if search.token:
+        filters.append({"Name": "client-token", "Values": [search.token]})
+    if not filters:
+        filters.append({"Name": "tag-key", "Values": [f"{TAG_PREFIX}box"]})
+    return filters + [{"Name": name, "Values": list(values)} for name, values in _SHELVES[kind].only]
+
+
+def _tags_asked(search: Search) -> dict[str, str]:
+    asked = {"owner": search.owner, "box": search.box, "op": search.op, "run": search.run}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _matches(thing: Thing, search: Search) -> bool:
+    """EC2's filters take ``*`` and ``?`` as wildcards; what they let through is compared exactly."""
+    return all(
+        thing.tags is not None and getattr(thing.tags, name) == value
+        for name, value in _tags_asked(search).items()
+    )
+
+
+def _read(kind: Kind, ec2: EC2Client, filters: list[dict[str, Any]]) -> Iterator[Any]:
+    shelf = _SHELVES[kind]
+    client: Any = ec2
+    if not client.can_paginate(shelf.operation):
+        yield from shelf.items(getattr(client, shelf.operation)(Filters=filters))
+        return
+    pages = client.get_paginator(shelf.operation).paginate(
+        Filters=filters, PaginationConfig={"PageSize": PAGE_SIZE}
+    )
+    for number, page in enumerate(pages):
+        if number == PAGES:
+            raise _endless(shelf.operation)
+        yield from shelf.items(page)
+
+
+def _endless(operation: str) -> Exception:
+    from botocore.exceptions import PaginationError
+
+    return PaginationError(message=f"{operation} gave {PAGES} pages and still more")
+
+
+def find(
+    search: Search,
+    regions: Sequence[str],
+    account: str,
+    ec2: Callable[[str], EC2Client],
+    zone_id: Callable[[str], Callable[[str], str]],
+) -> Found:
+    """Everything that matches in these regions.
+
+    An empty answer is proof on AWS: a caller without permission gets an error. Terminated instances are
+    shown as gone for about an hour. With a token, only instances are looked for: nothing else knows it.
+
+    Args:
+        search: what to look for.
+        regions: where.
+        account: whose things these are.
+        ec2: gives the client of a region.
+        zone_id: gives, for a region, what gives the AZ id of an AZ name.
+    """
+    from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
+
+    kinds = (Kind.INSTANCE,) if search.token else tuple(_SHELVES)
+
+    def look(where: tuple[str, Kind]) -> list[Thing] | Unread:
+        region, kind = where
+        try:
+            with reading(_SHELVES[kind].operation):
+                things = [
+                    _thing(kind, item, account=account, region=region, zone_id=zone_id(region))
+                    for item in _read(kind, ec2(region), filters_for(search, kind))
+                ]
+            return [thing for thing in things if _matches(thing, search)]
+        except Exception as error:
+            verdict = classify(error)
+            if verdict is None:
+                raise
+            return Unread(cloud=CLOUD, region=region, error=f"{verdict.code}: {verdict.message}")
+
+    with ThreadPool(THREADS) as pool:
+        seen = pool.map(look, list(product(regions, kinds)), chunksize=1)
+    unread = {answer.region: answer for answer in seen if isinstance(answer, Unread)}
+    return Found(
+        things=tuple(thing for answer in seen if isinstance(answer, list) for thing in answer),
+        unread=tuple(unread.values()),
+    )

@@ -1,0 +1,240 @@
+"""What instances stand on: a subnet that is there already, and one security group per box."""
+
+# The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
+# pyright: reportTypedDictNotRequiredAccess=false
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Kind, Order, Ref
+from gpucloud.provider import Record
+from gpucloud_aws.errors import ForeignGroupError, NoNetworkError, NoSubnetError, NotVisibleError
+from gpucloud_aws.find import tags_in
+
+if TYPE_CHECKING:
+    from types_boto3_ec2 import EC2Client
+    from types_boto3_ec2.type_defs import (
+        FilterTypeDef,
+        IpPermissionTypeDef,
+        IpPermissionUnionTypeDef,
+        SecurityGroupTypeDef,
+        SubnetTypeDef,
+        TagTypeDef,
+    )
+
+SSH_PORT = 22
+
+
+# --- subnets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subnet:
+    """A subnet that instances can be put into."""
+
+    id: str
+    vpc: str
+    zone_id: str
+    zone_name: str
+
+
+def subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:
+    """The subnets of the given VPC, else those of the region's default VPC, public ones first.
+
+    Default subnets exist in default VPCs only, so that one call tells the VPC as well.
+
+    Raises:
+        NoNetworkError: there is none.
+    """
+    asked: FilterTypeDef = (
+        {"Name": "vpc-id", "Values": [vpc]} if vpc else {"Name": "default-for-az", "Values": ["true"]}
+    )
+    shown: list[SubnetTypeDef] = []
+    for page in ec2.get_paginator("describe_subnets").paginate(Filters=[asked]):
+        shown += page["Subnets"]
+    if not shown:
+        raise NoNetworkError(
+            f"VPC {vpc} has no subnet in {region}"
+            if vpc
+            else f"{region} has no default VPC; make one (aws ec2 create-default-vpc), "
+            "or name one of yours in GPUCLOUD_AWS_VPC_ID"
+        )
+    shown.sort(key=lambda subnet: (not subnet.get("MapPublicIpOnLaunch", False), subnet["SubnetId"]))
+    return tuple(
+        Subnet(
+            id=subnet["SubnetId"],
+            vpc=subnet["VpcId"],
+            zone_id=subnet["AvailabilityZoneId"],
+            zone_name=subnet["AvailabilityZone"],
+        )
+        for subnet in shown
+    )
+
+
+def subnet_in(zone: str, choice: Iterable[Subnet]) -> Subnet:
+    """The subnet of a zone.
+
+    Args:
+        zone: an AZ id (``use1-az1``), or the group of a Local or Wavelength Zone (``us-west-2-lax-1``), whose
+            zones are called like it with a letter.
+        choice: the subnets that there are, the preferred ones first.
+
+    Raises:
+        NoSubnetError: none is in the zone.
+    """
+    for subnet in choice:
+        if subnet.zone_id == zone or subnet.zone_name[:-1] == zone:
+            return subnet
+    raise NoSubnetError(f"no subnet in zone {zone}")
+
+
+# --- the box's security group
+
+
+def wanted_rules(
+    cidrs: Sequence[str], ports: Sequence[int], *, members_of: str | None
+) -> list[IpPermissionTypeDef]:
+    """The ingress rules of a box: ssh and its ports from these sources, everything among its nodes.
+
+    Args:
+        cidrs: the sources, IPv4 or IPv6.
+        ports: TCP ports besides ssh.
+        members_of: the group whose members may reach each other, or ``None``.
+
+    Raises:
+        UsageError: a source is not a network, or is the whole world.
+    """
+    networks = [_network(cidr) for cidr in cidrs]
+    v4 = sorted(str(network) for network in networks if network.version == 4)
+    v6 = sorted(str(network) for network in networks if network.version == 6)
+    rules: list[IpPermissionTypeDef] = []
+    for port in sorted({SSH_PORT, *ports}):
+        rule: IpPermissionTypeDef = {"IpProtocol": "tcp", "FromPort": port, "ToPort": port}
+        if v4:
+            rule["IpRanges"] = [{"CidrIp": cidr} for cidr in v4]
+        if v6:
+            rule["Ipv6Ranges"] = [{"CidrIpv6": cidr} for cidr in v6]
+        if v4 or v6:
+            rules.append(rule)
+    if members_of:
+        rules.append({"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": members_of}]})
+    return rules
+
+
+def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        network = ipaddress.ip_network(cidr)
+    except ValueError as error:
+        raise UsageError(f"{cidr!r} is not a network: {error}", hint="--allow-from 203.0.113.7/32") from error
+    if network.prefixlen == 0:
+        raise UsageError(f"{cidr} would let the whole world in", hint="--allow-from 203.0.113.7/32")
+    return network
+
+
+def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence[TagTypeDef]) -> str:
+    """Makes the box's security group, or finds the one made before, with exactly the order's rules.
+
+    Args:
+        order: what is bought; its name is the group's name.
+        vpc: where.
+        ec2: a client that sends once.
+        record: told before and after.
+        tags: the group's tags.
+
+    Returns:
+        The group's id.
+
+    Raises:
+        ForeignGroupError: the name is taken by a group that is not this box's.
+        NotVisibleError: the group is there, but AWS does not show it yet.
+    """
+    from botocore.exceptions import ClientError
+
+    def made(group_id: str) -> None:
+        record.made(
+            Ref(cloud="aws", account=order.account, region=order.region, kind=Kind.GROUP, id=group_id)
+        )
+
+    wanted_rules(order.allow_from, order.ports, members_of=None)  # refuses before anything is made
+    record.making(Kind.GROUP, order.name)
+    try:
+        group_id = ec2.create_security_group(
+            GroupName=order.name,
+            Description="gpucloud box; deleted with it",
+            VpcId=vpc,
+            TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
+        )["GroupId"]
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") != "InvalidGroup.Duplicate":
+            raise
+        found = _named(ec2, order, vpc)
+        made(found["GroupId"])
+        members_of = found["GroupId"] if order.nodes > 1 else None
+        set_rules(ec2, found, wanted_rules(order.allow_from, order.ports, members_of=members_of))
+        return found["GroupId"]
+    made(group_id)
+    rules = wanted_rules(order.allow_from, order.ports, members_of=group_id if order.nodes > 1 else None)
+    if rules:
+        ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=rules)
+    return group_id
+
+
+def _named(ec2: EC2Client, order: Order, vpc: str) -> SecurityGroupTypeDef:
+    shown = ec2.describe_security_groups(
+        Filters=[{"Name": "group-name", "Values": [order.name]}, {"Name": "vpc-id", "Values": [vpc]}]
+    )["SecurityGroups"]
+    if not shown:
+        raise NotVisibleError(f"security group {order.name} exists, but is not shown yet")
+    tags = tags_in(shown[0].get("Tags", []))
+    if tags is None or (tags.owner, tags.box) != (order.tags.owner, order.tags.box):
+        raise ForeignGroupError(
+            f"security group {order.name} ({shown[0]['GroupId']}) in {order.region} belongs to something else"
+        )
+    return shown[0]
+
+
+def set_rules(
+    ec2: EC2Client, group: SecurityGroupTypeDef, wanted: Sequence[IpPermissionUnionTypeDef]
+) -> None:
+    """Makes these rules the group's only ingress rules; new ones first, so that nobody is shut out between.
+
+    Args:
+        ec2: a client that sends once.
+        group: the group as AWS shows it now.
+        wanted: the rules.
+    """
+    now, then = _atoms(group["IpPermissions"]), _atoms(wanted)
+    add = [rule for key, rule in then.items() if key not in now]
+    drop = [rule for key, rule in now.items() if key not in then]
+    if add:
+        ec2.authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=add)
+    if drop:
+        ec2.revoke_security_group_ingress(GroupId=group["GroupId"], IpPermissions=drop)
+
+
+def _atoms(rules: Iterable[IpPermissionUnionTypeDef]) -> dict[tuple[object, ...], IpPermissionTypeDef]:
+    """The rules with one source each, by protocol, ports and source: so they can be compared."""
+    atoms: dict[tuple[object, ...], IpPermissionTypeDef] = {}
+    for rule in rules:
+        base: IpPermissionTypeDef = {"IpProtocol": rule.get("IpProtocol", "-1")}
+        if base["IpProtocol"] != "-1":
+            base["FromPort"], base["ToPort"] = rule.get("FromPort", -1), rule.get("ToPort", -1)
+        key = (base["IpProtocol"], base.get("FromPort"), base.get("ToPort"))
+        for v4 in rule.get("IpRanges", []):
+            cidr = v4.get("CidrIp", "")
+            atoms[*key, cidr] = {**base, "IpRanges": [{"CidrIp": cidr}]}
+        for v6 in rule.get("Ipv6Ranges", []):
+            cidr = v6.get("CidrIpv6", "")
+            atoms[*key, cidr] = {**base, "Ipv6Ranges": [{"CidrIpv6": cidr}]}
+        for pair in rule.get("UserIdGroupPairs", []):
+            member = pair.get("GroupId", "")
+            atoms[*key, member] = {**base, "UserIdGroupPairs": [{"GroupId": member}]}
+        for prefixes in rule.get("PrefixListIds", []):
+            listed = prefixes.get("PrefixListId", "")
+            atoms[*key, listed] = {**base, "PrefixListIds": [{"PrefixListId": listed}]}
+    return atoms

@@ -1,0 +1,191 @@
+"""Asking for today's prices, and for capacity that is already held."""
+
+# The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
+# pyright: reportTypedDictNotRequiredAccess=false
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, cast
+
+from gpucloud.model import Held, Purchase, Quote
+
+if TYPE_CHECKING:
+    from types_boto3_ec2 import EC2Client
+
+CLOUD = "aws"
+CURRENCIES = {"aws": "USD", "aws-cn": "CNY", "aws-us-gov": "USD"}
+PRICE_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
+"""Where the price list answers. GovCloud has none: its credentials are not valid in the other partition."""
+
+_ASKED = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+"""Without ``marketoption``, capacity blocks leak in at a price of 0."""
+
+
+def amount_of(text: Any) -> Decimal | None:
+    """A price, or ``None`` for what is no price that anybody pays: text, zero, negative, endless."""
+    try:
+        amount = Decimal(str(text))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount > 0 else None
+
+
+# --- on-demand
+
+
+def list_price(products: Iterable[str], region: str, instance_type: str, currency: str) -> Decimal | None:
+    """The hourly price that the price list names for a type; the highest, should it name several.
+
+    Args:
+        products: the elements of ``PriceList``: JSON texts.
+        region: the region asked for; rows about another are left out.
+        instance_type: the type asked for; likewise.
+        currency: what the partition bills in; likewise.
+    """
+    amounts: list[Decimal] = []
+    for text in products:
+        row = _row(text)
+        attributes: Mapping[str, Any] = row.get("product", {}).get("attributes", {})
+        if (attributes.get("regionCode"), attributes.get("instanceType")) != (region, instance_type):
+            continue
+        for term in row.get("terms", {}).get("OnDemand", {}).values():
+            for dimension in term.get("priceDimensions", {}).values():
+                amount = amount_of(dimension.get("pricePerUnit", {}).get(currency))
+                if dimension.get("unit") == "Hrs" and amount is not None:
+                    amounts.append(amount)
+    return max(amounts, default=None)
+
+
+def on_demand(
+    pricing: Any, region: str, instance_types: Sequence[str], *, currency: str, now: datetime
+) -> Sequence[Quote]:
+    """Today's list prices, for the whole region."""
+    from multiprocessing.pool import ThreadPool
+
+    def ask(instance_type: str) -> Quote | None:
+        asked = {**_ASKED, "instanceType": instance_type, "regionCode": region}
+        pages = pricing.get_paginator("get_products").paginate(
+            ServiceCode="AmazonEC2",
+            Filters=[
+                {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in asked.items()
+            ],
+        )
+        products = [product for page in pages for product in page["PriceList"]]
+        amount = list_price(products, region, instance_type, currency)
+        if amount is None:
+            return None
+        return Quote(
+            cloud=CLOUD,
+            region=region,
+            zone=None,
+            instance_type=instance_type,
+            purchase=Purchase.ON_DEMAND,
+            price_per_hour=amount,
+            currency=currency,
+            as_of=now,
+            source="AWS price list, pricing:GetProducts",
+        )
+
+    if not instance_types:
+        return ()
+    with ThreadPool(min(8, len(instance_types))) as pool:
+        return [quote for quote in pool.map(ask, instance_types, chunksize=1) if quote is not None]
+
+
+def _row(text: str) -> Mapping[str, Any]:
+    try:
+        row = json.loads(text)
+    except ValueError:
+        return {}
+    return cast("Mapping[str, Any]", row) if isinstance(row, dict) else {}
+
+
+# --- spot
+
+
+def spot(
+    ec2: EC2Client,
+    region: str,
+    instance_types: Sequence[str],
+    *,
+    currency: str,
+    now: datetime,
+    zone_id: Callable[[str], str],
+) -> Sequence[Quote]:
+    """The spot prices of this moment, per zone."""
+    if not instance_types:
+        return ()
+    newest: dict[tuple[str, str], tuple[datetime, Decimal]] = {}
+    pages = ec2.get_paginator("describe_spot_price_history").paginate(
+        InstanceTypes=list(instance_types),  # type: ignore[arg-type]  # the stubs know only some types
+        ProductDescriptions=["Linux/UNIX"],
+        StartTime=now,
+    )
+    for page in pages:
+        for row in page["SpotPriceHistory"]:
+            amount = amount_of(row.get("SpotPrice"))
+            instance_type = str(row.get("InstanceType", ""))
+            if amount is None or instance_type not in instance_types:
+                continue
+            zone = row.get("AvailabilityZoneId") or zone_id(row.get("AvailabilityZone", ""))
+            since = row["Timestamp"]
+            if (instance_type, zone) not in newest or newest[instance_type, zone][0] < since:
+                newest[instance_type, zone] = (since, amount)
+    return [
+        Quote(
+            cloud=CLOUD,
+            region=region,
+            zone=zone,
+            instance_type=instance_type,
+            purchase=Purchase.SPOT,
+            price_per_hour=amount,
+            currency=currency,
+            as_of=now,
+            source="AWS, ec2:DescribeSpotPriceHistory",
+        )
+        for (instance_type, zone), (_, amount) in sorted(newest.items())
+    ]
+
+
+# --- capacity that is held
+
+
+def held(
+    ec2: EC2Client, region: str, instance_types: Sequence[str], zone_id: Callable[[str], str]
+) -> Sequence[Held]:
+    """Active capacity reservations and blocks of these types with something free, on shared hardware."""
+    if not instance_types:
+        return ()
+    pages = ec2.get_paginator("describe_capacity_reservations").paginate(
+        Filters=[
+            {"Name": "state", "Values": ["active"]},
+            {"Name": "instance-type", "Values": list(instance_types)},
+        ]
+    )
+    return [
+        Held(
+            cloud=CLOUD,
+            region=region,
+            zone=row.get("AvailabilityZoneId") or zone_id(row.get("AvailabilityZone", "")),
+            instance_type=row["InstanceType"],
+            id=row["CapacityReservationId"],
+            free=row["AvailableInstanceCount"],
+            purchase="capacity_block" if row.get("ReservationType") == "capacity-block" else "reservation",
+        )
+        for page in pages
+        for row in page["CapacityReservations"]
+        if row.get("State") == "active"
+        and row.get("InstanceType") in instance_types
+        and row.get("AvailableInstanceCount", 0) > 0
+        and row.get("Tenancy", "default") == "default"
+    ]

@@ -1,0 +1,185 @@
+"""AWS behind gpucloud's provider interface. What each verb does is in the module named after it."""
+
+# The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
+# pyright: reportTypedDictNotRequiredAccess=false
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Found, Held, Kind, Machine, Order, Purchase, Quote, Ref, Request, Search, Thing
+from gpucloud.provider import Record, Verdict
+from gpucloud_aws import create, delete, echo, errors, find, network, prices
+from gpucloud_aws.clients import READ_ATTEMPTS, Clients
+
+VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
+
+
+class AwsProvider:
+    """Elastic Compute Cloud. Credentials, regions and endpoints come from where boto3 takes them.
+
+    Raises:
+        ImportError: boto3 is not installed.
+    """
+
+    def __init__(self) -> None:
+        if find_spec("boto3") is None:  # cheaper than importing it before it is needed
+            raise ImportError("AWS needs boto3: pip install 'gpucloud[aws]'")
+        self.clients = Clients()
+        # Caches of what cannot change; two threads at once would only ask twice.
+        self._account: str | None = None
+        self._subnets: dict[tuple[str, str | None], Sequence[network.Subnet]] = {}
+        self._zone_ids: dict[str, Mapping[str, str]] = {}
+
+    @property
+    def name(self) -> str:
+        """``aws``."""
+        return "aws"
+
+    @property
+    def deletion_order(self) -> Sequence[Kind]:
+        """Spot requests, instances, then what instances hold on to."""
+        return find.DELETION_ORDER
+
+    def account(self) -> str:
+        """The account's number."""
+        if self._account is None:
+            self._account = self.clients.sts().get_caller_identity()["Account"]
+        return self._account
+
+    # --- buying
+
+    def prepare(self, order: Order, record: Record, /) -> Request:
+        """Makes the box's security group and gives the call of RunInstances."""
+        create.check(order)
+        ec2 = self.clients.ec2(order.region)
+        image = create.image_of(order, ec2)
+        block = order.purchase is Purchase.RESERVED and create.is_block(order, ec2)
+        usd = self._currency(order.region) == "USD"
+        market = create.market_of(order, block=block, usd=usd)
+        subnet = network.subnet_in(order.zone, self._subnets_of(order.region))
+        group = network.group(
+            order, subnet.vpc, self.clients.ec2_once(order.region), record, create.tags_of(order)
+        )
+        return create.request_of(order, subnet=subnet.id, group=group, image=image, market=market)
+
+    def create(self, request: Request, /) -> Sequence[Machine]:
+        """Runs the instances: all or none, recognised by the token when repeated."""
+        region = request["region"]
+        return create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
+
+    # --- looking and ending
+
+    def get(self, ref: Ref, /) -> Thing:
+        """One thing by id."""
+        self._refuse_foreign(ref)
+        return find.get(ref, self.clients.ec2(ref.region), self._zone_id_in(ref.region))
+
+    def find(self, search: Search, /) -> Found:
+        """Everything with gpucloud's tags, in the regions named or in all that are enabled."""
+        regions = search.regions if search.regions is not None else self._enabled_regions()
+        return find.find(search, regions, self.account(), self.clients.ec2, self._zone_id_in)
+
+    def delete(self, ref: Ref, /) -> None:
+        """Ends one thing of any kind."""
+        self._refuse_foreign(ref)
+        delete.delete(ref, self.clients.ec2_once(ref.region))
+
+    def classify(self, error: Exception, /) -> Verdict | None:
+        """What an exception means; see :mod:`gpucloud_aws.errors`."""
+        return errors.classify(error)
+
+    # --- abilities
+
+    def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
+        """Today's list prices or spot prices. Held capacity is paid for already and is not quoted."""
+        now = datetime.now(UTC)
+        currency = self._currency(region)
+        if purchase is Purchase.SPOT:
+            return prices.spot(
+                self.clients.ec2(region),
+                region,
+                instance_types,
+                currency=currency,
+                now=now,
+                zone_id=self._zone_id_in(region),
+            )
+        priced_in = prices.PRICE_REGIONS.get(self.clients.partition(region))
+        if purchase is Purchase.RESERVED or priced_in is None:
+            return ()
+        pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
+        return prices.on_demand(pricing, region, instance_types, currency=currency, now=now)
+
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+        """Active capacity reservations and blocks."""
+        return prices.held(self.clients.ec2(region), region, instance_types, self._zone_id_in(region))
+
+    def console(self, ref: Ref, /) -> str:
+        """The serial console's text: the newest where the type can give it, else that of the boot."""
+        from botocore.exceptions import ClientError
+
+        self._refuse_foreign(ref)
+        ec2 = self.clients.ec2(ref.region)
+        try:
+            answer = ec2.get_console_output(InstanceId=ref.id, Latest=True)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") != "UnsupportedOperation":
+                raise
+            answer = ec2.get_console_output(InstanceId=ref.id)  # types before Nitro
+        return answer.get("Output") or ""
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
+        """Lets only these sources in; what nodes of one box may do among themselves stays."""
+        self._refuse_foreign(group)
+        ec2 = self.clients.ec2_once(group.region)
+        shown = ec2.describe_security_groups(GroupIds=[group.id])["SecurityGroups"]
+        if not shown:
+            raise errors.GoneError(f"AWS shows no group {group.id} in {group.region}")
+        together = any(rule.get("UserIdGroupPairs") for rule in shown[0].get("IpPermissions", []))
+        wanted = network.wanted_rules(cidrs, ports, members_of=group.id if together else None)
+        network.set_rules(ec2, shown[0], wanted)
+
+    def caller_address(self) -> str:
+        """What https://checkip.amazonaws.com says."""
+        return echo.caller_address()
+
+    # --- what does not change while a program runs
+
+    def _refuse_foreign(self, ref: Ref) -> None:
+        """Another account would answer "not found", which must never pass for "gone"."""
+        if ref.account != self.account():
+            raise UsageError(
+                f"{ref.kind} {ref.id} belongs to AWS account {ref.account}, "
+                f"but the credentials are of account {self.account()}",
+                hint="use the credentials that it was made with (AWS_PROFILE)",
+            )
+
+    def _currency(self, region: str) -> str:
+        return prices.CURRENCIES.get(self.clients.partition(region), "USD")
+
+    def _enabled_regions(self) -> Sequence[str]:
+        answer = self.clients.ec2(self.clients.home_region).describe_regions()
+        return sorted(region["RegionName"] for region in answer["Regions"] if region.get("RegionName"))
+
+    def _subnets_of(self, region: str) -> Sequence[network.Subnet]:
+        vpc = os.environ.get(VPC_VARIABLE) or None
+        if (region, vpc) not in self._subnets:
+            self._subnets[region, vpc] = network.subnets(self.clients.ec2(region), region, vpc)
+        return self._subnets[region, vpc]
+
+    def _zone_id_in(self, region: str) -> Callable[[str], str]:
+        """Gives the AZ id of an AZ name in a region; the name itself where AWS does not list it."""
+
+        def zone_id(name: str) -> str:
+            if region not in self._zone_ids:
+                answer = self.clients.ec2(region).describe_availability_zones()
+                self._zone_ids[region] = {
+                    zone.get("ZoneName", ""): zone.get("ZoneId", "") for zone in answer["AvailabilityZones"]
+                }
+            return self._zone_ids[region].get(name, name)
+
+        return zone_id

@@ -1,0 +1,193 @@
+"""AWS in the sandbox: EC2 and what a launch needs besides, served out of botocore's own service models.
+
+moto answers the rest (key pairs, IAM, ...): it knows no ClientToken, spot market, reservation or image alias, and
+takes over a second to its first answer, so that EC2 itself is served here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from werkzeug.wrappers import Request, Response
+
+from gpucloud.sandbox.database import Shelf
+from gpucloud.sandbox.emulator import Control, UnknownThingError, World
+from gpucloud.sandbox.faults import Call, Effect, Fault
+from gpucloud_aws.sandbox import boxes, instances, moto_backend, signature, wire
+from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
+from gpucloud_aws.sandbox.groups import admits
+from gpucloud_aws.sandbox.quotas import set_quota
+from gpucloud_aws.sandbox.region import CLOUD, Region
+from gpucloud_aws.sandbox.reservations import grant
+from gpucloud_aws.sandbox.review import review_action
+from gpucloud_aws.sandbox.wire import AwsError
+
+_READS = ("Describe", "Get", "List")
+
+
+class AwsSandbox:
+    """The emulated AWS (an :class:`gpucloud.sandbox.emulator.Emulator`)."""
+
+    name = CLOUD
+    tls = None
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._shelf = Shelf(world.database, CLOUD)
+        kept = world.database.setting("aws_credentials")
+        if kept is None:
+            kept = {"key": f"AKIASANDBOX{world.token(9).upper()}", "secret": world.token(40)}
+            world.database.keep_setting("aws_credentials", kept)
+        self._key: str = kept["key"]
+        self._secret: str = kept["secret"]
+        # Reading EC2's model takes 0.2 s: best while the first client is still starting
+        threading.Thread(target=wire.service_model, args=("ec2",), daemon=True).start()
+
+    @property
+    def controls(self) -> Mapping[str, Control]:
+        """Granting reservations and setting quotas."""
+        return {"reserve": self._reserve, "quota": self._quota}
+
+    def environment(self, origin: str) -> Mapping[str, str]:
+        """What makes boto3 and the ``aws`` client come here, and look at no file of the user's."""
+        nothing = self._world.folder / "aws-nothing"
+        nothing.touch(mode=0o600)
+        return {
+            "AWS_ENDPOINT_URL": origin,
+            "AWS_ACCESS_KEY_ID": self._key,
+            "AWS_SECRET_ACCESS_KEY": self._secret,
+            "AWS_SESSION_TOKEN": "",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": str(nothing),
+            "AWS_SHARED_CREDENTIALS_FILE": str(nothing),
+        }
+
+    def identify(self, request: Request) -> Call:
+        """Which call this is, by its signature's scope and its form or target."""
+        signed = signature.read(request)
+        action = request.headers.get("X-Amz-Target", "").rpartition(".")[2] or request.form.get("Action", "")
+        return Call(
+            cloud=CLOUD,
+            service=signed.service if signed else "ec2",
+            action=action or f"{request.method} {request.path}",
+            region=signed.region if signed else "us-east-1",
+            mutating=request.method != "GET" and not action.startswith(_READS),
+        )
+
+    def answer(self, request: Request, call: Call) -> Response:
+        """Checks the signature, does what the call asks, and answers."""
+        request_id = self._request_id()
+        try:
+            signature.verify(request, signature.read(request), key=self._key, secret=self._secret)
+            if moto_backend.answers(call.service, call.action):
+                return moto_backend.respond(request)
+            return _response(self._do(request, call, request_id), request_id)
+        except AwsError as failure:
+            return _response(wire.error(call.service, failure, request_id), request_id)
+
+    def fail(self, call: Call, fault: Fault) -> Response:
+        """The answer that a fault makes."""
+        failure = AwsError(fault.code, fault.message, fault.status)
+        if fault.effect is Effect.THROTTLE:
+            ec2 = call.service == "ec2"
+            code, status = ("RequestLimitExceeded", 503) if ec2 else ("ThrottlingException", 400)
+            failure = AwsError(code, "Request limit exceeded." if ec2 else "Rate exceeded", status)
+        request_id = self._request_id()
+        return _response(wire.error(call.service, failure, request_id), request_id)
+
+    def admits(self, box: str, port: int, source: str) -> bool:
+        """Whether an instance runs and its groups let ``source`` in."""
+        with self._world.database.transaction():
+            for name, instance in self._shelf.everywhere("instance"):
+                if instance["InstanceId"] == box:
+                    region = self._region(name)
+                    instances.settle(region)
+                    groups = [group["GroupId"] for group in instance["SecurityGroups"]]
+                    return instance["State"] == instances.RUNNING and admits(region, groups, port, source)
+        return False
+
+    def tick(self) -> None:
+        """Lets transitions and interruptions happen that are due."""
+        with self._world.database.transaction():
+            for name in {name for name, _ in self._shelf.everywhere("instance")}:
+                instances.settle(self._region(name))
+
+    def resume(self) -> None:
+        """Boots what was alive when the process ended."""
+        for name, instance in self._shelf.everywhere("instance"):
+            if instances.alive(instance):
+                boxes.boot(self._region(name), instance)
+
+    def power_off(self, box: str) -> None:
+        """The guest switched itself off: the instance is terminated, as its shutdown behaviour says."""
+        with self._world.database.transaction():
+            for name, instance in self._shelf.everywhere("instance"):
+                if instance["InstanceId"] == box:
+                    instances.end(self._region(name), instance, instances.BY_GUEST, self._world.clock.now())
+
+    def interrupt(self, instance: str, at: datetime) -> None:
+        """Takes a spot instance back."""
+        for name, each in self._shelf.everywhere("instance"):
+            if each["InstanceId"] == instance and each["_purchase"] == "spot" and instances.alive(each):
+                instances.interrupt(self._region(name), each, at)
+                return
+        raise UnknownThingError(f"{instance} is no running spot instance")
+
+    def reset(self) -> None:
+        """Forgets everything and ends all instances."""
+        for name, instance in self._shelf.everywhere("instance"):
+            if instances.alive(instance):
+                boxes.end(self._region(name), instance)
+        self._shelf.clear()
+        moto_backend.reset()
+
+    def _do(self, request: Request, call: Call, request_id: str) -> wire.Answer:
+        review_action(call.action)
+        if call.service not in wire.SERVICES:
+            raise AwsError("UnsupportedOperation", f"The gpucloud sandbox does not emulate {call.service}")
+        operation = wire.operation(call.service, call.action)
+        action = ACTIONS.get((call.service, call.action))
+        if action is None:
+            text = f"The gpucloud sandbox does not emulate {call.service}:{call.action}"
+            raise AwsError("UnsupportedOperation", text)
+        parameters = wire.parse(operation, request.get_data(as_text=True), request.form)
+        if parameters.get("DryRun") and call.action not in DRY_RUNS_ITSELF:
+            raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
+        region = self._region(call.region)
+        with self._world.database.transaction():
+            instances.settle(region)
+            result = action(region, parameters)
+            answer = wire.answer(operation, result, request_id)
+        return answer
+
+    def _region(self, name: str) -> Region:
+        return Region(self._world, self._shelf, name)
+
+    def _request_id(self) -> str:
+        digits = self._world.token(32)
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    def _reserve(self, values: Mapping[str, Any]) -> Any:
+        reservation = grant(
+            self._region(values["region"]),
+            zone_id=values["zone"],
+            instance_type=values["instance_type"],
+            count=int(values.get("count", 1)),
+            block=bool(values.get("block", False)),
+        )
+        return reservation["CapacityReservationId"]
+
+    def _quota(self, values: Mapping[str, Any]) -> Any:
+        set_quota(self._region(values["region"]), code=values["code"], value=float(values["value"]))
+        return {}
+
+
+def _response(answer: wire.Answer, request_id: str) -> Response:
+    response = Response(answer.body, answer.status, content_type=answer.content_type)
+    response.headers["x-amzn-RequestId"] = request_id
+    return response

@@ -1,0 +1,69 @@
+"""Which function answers which call. One line for each thing that the sandbox can do for AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox import (
+    groups,
+    images,
+    instances,
+    launch,
+    network,
+    prices,
+    quotas,
+    reservations,
+    spot,
+    tags,
+)
+from gpucloud_aws.sandbox.region import Region
+
+Action = Callable[[Region, Mapping[str, Any]], Document]
+
+ACTIONS: dict[tuple[str, str], Action] = {
+    ("ec2", "AuthorizeSecurityGroupIngress"): groups.authorize_ingress,
+    ("ec2", "CancelSpotInstanceRequests"): spot.cancel_spot_instance_requests,
+    ("ec2", "CreateSecurityGroup"): groups.create_security_group,
+    ("ec2", "CreateTags"): tags.create_tags,
+    ("ec2", "DeleteNetworkInterface"): network.delete_network_interface,
+    ("ec2", "DeleteSecurityGroup"): groups.delete_security_group,
+    ("ec2", "DeleteTags"): tags.delete_tags,
+    ("ec2", "DeleteVolume"): network.delete_volume,
+    ("ec2", "DescribeAddresses"): lambda _region, _parameters: {"Addresses": []},
+    ("ec2", "DescribeAvailabilityZones"): network.describe_availability_zones,
+    ("ec2", "DescribeCapacityReservations"): reservations.describe_capacity_reservations,
+    ("ec2", "DescribeImages"): images.describe_images,
+    ("ec2", "DescribeInstanceAttribute"): instances.describe_instance_attribute,
+    ("ec2", "DescribeInstanceStatus"): instances.describe_instance_status,
+    ("ec2", "DescribeInstanceTypeOfferings"): network.describe_instance_type_offerings,
+    ("ec2", "DescribeInstanceTypes"): network.describe_instance_types,
+    ("ec2", "DescribeInstances"): instances.describe_instances,
+    ("ec2", "DescribeNetworkInterfaces"): network.describe_network_interfaces,
+    ("ec2", "DescribePlacementGroups"): lambda _region, _parameters: {"PlacementGroups": []},
+    ("ec2", "DescribeRegions"): network.describe_regions,
+    ("ec2", "DescribeSecurityGroupRules"): groups.describe_security_group_rules,
+    ("ec2", "DescribeSecurityGroups"): groups.describe_security_groups,
+    ("ec2", "DescribeSnapshots"): lambda _region, _parameters: {"Snapshots": []},
+    ("ec2", "DescribeSpotInstanceRequests"): spot.describe_spot_instance_requests,
+    ("ec2", "DescribeSpotPriceHistory"): spot.describe_spot_price_history,
+    ("ec2", "DescribeSubnets"): network.describe_subnets,
+    ("ec2", "DescribeTags"): tags.describe_tags,
+    ("ec2", "DescribeVolumes"): network.describe_volumes,
+    ("ec2", "DescribeVpcs"): network.describe_vpcs,
+    ("ec2", "GetConsoleOutput"): instances.get_console_output,
+    ("ec2", "RevokeSecurityGroupIngress"): groups.revoke_ingress,
+    ("ec2", "RunInstances"): launch.run_instances,
+    ("ec2", "TerminateInstances"): instances.terminate_instances,
+    ("pricing", "GetProducts"): prices.get_products,
+    ("servicequotas", "GetServiceQuota"): quotas.get_service_quota,
+    ("servicequotas", "ListServiceQuotas"): quotas.list_service_quotas,
+    ("ssm", "GetParameter"): images.get_parameter,
+    ("ssm", "GetParameters"): images.get_parameters,
+    ("ssm", "GetParametersByPath"): images.get_parameters_by_path,
+    ("sts", "GetCallerIdentity"): network.get_caller_identity,
+}
+
+DRY_RUNS_ITSELF = frozenset({"RunInstances", "TerminateInstances"})
+"""What looks at ``DryRun`` after its own checks; for all else it is looked at before."""

@@ -1,0 +1,48 @@
+"""From an emulated EC2 instance to its inside."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import math
+import threading
+
+from gpucloud.sandbox.boxes import BoxSpec
+from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.region import Region, tags_of
+
+
+def boot(region: Region, instance: Document) -> None:
+    """Starts an instance's inside."""
+    type_ = region.type_of(instance["InstanceType"])
+    if type_ is None:  # the catalog changed since it was launched
+        return
+    memory_mib = type_.gpu_memory_gib * 1024 * min(1, type_.gpu_count)
+    region.world.boxes.boot(
+        BoxSpec(
+            id=instance["InstanceId"],
+            hostname=instance["PrivateDnsName"].partition(".")[0],
+            public_ip=instance.get("_public_ip", ""),
+            private_ip=instance["PrivateIpAddress"],
+            user_data=_text(instance["_user_data"]),
+            gpu_model=type_.gpu_model,
+            gpu_count=max(1, math.floor(type_.gpu_count)),
+            gpu_memory_mib=int(memory_mib),
+            driver_ready=instance["_driver"],
+            tags=tags_of(instance),
+            spot=instance["_purchase"] == "spot",
+        )
+    )
+
+
+def end(region: Region, instance: Document) -> None:
+    """Ends an instance's inside, without waiting: its connections may take a moment to close."""
+    box = instance["InstanceId"]
+    threading.Thread(target=region.world.boxes.end, args=(box,), daemon=True).start()
+
+
+def _text(encoded: str) -> str:
+    raw = base64.b64decode(encoded)
+    if raw.startswith(b"\x1f\x8b"):
+        raw = gzip.decompress(raw)
+    return raw.decode("utf-8", "replace")

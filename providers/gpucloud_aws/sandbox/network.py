@@ -1,0 +1,286 @@
+"""What a region has without anybody making it: zones, types, the default network. And what lies on that network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud.sandbox.market import InstanceType
+from gpucloud_aws.sandbox.query import Field, page, select
+from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region, region_opt_in
+from gpucloud_aws.sandbox.wire import AwsError
+
+
+def region_names(region: Region) -> list[str]:
+    """The regions that have zones: those of AWS's commercial partition that the catalog knows."""
+    zones = region.world.market.catalog(CLOUD).zones
+    return [name for name in zones if zones[name] and not name.startswith(("cn-", "us-gov-"))]
+
+
+def describe_regions(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeRegions."""
+    names = region_names(region)
+    asked = parameters.get("RegionNames") or names
+    for name in asked:
+        if name not in names:
+            raise AwsError("InvalidParameterValue", f"Invalid region name: {name}")
+    rows = [
+        {"RegionName": name, "Endpoint": f"ec2.{name}.amazonaws.com", "OptInStatus": region_opt_in(name)}
+        for name in asked
+    ]
+    fields: dict[str, Field] = {
+        "region-name": "RegionName",
+        "opt-in-status": "OptInStatus",
+        "endpoint": "Endpoint",
+    }
+    return {"Regions": select(rows, parameters.get("Filters"), fields)}
+
+
+def describe_availability_zones(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeAvailabilityZones."""
+    rows = [_zone(region, name, id_, "availability-zone") for name, id_ in region.zones.items()]
+    if parameters.get("AllAvailabilityZones"):
+        rows += [
+            _zone(region, id_, id_, "wavelength-zone" if "-wl" in id_ else "local-zone") for id_ in region.other_zones
+        ]
+    for parameter, field in (("ZoneNames", "ZoneName"), ("ZoneIds", "ZoneId")):
+        for asked in parameters.get(parameter) or ():
+            if asked not in {row[field] for row in rows}:
+                raise AwsError("InvalidParameterValue", f"Invalid availability zone: [{asked}]")
+        if parameter in parameters:
+            rows = [row for row in rows if row[field] in parameters[parameter]]
+    fields: dict[str, Field] = {
+        "zone-name": "ZoneName",
+        "zone-id": "ZoneId",
+        "zone-type": "ZoneType",
+        "state": "State",
+        "opt-in-status": "OptInStatus",
+        "region-name": "RegionName",
+        "group-name": "GroupName",
+    }
+    return {"AvailabilityZones": select(rows, parameters.get("Filters"), fields)}
+
+
+def describe_vpcs(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeVpcs: the default one."""
+    vpc = {
+        "VpcId": region.vpc_id,
+        "CidrBlock": "172.31.0.0/16",
+        "CidrBlockAssociationSet": [{"CidrBlock": "172.31.0.0/16", "CidrBlockState": {"State": "associated"}}],
+        "IsDefault": True,
+        "State": "available",
+        "InstanceTenancy": "default",
+        "OwnerId": ACCOUNT,
+        "DhcpOptionsId": "default",
+        "Tags": [],
+    }
+    for id_ in parameters.get("VpcIds") or ():
+        if id_ != region.vpc_id:
+            raise AwsError("InvalidVpcID.NotFound", f"The vpc ID '{id_}' does not exist")
+    fields: dict[str, Field] = {
+        "is-default": "IsDefault",
+        "isDefault": "IsDefault",
+        "vpc-id": "VpcId",
+        "state": "State",
+        "cidr": "CidrBlock",
+        "owner-id": "OwnerId",
+    }
+    shown, token = page(select([vpc], parameters.get("Filters"), fields), parameters)
+    return {"Vpcs": shown, "NextToken": token}
+
+
+def describe_subnets(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeSubnets: the default one of each zone."""
+    rows = [
+        {
+            "SubnetId": region.subnet_id(zone),
+            "SubnetArn": f"arn:aws:ec2:{region.name}:{ACCOUNT}:subnet/{region.subnet_id(zone)}",
+            "VpcId": region.vpc_id,
+            "AvailabilityZone": zone,
+            "AvailabilityZoneId": id_,
+            "CidrBlock": region.subnet_block(zone),
+            "AvailableIpAddressCount": 4091,
+            "DefaultForAz": True,
+            "MapPublicIpOnLaunch": True,
+            "State": "available",
+            "OwnerId": ACCOUNT,
+            "Tags": [],
+        }
+        for zone, id_ in region.zones.items()
+    ]
+    ids = parameters.get("SubnetIds")
+    for id_ in ids or ():
+        if id_ not in {row["SubnetId"] for row in rows}:
+            raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{id_}' does not exist")
+    fields: dict[str, Field] = {
+        "availability-zone": "AvailabilityZone",
+        "availability-zone-id": "AvailabilityZoneId",
+        "default-for-az": "DefaultForAz",
+        "defaultForAz": "DefaultForAz",
+        "map-public-ip-on-launch": "MapPublicIpOnLaunch",
+        "state": "State",
+        "subnet-id": "SubnetId",
+        "vpc-id": "VpcId",
+    }
+    found = select((row for row in rows if ids is None or row["SubnetId"] in ids), parameters.get("Filters"), fields)
+    shown, token = page(found, parameters)
+    return {"Subnets": shown, "NextToken": token}
+
+
+def describe_instance_type_offerings(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeInstanceTypeOfferings."""
+    by = parameters.get("LocationType", "region")
+    rows: list[Document] = []
+    for type_ in region.world.market.catalog(CLOUD).types:
+        zones = {name: id_ for name, id_ in region.zones.items() if region.offers(type_, id_)}
+        places = {
+            "region": [region.name] if zones else [],
+            "availability-zone": list(zones),
+            "availability-zone-id": list(zones.values()),
+        }.get(by, [])
+        rows += [{"InstanceType": type_, "LocationType": by, "Location": place} for place in places]
+    fields: dict[str, Field] = {"instance-type": "InstanceType", "location": "Location"}
+    shown, token = page(select(rows, parameters.get("Filters"), fields), parameters)
+    return {"InstanceTypeOfferings": shown, "NextToken": token}
+
+
+def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeInstanceTypes, as far as the catalog knows them."""
+    names: list[str] | None = parameters.get("InstanceTypes")
+    for name in names or ():
+        if region.type_of(name) is None:
+            raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: [{name}]")
+    known = names or [name for name in region.world.market.catalog(CLOUD).types if region.type_of(name)]
+    rows = [_type(type_) for name in known if (type_ := region.type_of(name))]
+    fields: dict[str, Field] = {
+        "instance-type": "InstanceType",
+        "processor-info.supported-architecture": "ProcessorInfo.SupportedArchitectures",
+        "vcpu-info.default-vcpus": "VCpuInfo.DefaultVCpus",
+    }
+    shown, token = page(select(rows, parameters.get("Filters"), fields), parameters, highest=100)
+    return {"InstanceTypes": shown, "NextToken": token}
+
+
+def describe_network_interfaces(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeNetworkInterfaces."""
+    known = region.all("interface")
+    ids = parameters.get("NetworkInterfaceIds")
+    for id_ in ids or ():
+        _interface(region, id_)
+    fields: dict[str, Field] = {
+        "attachment.instance-id": "Attachment.InstanceId",
+        "availability-zone": "AvailabilityZone",
+        "group-id": "Groups.GroupId",
+        "network-interface-id": "NetworkInterfaceId",
+        "status": "Status",
+        "subnet-id": "SubnetId",
+        "vpc-id": "VpcId",
+    }
+    found = select((known[id_] for id_ in ids or known), parameters.get("Filters"), fields)
+    shown, token = page(found, parameters)
+    return {"NetworkInterfaces": shown, "NextToken": token}
+
+
+def delete_network_interface(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DeleteNetworkInterface."""
+    interface = _interface(region, parameters["NetworkInterfaceId"])
+    if interface["Status"] == "in-use":
+        text = f"Network interface '{interface['NetworkInterfaceId']}' is currently in use."
+        raise AwsError("InvalidNetworkInterface.InUse", text)
+    region.drop("interface", interface["NetworkInterfaceId"])
+    return {}
+
+
+def describe_volumes(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeVolumes."""
+    known = region.all("volume")
+    ids = parameters.get("VolumeIds")
+    for id_ in ids or ():
+        _volume(region, id_)
+    fields: dict[str, Field] = {
+        "attachment.delete-on-termination": "Attachments.DeleteOnTermination",
+        "attachment.instance-id": "Attachments.InstanceId",
+        "availability-zone": "AvailabilityZone",
+        "encrypted": "Encrypted",
+        "status": "State",
+        "volume-id": "VolumeId",
+        "volume-type": "VolumeType",
+    }
+    found = select((known[id_] for id_ in ids or known), parameters.get("Filters"), fields)
+    shown, token = page(found, parameters)
+    return {"Volumes": shown, "NextToken": token}
+
+
+def delete_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DeleteVolume."""
+    volume = _volume(region, parameters["VolumeId"])
+    if volume["Attachments"]:
+        instance = volume["Attachments"][0]["InstanceId"]
+        raise AwsError("VolumeInUse", f"Volume {volume['VolumeId']} is currently attached to {instance}")
+    region.drop("volume", volume["VolumeId"])
+    region.world.ledger.died(CLOUD, volume["VolumeId"], region.now, "deleted")
+    return {}
+
+
+def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Document:
+    """STS GetCallerIdentity."""
+    return {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/sandbox", "UserId": "AIDASANDBOXSANDBOXSAN"}
+
+
+def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
+    own = kind == "availability-zone"
+    return {
+        "ZoneName": name,
+        "ZoneId": id_,
+        "ZoneType": kind,
+        "State": "available",
+        "OptInStatus": "opt-in-not-required" if own else "not-opted-in",
+        "RegionName": region.name,
+        "GroupName": f"{region.name}-zg-1" if own else name,
+        "NetworkBorderGroup": region.name if own else name,
+        "Messages": [],
+    }
+
+
+def _type(type_: InstanceType) -> Document:
+    memory_mib = int(type_.gpu_memory_gib * 1024 * min(1, type_.gpu_count))
+    count = max(1, int(type_.gpu_count))
+    return {
+        "InstanceType": type_.name,
+        "CurrentGeneration": True,
+        "SupportedUsageClasses": ["on-demand", "spot"],
+        "SupportedRootDeviceTypes": ["ebs"],
+        "SupportedVirtualizationTypes": ["hvm"],
+        "BareMetal": type_.name.endswith(".metal"),
+        "ProcessorInfo": {"SupportedArchitectures": [type_.arch]},
+        "VCpuInfo": {"DefaultVCpus": type_.vcpus},
+        "MemoryInfo": {"SizeInMiB": int(type_.memory_gib * 1024)},
+        "NetworkInfo": {"EfaSupported": type_.rdma == "efa"},
+        "GpuInfo": {
+            "Gpus": [
+                {
+                    "Name": type_.gpu_model.partition("-")[0] if type_.gpu_model[0] in "AHV" else type_.gpu_model,
+                    "Manufacturer": "NVIDIA",
+                    "Count": count,
+                    "MemoryInfo": {"SizeInMiB": memory_mib},
+                }
+            ],
+            "TotalGpuMemoryInMiB": memory_mib * count,
+        },
+    }
+
+
+def _volume(region: Region, id_: str) -> Document:
+    volume = region.all("volume").get(id_)
+    if volume is None:
+        raise AwsError("InvalidVolume.NotFound", f"The volume '{id_}' does not exist.")
+    return volume
+
+
+def _interface(region: Region, id_: str) -> Document:
+    interface = region.all("interface").get(id_)
+    if interface is None:
+        text = f"The networkInterface ID '{id_}' does not exist"
+        raise AwsError("InvalidNetworkInterfaceID.NotFound", text)
+    return interface

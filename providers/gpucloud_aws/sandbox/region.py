@@ -1,0 +1,154 @@
+"""One region of the emulated account: its zones, its network, its things.
+
+Things are kept as JSON documents in the shape in which EC2 answers them; keys that begin with ``_`` are the
+sandbox's own and never leave it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from gpucloud.sandbox.clock import stamp
+from gpucloud.sandbox.database import Document, Shelf
+from gpucloud.sandbox.emulator import World
+from gpucloud.sandbox.market import InstanceType
+
+CLOUD = "aws"
+ACCOUNT = "123456789012"
+
+ID_KEYS = {
+    "instance": "InstanceId",
+    "volume": "VolumeId",
+    "interface": "NetworkInterfaceId",
+    "group": "GroupId",
+    "spot": "SpotInstanceRequestId",
+    "reservation": "CapacityReservationId",
+    "address": "AllocationId",
+    "placement": "GroupName",
+    "token": "_token",
+    "quota": "_code",
+}
+"""The kinds of thing, and the field that holds the id of each."""
+
+_STANDARD_ZONE = re.compile(r"[a-z]+\d+-az\d+")
+_CLOSED_BY_DEFAULT = re.compile(
+    r"(af|ap-east|ap-south-2|ap-southeast-[3-9]|ca-west|eu-central-2|eu-south|il|me|mx)-.*"
+)
+
+
+class Region:
+    """One region.
+
+    Args:
+        world: what the sandbox gives.
+        shelf: AWS's things.
+        name: the region's id.
+    """
+
+    def __init__(self, world: World, shelf: Shelf, name: str) -> None:
+        self.world = world
+        self.name = name
+        self._shelf = shelf
+
+    @property
+    def now(self) -> datetime:
+        """The clouds' time."""
+        return self.world.clock.now()
+
+    @property
+    def stamp(self) -> str:
+        """The clouds' time as AWS writes it."""
+        return stamp(self.now)
+
+    def later(self, seconds: float) -> str:
+        """A time to come, as AWS writes it."""
+        return stamp(self.now + timedelta(seconds=seconds))
+
+    # --- things
+
+    def all(self, kind: str) -> Mapping[str, Document]:
+        """All things of a kind, by id."""
+        return self._shelf.all(self.name, kind)
+
+    def put(self, kind: str, document: Document) -> Document:
+        """Keeps a new or changed thing."""
+        return self._shelf.put(self.name, kind, document[ID_KEYS[kind]], document)
+
+    def drop(self, kind: str, id_: str) -> None:
+        """Forgets a thing."""
+        self._shelf.drop(self.name, kind, id_)
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id such as ``i-0123456789abcdef0``."""
+        return f"{prefix}-0{self.world.token(16)}"
+
+    # --- zones: names on the wire, ids in the market
+
+    @property
+    def zones(self) -> dict[str, str]:
+        """The region's own zones: name to id. Which name means which zone differs between accounts."""
+        return _zones(self.name, self.world.market.catalog(CLOUD).zones.get(self.name, ()))
+
+    @property
+    def other_zones(self) -> list[str]:
+        """Local and Wavelength Zones, which this account has not opted in to."""
+        zones = self.world.market.catalog(CLOUD).zones.get(self.name, ())
+        return [zone for zone in zones if not _STANDARD_ZONE.fullmatch(zone)]
+
+    def offers(self, instance_type: str, zone_id: str) -> bool:
+        """Whether a zone has a type at all."""
+        return zone_id in self.world.market.catalog(CLOUD).offered.get((self.name, instance_type), ())
+
+    def type_of(self, name: str) -> InstanceType | None:
+        """A type's hardware; ``None`` for one that no zone of this region has."""
+        catalog = self.world.market.catalog(CLOUD)
+        return catalog.types.get(name) if catalog.offered.get((self.name, name)) else None
+
+    # --- the default network
+
+    @property
+    def vpc_id(self) -> str:
+        """The default VPC."""
+        return _fixed_id("vpc", self.name)
+
+    def subnet_id(self, zone_name: str) -> str:
+        """The default subnet of a zone."""
+        return _fixed_id("subnet", zone_name)
+
+    def zone_of_subnet(self, subnet_id: str) -> str | None:
+        """The name of the zone in which a subnet is."""
+        return next((zone for zone in self.zones if self.subnet_id(zone) == subnet_id), None)
+
+    def subnet_block(self, zone_name: str) -> str:
+        """The addresses of a zone's default subnet."""
+        return f"172.31.{list(self.zones).index(zone_name) * 16}.0/20"
+
+
+def region_opt_in(name: str) -> str:
+    """How AWS calls a region's state in this account, which has opted in to all."""
+    return "opted-in" if _CLOSED_BY_DEFAULT.fullmatch(name) else "opt-in-not-required"
+
+
+def tags_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """A thing's tags."""
+    tags = document.get("Tags") or document.get("TagSet") or ()
+    return {tag["Key"]: tag["Value"] for tag in tags}
+
+
+@cache
+def _zones(region: str, ids: tuple[str, ...]) -> dict[str, str]:
+    """Names for the standard zones, never in the order of the ids: who mixes them up is to notice."""
+    standard = [zone for zone in ids if _STANDARD_ZONE.fullmatch(zone)]
+    turn = 1 + int(hashlib.sha256(region.encode()).hexdigest(), 16) % max(1, len(standard) - 1)
+    turned = standard[turn:] + standard[:turn]
+    return {f"{region}{chr(ord('a') + at)}": zone for at, zone in enumerate(turned)}
+
+
+@cache
+def _fixed_id(prefix: str, name: str) -> str:
+    return f"{prefix}-0{hashlib.sha256(name.encode()).hexdigest()[:16]}"

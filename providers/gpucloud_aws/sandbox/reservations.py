@@ -1,0 +1,114 @@
+"""Capacity that the account holds: reservations and blocks. Who steers the sandbox grants them; nobody buys any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.query import Field, page, select
+from gpucloud_aws.sandbox.region import ACCOUNT, Region
+from gpucloud_aws.sandbox.wire import AwsError
+
+_FILTERS: dict[str, Field] = {
+    "availability-zone": "AvailabilityZone",
+    "availability-zone-id": "AvailabilityZoneId",
+    "instance-match-criteria": "InstanceMatchCriteria",
+    "instance-type": "InstanceType",
+    "owner-id": "OwnerId",
+    "reservation-type": "ReservationType",
+    "state": "State",
+    "tenancy": "Tenancy",
+}
+
+
+def grant(region: Region, *, zone_id: str, instance_type: str, count: int, block: bool) -> Document:
+    """Gives the account a reservation, or a capacity block.
+
+    Raises:
+        ValueError: the zone does not have the type.
+    """
+    zone = next((name for name, id_ in region.zones.items() if id_ == zone_id), None)
+    if zone is None or not region.offers(instance_type, zone_id) or count < 1:
+        raise ValueError(f"{zone_id} in {region.name} has no {instance_type} to reserve")
+    id_ = region.new_id("cr")
+    return region.put(
+        "reservation",
+        {
+            "CapacityReservationId": id_,
+            "CapacityReservationArn": f"arn:aws:ec2:{region.name}:{ACCOUNT}:capacity-reservation/{id_}",
+            "OwnerId": ACCOUNT,
+            "AvailabilityZone": zone,
+            "AvailabilityZoneId": zone_id,
+            "InstanceType": instance_type,
+            "InstancePlatform": "Linux/UNIX",
+            "Tenancy": "default",
+            "TotalInstanceCount": count,
+            "State": "active",
+            "StartDate": region.stamp,
+            "CreateDate": region.stamp,
+            "EndDateType": "limited" if block else "unlimited",
+            "EndDate": region.later(24 * 3600) if block else None,
+            "InstanceMatchCriteria": "targeted",
+            "ReservationType": "capacity-block" if block else "default",
+            "Tags": [],
+        },
+    )
+
+
+def describe_capacity_reservations(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeCapacityReservations."""
+    known = region.all("reservation")
+    ids: list[str] = parameters.get("CapacityReservationIds") or list(known)
+    found = [_with_free(region, _find(region, id_)) for id_ in ids]
+    shown, token = page(select(found, parameters.get("Filters"), _FILTERS), parameters, lowest=1)
+    return {"CapacityReservations": shown, "NextToken": token}
+
+
+def find_reservation(region: Region, parameters: Mapping[str, Any], zone: str, least: int) -> Document | None:
+    """The reservation that a launch names, with its free instances; ``None`` where it names none.
+
+    Raises:
+        AwsError: it is not there, does not fit, or is full.
+    """
+    specification = parameters.get("CapacityReservationSpecification") or {}
+    id_ = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
+    market = (parameters.get("InstanceMarketOptions") or {}).get("MarketType")
+    if id_ is None:
+        if market == "capacity-block":
+            text = "A capacity block launch needs CapacityReservationTarget.CapacityReservationId"
+            raise AwsError("InvalidParameterCombination", text)
+        if specification.get("CapacityReservationPreference") == "capacity-reservations-only":
+            raise AwsError("ReservationCapacityExceeded", "There is no open capacity reservation that matches.")
+        return None
+    reservation = _with_free(region, _find(region, id_))
+    if (reservation["ReservationType"] == "capacity-block") != (market == "capacity-block"):
+        text = f"The reservation {id_} is of type {reservation['ReservationType']}, the market type is {market}"
+        raise AwsError("InvalidParameterCombination", text)
+    if (reservation["InstanceType"], reservation["AvailabilityZone"]) != (parameters["InstanceType"], zone):
+        text = f"The attributes of the reservation {id_} do not match those of the request"
+        raise AwsError("InvalidParameterValue", text)
+    if reservation["AvailableInstanceCount"] < least:
+        text = (
+            f"The requested Capacity Reservation {id_} does not have sufficient capacity available "
+            "to fulfill your request."
+        )
+        raise AwsError("ReservationCapacityExceeded", text)
+    return reservation
+
+
+def _find(region: Region, id_: str) -> Document:
+    reservation = region.all("reservation").get(id_)
+    if reservation is None:
+        text = f"The capacity reservation '{id_}' does not exist"
+        raise AwsError("InvalidCapacityReservationId.NotFound", text)
+    return reservation
+
+
+def _with_free(region: Region, reservation: Document) -> Document:
+    used = sum(
+        each.get("CapacityReservationId") == reservation["CapacityReservationId"]
+        and each["State"]["Name"] in {"pending", "running"}
+        for each in region.all("instance").values()
+    )
+    return {**reservation, "AvailableInstanceCount": reservation["TotalInstanceCount"] - used}

@@ -1,0 +1,83 @@
+"""What the sandbox refuses although AWS would not: what a careful reviewer of gpucloud would not let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_network
+from typing import Any
+
+from gpucloud_aws.sandbox.wire import AwsError
+
+TAGS = tuple(f"gpucloud:{name}" for name in ("owner", "box", "op", "run", "expires"))
+
+PURCHASES = {
+    "AcceptReservedInstancesExchangeQuote",
+    "CreateCapacityReservation",
+    "CreateCapacityReservationFleet",
+    "ModifyReservedInstances",
+    "PurchaseCapacityBlock",
+    "PurchaseCapacityBlockExtension",
+    "PurchaseHostReservation",
+    "PurchaseReservedInstancesOffering",
+    "PurchaseScheduledInstances",
+}
+"""Calls that commit to pay. gpucloud must not be able to send them."""
+
+
+def refusal(what: str) -> AwsError:
+    """The sandbox's own no, in the form of AWS's."""
+    return AwsError(
+        "UnauthorizedOperation",
+        f"You are not authorized to perform this operation. Refused by the gpucloud sandbox: {what}",
+        403,
+    )
+
+
+def review_action(action: str) -> None:
+    """Refuses every purchase."""
+    if action in PURCHASES:
+        raise refusal(f"{action} commits to pay")
+
+
+def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
+    """Refuses a launch that is open, unencrypted, untagged, or would not end itself.
+
+    Args:
+        parameters: those of RunInstances.
+        root_device: the name of the image's root device.
+    """
+    metadata = parameters.get("MetadataOptions") or {}
+    if metadata.get("HttpTokens") != "required":
+        raise refusal("MetadataOptions.HttpTokens is not required")
+    if metadata.get("HttpPutResponseHopLimit") != 1:
+        raise refusal("MetadataOptions.HttpPutResponseHopLimit is not 1")
+    disks = {
+        each.get("DeviceName"): each["Ebs"]
+        for each in parameters.get("BlockDeviceMappings") or ()
+        if "Ebs" in each
+    }
+    for name in {root_device, *disks}:
+        if not disks.get(name, {}).get("Encrypted"):
+            raise refusal(f"the disk {name} is not encrypted")
+    if parameters.get("InstanceInitiatedShutdownBehavior") != "terminate":
+        raise refusal(
+            "InstanceInitiatedShutdownBehavior is not terminate: a box that powers off would be billed on"
+        )
+    market = parameters.get("InstanceMarketOptions") or {}
+    spot = market.get("MarketType") == "spot"
+    if (market.get("SpotOptions") or {}).get("SpotInstanceType", "one-time") != "one-time":
+        raise refusal("a persistent spot request starts instances anew")
+    tagged = {
+        each.get("ResourceType"): {tag["Key"] for tag in each.get("Tags") or ()}
+        for each in parameters.get("TagSpecifications") or ()
+    }
+    for kind in ("instance", "volume", "network-interface", *(("spot-instances-request",) if spot else ())):
+        missing = [tag for tag in TAGS if tag not in tagged.get(kind, ())]
+        if missing:
+            raise refusal(f"TagSpecifications for {kind} lack {', '.join(missing)}")
+
+
+def review_ingress(block: str) -> None:
+    """Refuses to let in the world."""
+    if ip_network(block, strict=False).prefixlen == 0:
+        raise refusal(f"ingress from {block} lets in the world")

@@ -1,0 +1,152 @@
+"""Spot requests, and what spot costs where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.query import Field, page, select
+from gpucloud_aws.sandbox.region import CLOUD, Region
+from gpucloud_aws.sandbox.tags import tags_for
+from gpucloud_aws.sandbox.wire import AwsError
+
+_STATUS = {
+    "fulfilled": "Your Spot request is fulfilled.",
+    "marked-for-termination": "Your Spot instance is marked for termination.",
+    "instance-terminated-by-user": "Spot Instance terminated due to user-initiated termination.",
+    "instance-terminated-no-capacity": "Your Spot instance was terminated because there is no Spot capacity.",
+    "request-canceled-and-instance-running": "Your Spot request is canceled, but your instance is still running.",
+}
+
+_FILTERS: dict[str, Field] = {
+    "instance-id": "InstanceId",
+    "launched-availability-zone": "LaunchedAvailabilityZone",
+    "product-description": "ProductDescription",
+    "spot-instance-request-id": "SpotInstanceRequestId",
+    "state": "State",
+    "status-code": "Status.Code",
+    "type": "Type",
+}
+
+
+def new_request(region: Region, parameters: Mapping[str, Any], instance: Document, max_price: str) -> str:
+    """The request that a spot launch makes besides the instance; gives its id."""
+    id_ = f"sir-{region.world.token(8)}"
+    region.put(
+        "spot",
+        {
+            "SpotInstanceRequestId": id_,
+            "SpotPrice": max_price,
+            "Type": "one-time",
+            "State": "active",
+            "Status": _status(region, "fulfilled"),
+            "InstanceId": instance["InstanceId"],
+            "InstanceInterruptionBehavior": "terminate",
+            "LaunchedAvailabilityZone": instance["Placement"]["AvailabilityZone"],
+            "LaunchedAvailabilityZoneId": instance["Placement"]["AvailabilityZoneId"],
+            "LaunchSpecification": {
+                "ImageId": instance["ImageId"],
+                "InstanceType": instance["InstanceType"],
+                "Placement": {"AvailabilityZone": instance["Placement"]["AvailabilityZone"]},
+            },
+            "ProductDescription": "Linux/UNIX",
+            "CreateTime": region.stamp,
+            "Tags": tags_for(parameters, "spot-instances-request"),
+        },
+    )
+    return id_
+
+
+def mark_request(region: Region, instance: Document) -> None:
+    """An instance will be taken back: its request says so."""
+    request = _request_of(region, instance)
+    if request is not None:
+        region.put("spot", {**request, "Status": _status(region, "marked-for-termination")})
+
+
+def close_request(region: Region, instance: Document, reason: str) -> None:
+    """An instance ends: so does its request."""
+    request = _request_of(region, instance)
+    if request is None:
+        return
+    taken = reason.startswith("Server.")
+    status = "instance-terminated-no-capacity" if taken else "instance-terminated-by-user"
+    state = request["State"] if request["State"] == "cancelled" else "closed"
+    region.put("spot", {**request, "State": state, "Status": _status(region, status)})
+
+
+def describe_spot_instance_requests(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeSpotInstanceRequests."""
+    ids = parameters.get("SpotInstanceRequestIds")
+    requests = list(region.all("spot").values()) if ids is None else [_find(region, id_) for id_ in ids]
+    shown, token = page(select(requests, parameters.get("Filters"), _FILTERS), parameters)
+    return {"SpotInstanceRequests": shown, "NextToken": token}
+
+
+def cancel_spot_instance_requests(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """CancelSpotInstanceRequests. The instance of an active one runs on."""
+    requests = [_find(region, id_) for id_ in parameters["SpotInstanceRequestIds"]]
+    for request in requests:
+        if request["State"] == "active":
+            request["Status"] = _status(region, "request-canceled-and-instance-running")
+            request["State"] = "cancelled"
+            region.put("spot", request)
+    return {
+        "CancelledSpotInstanceRequests": [
+            {"SpotInstanceRequestId": each["SpotInstanceRequestId"], "State": each["State"]} for each in requests
+        ]
+    }
+
+
+def describe_spot_price_history(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeSpotPriceHistory: the price in force, of each type in each zone that sells it."""
+    types: list[str] | None = parameters.get("InstanceTypes")
+    products = parameters.get("ProductDescriptions") or ["Linux/UNIX"]
+    market = region.world.market
+    wanted = market.catalog(CLOUD).types if types is None else types
+    zones = {
+        name: id_
+        for name, id_ in region.zones.items()
+        if parameters.get("AvailabilityZone") in {None, name} and parameters.get("AvailabilityZoneId") in {None, id_}
+    }
+    rows: list[Document] = []
+    for type_ in wanted if any(product.startswith("Linux/UNIX") for product in products) else ():
+        for name, id_ in zones.items():
+            price = market.price(CLOUD, region.name, id_, type_, "spot")
+            if price is not None and region.offers(type_, id_):
+                rows.append(
+                    {
+                        "AvailabilityZone": name,
+                        "AvailabilityZoneId": id_,
+                        "InstanceType": type_,
+                        "ProductDescription": "Linux/UNIX",
+                        "SpotPrice": f"{price.amount:.6f}",
+                        "Timestamp": price.as_of if "T" in price.as_of else f"{price.as_of}T00:00:00.000Z",
+                    }
+                )
+    fields: dict[str, Field] = {
+        "availability-zone": "AvailabilityZone",
+        "availability-zone-id": "AvailabilityZoneId",
+        "instance-type": "InstanceType",
+        "product-description": "ProductDescription",
+        "spot-price": "SpotPrice",
+    }
+    shown, token = page(select(rows, parameters.get("Filters"), fields), parameters, lowest=1)
+    return {"SpotPriceHistory": shown, "NextToken": token or ""}
+
+
+def _request_of(region: Region, instance: Document) -> Document | None:
+    return region.all("spot").get(instance.get("SpotInstanceRequestId", ""))
+
+
+def _find(region: Region, id_: str) -> Document:
+    request = region.all("spot").get(id_)
+    if request is None:
+        text = f"The spot instance request ID '{id_}' does not exist"
+        raise AwsError("InvalidSpotInstanceRequestID.NotFound", text)
+    return request
+
+
+def _status(region: Region, code: str) -> Document:
+    return {"Code": code, "Message": _STATUS[code], "UpdateTime": region.stamp}

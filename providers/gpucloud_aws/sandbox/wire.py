@@ -1,0 +1,254 @@
+"""The AWS wire formats, server side, out of botocore's own service models: parsing, validating, serialising.
+
+EC2 and STS speak the query protocol (form in, XML out), SSM, Pricing and Service Quotas JSON 1.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+from xml.sax.saxutils import escape
+
+from botocore.loaders import Loader
+from botocore.model import ListShape, OperationModel, ServiceModel, Shape, StructureShape
+from botocore.validate import ParamValidator
+
+SERVICES = {
+    "ec2": "ec2",
+    "sts": "sts",
+    "ssm": "ssm",
+    "pricing": "pricing",
+    "servicequotas": "service-quotas",
+}
+"""The services that are served here: signing name to botocore's name."""
+
+Tree = dict[str, "str | Tree"]
+
+
+class AwsError(Exception):
+    """An error as AWS answers it: code, message, HTTP status."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes out over HTTP."""
+
+    status: int
+    content_type: str
+    body: str
+
+
+@cache
+def service_model(service: str) -> ServiceModel:
+    """botocore's model of a service, by signing name."""
+    name = SERVICES[service]
+    return ServiceModel(Loader().load_service_model(name, "service-2"), name)  # type: ignore[no-untyped-call]
+
+
+def operation(service: str, action: str) -> OperationModel:
+    """One operation of a service.
+
+    Raises:
+        AwsError: there is none of this name.
+    """
+    model = service_model(service)
+    if action not in model.operation_names:
+        raise AwsError("InvalidAction", f"The action {action} is not valid for this web service.")
+    return model.operation_model(action)
+
+
+def parse(operation: OperationModel, body: str, form: Mapping[str, str]) -> dict[str, Any]:
+    """The call's parameters, of the types that the model says, validated.
+
+    Args:
+        operation: which call.
+        body: the request's body, for the JSON services.
+        form: its form fields, for the query services.
+
+    Raises:
+        AwsError: a parameter is missing, unknown or of the wrong type.
+    """
+    shape = operation.input_shape
+    if operation.service_model.metadata["protocol"] == "json":
+        parameters: dict[str, Any] = json.loads(body or "{}")
+    elif shape is None:
+        parameters = {}
+    else:
+        fields = {name: value for name, value in form.items() if name not in {"Action", "Version"}}
+        parameters = _structure(shape, _tree(fields), "")
+    if shape is not None:
+        report = ParamValidator().validate(parameters, shape)
+        if report.has_errors():
+            text = " ".join(report.generate_report().split())
+            code = "MissingParameter" if "Missing required" in text else "InvalidParameterValue"
+            raise AwsError(code, text)
+    return parameters
+
+
+def answer(operation: OperationModel, result: Mapping[str, Any], request_id: str) -> Answer:
+    """A successful answer. ``result`` is in the shape of the operation's output; times are RFC 3339 texts."""
+    shape = operation.output_shape
+    protocol = operation.service_model.metadata["protocol"]
+    if protocol == "json":
+        document = {} if shape is None else _plain(shape, result)
+        return Answer(200, "application/x-amz-json-1.1", json.dumps(document))
+    inner = "" if shape is None else _members(shape, result)
+    namespace = operation.service_model.metadata["xmlNamespace"].rstrip("/")
+    if protocol == "ec2":
+        # The trailing slash and the lower-case element are EC2's own
+        xml = (
+            f'<{operation.name}Response xmlns="{namespace}/"><requestId>{request_id}</requestId>{inner}'
+            f"</{operation.name}Response>"
+        )
+    else:
+        xml = (
+            f'<{operation.name}Response xmlns="{namespace}/"><{operation.name}Result>{inner}</{operation.name}Result>'
+            f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata></{operation.name}Response>"
+        )
+    return Answer(200, "text/xml;charset=UTF-8", _DECLARATION + xml)
+
+
+def error(service: str, failure: AwsError, request_id: str) -> Answer:
+    """A failure in the form of the service that fails."""
+    protocol = service_model(service).metadata["protocol"] if service in SERVICES else "ec2"
+    code, message = escape(failure.code), escape(failure.message)
+    if protocol == "json":
+        document = json.dumps({"__type": failure.code, "message": failure.message})
+        return Answer(failure.status, "application/x-amz-json-1.1", document)
+    if protocol == "ec2":
+        xml = (
+            f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
+            f"<RequestID>{request_id}</RequestID></Response>"
+        )
+    else:
+        fault = "Sender" if failure.status < 500 else "Receiver"
+        xml = (
+            f'<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>{fault}</Type>'
+            f"<Code>{code}</Code><Message>{message}</Message></Error><RequestId>{request_id}</RequestId></ErrorResponse>"
+        )
+    return Answer(failure.status, "text/xml;charset=UTF-8", _DECLARATION + xml)
+
+
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def _tree(fields: Mapping[str, str]) -> Tree:
+    """``{"Filter.1.Name": "x"}`` as ``{"Filter": {"1": {"Name": "x"}}}``."""
+    root: Tree = {}
+    for name, value in fields.items():
+        *path, last = name.split(".")
+        node = root
+        for step in path:
+            child = node.setdefault(step, {})
+            if isinstance(child, str):
+                raise AwsError("UnknownParameter", f"The parameter {name} is not recognized")
+            node = child
+        node[last] = value
+    return root
+
+
+def _structure(shape: Shape, node: Tree, at: str) -> dict[str, Any]:
+    assert isinstance(shape, StructureShape)  # noqa: S101  (for the type checker)
+    rest = dict(node)
+    values: dict[str, Any] = {}
+    for name, member in shape.members.items():
+        key = _query_name(name, member)
+        if key in rest:
+            values[name] = _value(member, rest.pop(key), f"{at}{key}")
+    if rest:
+        raise AwsError("UnknownParameter", f"The parameter {at}{next(iter(rest))} is not recognized")
+    return values
+
+
+def _value(shape: Shape, node: str | Tree, at: str) -> Any:
+    if isinstance(shape, ListShape):
+        if isinstance(node, str):
+            raise AwsError("InvalidParameterValue", f"The parameter {at} is a list: write {at}.1")
+        try:
+            items = sorted(node.items(), key=lambda item: int(item[0]))
+        except ValueError:
+            raise AwsError("MalformedQueryString", f"{at} has a member without a number") from None
+        return [_value(shape.member, item, f"{at}.{number}") for number, item in items]
+    if isinstance(shape, StructureShape):
+        if isinstance(node, str):
+            raise AwsError("InvalidParameterValue", f"The parameter {at} is a structure")
+        return _structure(shape, node, f"{at}.")
+    if not isinstance(node, str):
+        raise AwsError("UnknownParameter", f"The parameter {at}.{next(iter(node))} is not recognized")
+    return _scalar(shape.type_name, node, at)
+
+
+def _scalar(type_name: str, text: str, at: str) -> Any:
+    try:
+        match type_name:
+            case "integer" | "long":
+                return int(text)
+            case "float" | "double":
+                return float(text)
+            case "boolean":
+                return {"true": True, "false": False}[text.lower()]
+            case "timestamp":
+                return datetime.fromisoformat(text)
+            case _:
+                return text
+    except (ValueError, KeyError):
+        raise AwsError("InvalidParameterValue", f"Value ({text}) for parameter {at} is invalid.") from None
+
+
+def _query_name(name: str, member: Shape) -> str:
+    """How EC2 names a parameter in a form (botocore/serialize.py, EC2Serializer)."""
+    explicit = member.serialization.get("queryName")
+    if explicit:
+        return str(explicit)
+    name = str(member.serialization.get("name", name))
+    return name[0].upper() + name[1:]
+
+
+def _members(shape: Shape, value: Mapping[str, Any]) -> str:
+    assert isinstance(shape, StructureShape)  # noqa: S101  (for the type checker)
+    return "".join(
+        _element(member, value[name], str(member.serialization.get("name", name)))
+        for name, member in shape.members.items()
+        if value.get(name) is not None
+    )
+
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # not allowed in XML
+
+
+def _element(shape: Shape, value: Any, tag: str) -> str:
+    if isinstance(shape, StructureShape):
+        inner = _members(shape, value)
+    elif isinstance(shape, ListShape):
+        item = str(shape.member.serialization.get("name", "item"))
+        inner = "".join(_element(shape.member, each, item) for each in value)
+    elif shape.type_name == "boolean":
+        inner = "true" if value else "false"
+    else:
+        inner = escape(_UNPRINTABLE.sub("", str(value)))
+    return f"<{tag}>{inner}</{tag}>"
+
+
+def _plain(shape: Shape, value: Any) -> Any:
+    if isinstance(shape, StructureShape):
+        return {
+            name: _plain(member, value[name])
+            for name, member in shape.members.items()
+            if value.get(name) is not None
+        }
+    if isinstance(shape, ListShape):
+        return [_plain(shape.member, each) for each in value]
+    if shape.type_name == "timestamp":
+        return datetime.fromisoformat(value).timestamp()
+    return value

@@ -1,0 +1,175 @@
+"""Builders of values: a test names only what it is about, the rest is plausible and the same every time."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.lifecycle import BoxState
+from gpucloud.model import (
+    Kind,
+    Machine,
+    Order,
+    Purchase,
+    Quote,
+    Ref,
+    State,
+    Tags,
+    Thing,
+    cloud_name,
+    token_for,
+)
+from gpucloud.store import Box
+
+START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+"""When every test's clock starts: a Monday noon."""
+
+
+class Clock:
+    """A clock that a test moves. ``sleep`` moves it too, so that waiting costs no time."""
+
+    def __init__(self, start: datetime = START) -> None:
+        self._now = start
+
+    def __call__(self) -> datetime:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Moves the clock forward (or back, for a clock that is put right)."""
+        self._now += timedelta(seconds=seconds)
+
+
+class Told:
+    """A ``Record`` that remembers what it was told, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Kind, str]] = []
+        self.refs: list[Ref] = []
+
+    def making(self, kind: Kind, name: str, /) -> None:
+        self.events.append(("making", kind, name))
+
+    def made(self, ref: Ref, /) -> None:
+        self.events.append(("made", ref.kind, ref.id))
+        if ref not in self.refs:
+            self.refs.append(ref)
+
+
+def some_tags(**changes: str) -> Tags:
+    """The five tags of a box."""
+    values = {
+        "owner": "u-tester",
+        "box": "b-1",
+        "op": "o-1",
+        "run": "r-1",
+        "expires": "2026-01-06T12:00:00Z",
+    }
+    return Tags(**(values | changes))
+
+
+def an_order(*, attempt: int = 1, **changes: Any) -> Order:
+    """One attempt to buy a small box. Key and name follow from the rest unless they are given."""
+    order = Order(
+        key="",
+        name="",
+        account="account-1",
+        region="us-east-1",
+        zone="use1-az4",
+        instance_type="g4dn.xlarge",
+        arch="x86_64",
+        gpu_model="T4",
+        gpu_count=Decimal(1),
+        purchase=Purchase.ON_DEMAND,
+        nodes=1,
+        disk_gib=100,
+        image="ubuntu-22.04",
+        user_data="#cloud-config\n{}\n",
+        allow_from=("198.51.100.7/32",),
+        ports=(),
+        tags=some_tags(),
+        deadline=START + timedelta(hours=24),
+    )
+    order = replace(order, **changes)
+    key = token_for(
+        op=order.tags.op, account=order.account, region=order.region, zone=order.zone, attempt=attempt
+    )
+    return replace(
+        order, key=order.key or key, name=order.name or cloud_name(order.tags.box, order.tags.box)
+    )
+
+
+_numbers = itertools.count(1)
+
+
+def a_ref(**changes: Any) -> Ref:
+    """A name for one instance."""
+    values = {
+        "cloud": "aws",
+        "account": "account-1",
+        "region": "us-east-1",
+        "kind": Kind.INSTANCE,
+        "id": f"i-{next(_numbers):08x}",
+    }
+    return Ref(**(values | changes))
+
+
+def a_thing(**changes: Any) -> Thing:
+    """One thing that its cloud shows."""
+    values = {"ref": a_ref(kind=Kind.GROUP), "state": State.RUNNING, "tags": some_tags(), "created_at": START}
+    return Thing(**(values | changes))
+
+
+def a_machine(**changes: Any) -> Machine:
+    """One running instance."""
+    values = {
+        "ref": a_ref(),
+        "state": State.RUNNING,
+        "tags": some_tags(),
+        "created_at": START,
+        "zone": "use1-az4",
+        "instance_type": "g4dn.xlarge",
+        "purchase": Purchase.ON_DEMAND,
+        "public_ip": "203.0.113.10",
+        "private_ip": "10.0.0.10",
+    }
+    return Machine(**(values | changes))
+
+
+def a_quote(**changes: Any) -> Quote:
+    """Today's price of a type in a region."""
+    values = {
+        "cloud": "aws",
+        "region": "us-east-1",
+        "zone": None,
+        "instance_type": "g4dn.xlarge",
+        "purchase": Purchase.ON_DEMAND,
+        "price_per_hour": Decimal("0.526"),
+        "currency": "USD",
+        "as_of": START,
+        "source": "the test",
+    }
+    return Quote(**(values | changes))
+
+
+def a_box(**changes: Any) -> Box:
+    """A box as the journal holds it: ready, of this tester, ending tomorrow."""
+    values = {
+        "id": "b-1",
+        "name": "box-1",
+        "owner": "u-tester",
+        "run_id": None,
+        "op": "o-1",
+        "state": BoxState.READY,
+        "epoch": 1,
+        "lease": None,
+        "created_at": START,
+        "started_at": START,
+        "ended_at": None,
+        "expires_at": START + timedelta(hours=24),
+        "seen_at": START,
+        "facts": {},
+    }
+    return Box(**(values | changes))

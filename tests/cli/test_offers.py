@@ -1,0 +1,159 @@
+"""``gpucloud offers``, as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from gpucloud.cli.app import main
+from gpucloud_pricing import Demand, Market, parse_wishes
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
+
+
+def test_json_is_one_document_with_every_matching_offer_in_the_order_of_choosing(run: Run) -> None:
+    code, out, _ = run("offers", "--gpu", "A100:8", "--json")
+    document = json.loads(out)
+    expected = Market.load().search(Demand(gpus=parse_wishes("A100:8")), today())
+    assert code == 0
+    assert document["schema"] == "gpucloud.offers/v1"
+    assert [(o["cloud"], o["region"], o["zone"], o["instance_type"]) for o in document["offers"]] == [
+        (o.cloud, o.region, o.zone, o.instance_type) for o in expected
+    ]
+    first = document["offers"][0]
+    assert first["gpu"] == {"model": "A100", "count": 8, "memory_gib": 40}
+    assert first["price"] == {"amount": "21.95764", "currency": "USD"}
+    assert first["purchase"] == "on_demand"
+    assert first["as_of"]
+    assert first["source"]
+    assert first["flags"] == []
+
+
+def test_limit_gives_so_many(run: Run) -> None:
+    _, out, _ = run("offers", "--gpu", "T4", "--json", "--limit", "3")
+    assert len(json.loads(out)["offers"]) == 3
+    _, out, _ = run("offers", "--gpu", "T4", "--limit", "4")
+    assert len(out.splitlines()) == 5
+
+
+def test_zones_of_equal_price_share_a_row(run: Run) -> None:
+    _, out, _ = run("offers", "--gpu", "A100:8", "--region", "us-east-2")
+    rows = [line for line in out.splitlines() if "p4d.24xlarge" in line]
+    assert len(rows) == 1
+    assert "use2-az1,2,3" in rows[0]
+
+
+def test_yuan_are_shown_with_dollars_and_the_rate_with_its_date(run: Run) -> None:
+    _, out, err = run("offers", "--gpu", "T4", "--cloud", "alibaba", "--limit", "2")
+    assert "CNY " in out
+    assert "$" in out
+    assert "1 USD = 6.7489 CNY, the reference rate of 2026-09-24" in err
+    _, out, _ = run("offers", "--gpu", "T4", "--cloud", "alibaba", "--limit", "1", "--json")
+    document = json.loads(out)
+    offer = document["offers"][0]
+    assert offer["price"]["currency"] == "CNY"
+    assert document["rates"][0]["as_of"] == "2026-09-24"
+    exact = Decimal(offer["price"]["amount"]) / Decimal(document["rates"][0]["rate"])
+    assert abs(Decimal(offer["price_usd"]["amount"]) - exact) < Decimal("0.000001")
+
+
+def test_csv_has_one_line_per_offer(run: Run) -> None:
+    _, out, _ = run("offers", "--gpu", "T4", "--csv", "--limit", "5")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert len(rows) == 5
+    assert {row["gpu_model"] for row in rows} == {"T4"}
+    assert all(Decimal(row["price_usd"]) > 0 for row in rows)
+
+
+def test_sort_changes_what_comes_first(run: Run) -> None:
+    _, out, _ = run("offers", "--gpu", "T4:1..8", "--json", "--limit", "50", "--sort", "gpu-price")
+    prices = [Decimal(o["price_per_gpu_usd"]["amount"]) for o in json.loads(out)["offers"]]
+    assert prices == sorted(prices)
+    _, out, _ = run("offers", "--gpu", "T4:1..8", "--json", "--limit", "50", "--sort", "vcpus")
+    vcpus = [o["vcpus"] for o in json.loads(out)["offers"]]
+    assert vcpus == sorted(vcpus, reverse=True)
+
+
+def test_why_shows_what_was_turned_down_and_by_which_demand(run: Run) -> None:
+    line = ("offers", "--gpu", "A100:8", "--region", "eu", "--max-price", "24")
+    code, out, _ = run(*line, "--why")
+    assert code == 0
+    assert "by --region" in out
+    assert "without --max-price:" in out
+    _, out, _ = run(*line, "--why", "--json", "--limit", "5")
+    document = json.loads(out)
+    assert len(document["turned_down"]) == 5
+    assert all(refusal["reasons"] for refusal in document["turned_down"])
+    assert document["turned_down_by"]["region"] > 0
+
+
+def test_no_match_is_exit_3_and_says_what_to_relax(run: Run) -> None:
+    code, out, err = run("offers", "--gpu", "T4G")
+    assert code == 3
+    assert out == ""
+    assert "without --arch" in err
+
+
+def test_a_price_limit_that_alone_removes_every_offer_is_exit_7(run: Run) -> None:
+    code, _, err = run("offers", "--gpu", "A100:8", "--max-price", "1")
+    assert code == 7
+    assert "$21.96" in err
+    code, out, _ = run("offers", "--gpu", "A100:8", "--max-price", "1", "--why")
+    assert code == 7
+    assert "by --max-price" in out
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--gpu", "A10O", "unknown GPU 'A10O'; did you mean A100?"),
+        ("--region", "eu-wst-1", "did you mean eu-west-1?"),
+        ("--cloud", "asw", "did you mean aws?"),
+        ("--zone", "use1-az9", "unknown zone 'use1-az9'"),
+        ("--max-age", "soon", "'soon' is no age"),
+        ("--sort", "beauty", "beauty"),
+    ],
+)
+def test_a_bad_value_is_exit_2_and_names_the_nearest(run: Run, flag: str, value: str, message: str) -> None:
+    line = ("offers", flag, value) if flag == "--gpu" else ("offers", "--gpu", "T4", flag, value)
+    code, out, err = run(*line)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert flag in err
+
+
+def test_old_prices_can_be_left_out(run: Run) -> None:
+    _, out, _ = run("offers", "--gpu", "T4", "--spot", "--json")
+    _, fresh, _ = run("offers", "--gpu", "T4", "--spot", "--json", "--max-age", "2y")
+    clouds = {o["cloud"] for o in json.loads(out)["offers"]}
+    assert clouds == {"aws", "azure", "alibaba"}
+    assert all(o["as_of"] > "2024-06-01" for o in json.loads(fresh)["offers"])
+
+
+def test_commitments_are_listed_as_to_buy(run: Run) -> None:
+    _, out, _ = run("offers", "--gpu", "T4", "--reserved", "--json")
+    offers = json.loads(out)["offers"]
+    assert {o["purchase"] for o in offers} == {"reserved_1y", "subscription_1m"}
+    assert all(o["to_buy"] for o in offers)

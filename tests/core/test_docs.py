@@ -1,0 +1,15 @@
+"""The documentation says what the code does."""
+
+import pytest
+
+from docs.generate import ERRORS_PAGE, errors_table, renew
+
+
+def test_the_errors_page_shows_the_table_that_the_engine_works_by() -> None:
+    page = ERRORS_PAGE.read_text(encoding="utf-8")
+    assert page == renew(page, errors_table()), "docs/errors.md is behind the code: run `make docs`"
+
+
+def test_a_page_without_marks_is_refused_rather_than_left_as_it_is() -> None:
+    with pytest.raises(ValueError, match="lacks"):
+        renew("# A page\n", "| a table |\n")

@@ -1,0 +1,237 @@
+"""Estimates: what is computed, and what is said of what is not known."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+from decimal import Decimal
+from math import isclose, log
+
+from gpucloud_pricing import (
+    PURCHASES,
+    Demand,
+    InstanceType,
+    Interruption,
+    Market,
+    Offer,
+    Price,
+    Rate,
+    Tariff,
+    parse_wishes,
+)
+from gpucloud_pricing.estimate import Usage, compare, estimate, expected_hours, hourly, on_demand_prices, ways
+
+TODAY = date(2026, 11, 20)
+
+
+def known(amount: Decimal | None) -> Decimal:
+    assert amount is not None
+    return amount
+
+
+def offer(
+    usd: str | None = "1",
+    *,
+    purchase: str = "on_demand",
+    cloud: str = "aws",
+    band: Interruption | None = None,
+) -> Offer:
+    kind = InstanceType(
+        cloud=cloud,
+        name="x1",
+        gpu_model="T4",
+        gpu_count=Decimal(1),
+        gpu_memory_gib=Decimal(16),
+        vcpus=4,
+        memory_gib=Decimal(16),
+    )
+    quote = usd and Price(
+        cloud=cloud,
+        region="r1",
+        zone=None,
+        instance_type="x1",
+        purchase=purchase,
+        amount=Decimal(usd),
+        currency="USD",
+        as_of=TODAY,
+        source="test",
+    )
+    return Offer(
+        kind=kind,
+        region="r1",
+        zone=None,
+        purchase=purchase,
+        quote=quote or None,
+        price_usd=Decimal(usd) if usd else None,
+        interruption=band,
+    )
+
+
+def tariff(
+    kind: str, amount: str, *, sku: str = "plain", region: str = "r1", currency: str = "USD"
+) -> Tariff:
+    return Tariff(
+        cloud="aws",
+        region=region,
+        kind=kind,
+        sku=sku,
+        amount=Decimal(amount),
+        currency=currency,
+        as_of=None,
+        source="test",
+    )
+
+
+RATE = Rate(base="USD", quote="CNY", rate=Decimal(7), as_of=TODAY, source="test")
+ALL = (
+    tariff("disk_gb_month", "0.073"),
+    tariff("public_ip_hour", "0.005", region="*"),
+    tariff("egress_gb", "0.1"),
+)
+
+
+def market(*tariffs: Tariff) -> Market:
+    return Market.build(types=[], offers=[], tariffs=tariffs, rates=[RATE])
+
+
+def band(low: int, high: int) -> Interruption:
+    return Interruption(low=low, high=high, savings_percent=70, as_of=TODAY, source="test")
+
+
+def test_the_total_is_compute_disk_address_and_egress_of_all_nodes_with_boot_and_idle_time() -> None:
+    usage = Usage(
+        hours=Decimal(9), nodes=2, disk_gib=100, egress_gib=Decimal(50), boot_s=1800, idle_s=1800
+    )  # ten billed hours of two nodes
+    e = estimate(market(*ALL), offer("3"), usage, on_demand_usd=None)
+    assert e.compute == 60
+    assert e.disk == Decimal("0.2")  # 100 GiB x 20 h x 0.073 / 730
+    assert e.address == Decimal("0.1")
+    assert e.egress == 5
+    assert e.total == e.expected_total == Decimal("65.3")
+    assert e.complete
+    assert not e.unknown
+
+
+def test_an_unknown_part_is_no_zero_and_the_total_says_that_it_is_a_lower_bound() -> None:
+    usage = Usage(hours=Decimal(10), boot_s=0, egress_gib=Decimal(1))
+    e = estimate(market(ALL[0]), offer("3"), usage, on_demand_usd=None)
+    document = e.document()
+    assert document["address"] is None
+    assert document["egress"] is None
+    assert not document["complete"]
+    assert document["unknown"]["address"] == "no address price is known for aws r1"
+    assert document["unknown"]["total"] == "a lower bound: without address and egress"
+    assert document["total"] == {"amount": "30.1000", "currency": "USD"}
+
+
+def test_nothing_sent_costs_nothing_even_where_no_egress_price_is_known() -> None:
+    e = estimate(market(*ALL[:2]), offer(), Usage(hours=Decimal(1)), on_demand_usd=None)
+    assert e.egress == 0
+    assert e.complete
+
+
+def test_an_offer_without_a_price_has_no_total() -> None:
+    e = estimate(market(*ALL), offer(None), Usage(hours=Decimal(1)), on_demand_usd=None)
+    assert e.compute is e.total is e.expected_total is None
+    assert "no public price" in e.unknown["total"]
+
+
+def test_a_tariff_in_yuan_is_converted_and_subscription_disks_go_with_subscriptions_alone() -> None:
+    tariffs = (
+        tariff("disk_gb_month", "7.3", sku="AutoPL, pay-as-you-go", currency="CNY"),
+        tariff("disk_gb_month", "0.73", sku="AutoPL, subscription", currency="CNY"),
+    )
+    usage = Usage(hours=Decimal(7), boot_s=0, disk_gib=100)
+    assert estimate(market(*tariffs), offer(), usage, on_demand_usd=None).disk == 1
+    subscribed = offer(purchase="subscription_1m")
+    assert estimate(market(*tariffs), subscribed, usage, on_demand_usd=None).disk == Decimal("0.1")
+
+
+def test_a_commitment_owes_its_whole_term_and_breaks_even_where_a_month_costs_the_same() -> None:
+    usage = Usage(hours=Decimal(72), disk_gib=0)
+    e = estimate(market(*ALL), offer("0.5", purchase="reserved_1y"), usage, on_demand_usd=Decimal(1))
+    assert e.compute == 4380  # 8760 h
+    assert e.break_even_hours == 365
+    longer = Usage(hours=Decimal(9000), disk_gib=0)
+    assert (
+        estimate(market(*ALL), offer("0.5", purchase="reserved_1y"), longer, on_demand_usd=Decimal(1)).compute
+        == 8760
+    )
+
+
+def test_a_commitment_that_never_pays_has_no_break_even_and_an_unknown_one_has_a_reason() -> None:
+    dear = estimate(
+        market(), offer("1.1", purchase="reserved_3y"), Usage(hours=Decimal(1)), on_demand_usd=Decimal(1)
+    )
+    assert dear.document()["break_even_hours"] is None
+    assert "break_even_hours" not in dear.unknown
+    alone = estimate(
+        market(), offer("1", purchase="reserved_3y"), Usage(hours=Decimal(1)), on_demand_usd=None
+    )
+    assert "no on-demand price" in alone.unknown["break_even_hours"]
+
+
+def test_spot_is_expected_to_cost_more_the_more_often_it_is_taken_back() -> None:
+    usage = Usage(hours=Decimal(200))
+    spot = [offer("1", purchase="spot", band=band(*ends)) for ends in ((0, 5), (5, 10), (20, 100))]
+    costs = [known(estimate(market(*ALL), o, usage, on_demand_usd=None).expected_total) for o in spot]
+    plain = known(estimate(market(*ALL), offer("1"), usage, on_demand_usd=None).total)
+    assert plain < costs[0] < costs[1] < costs[2]
+
+
+def test_more_nodes_are_interrupted_more_often() -> None:
+    def per_node(nodes: int) -> Decimal:
+        usage = Usage(hours=Decimal(200), nodes=nodes)
+        spot = offer("1", purchase="spot", band=band(5, 10))
+        return known(estimate(market(*ALL), spot, usage, on_demand_usd=None).expected_total) / nodes
+
+    assert per_node(8) > per_node(1)
+
+
+def test_spot_without_a_known_interruption_rate_has_no_expected_total() -> None:
+    e = estimate(market(*ALL), offer("1", purchase="spot"), Usage(hours=Decimal(10)), on_demand_usd=None)
+    assert e.expected_total is None
+    assert e.total is not None
+    assert e.unknown["expected_total"] == "no interruption rate is known"
+
+
+def test_the_formula_agrees_with_simulated_interruptions() -> None:
+    work, boot, percent = 300.0, 0.5, 40.0
+    rate = -log(1 - percent / 100) / 730
+    dice = random.Random(7)  # noqa: S311
+
+    def run() -> float:
+        spent = 0.0
+        while (until := dice.expovariate(rate)) < work + boot:
+            spent += until
+        return spent + work + boot
+
+    simulated = sum(run() for _ in range(40_000)) / 40_000
+    computed = float(expected_hours(Decimal(work), Decimal(boot), Decimal(percent)))
+    assert isclose(simulated, computed, rel_tol=0.01)
+
+
+def test_without_interruptions_work_takes_its_time_and_the_boot() -> None:
+    assert expected_hours(Decimal(10), Decimal(1), Decimal(0)) == 11
+
+
+def test_ways_of_paying_are_compared_for_the_same_place_and_sorted_by_what_they_should_cost() -> None:
+    real = Market.load()
+    found = real.search(Demand(gpus=parse_wishes("T4"), purchases=PURCHASES), TODAY)
+    chosen = ways(found, PURCHASES, 1)
+    estimates = compare(real, chosen, Usage(hours=Decimal(72)), on_demand_prices(real, chosen))
+    assert {e.offer.purchase for e in estimates} >= {"on_demand", "spot", "reserved_1y"}
+    costs = [e.expected_total for e in estimates if not e.offer.flags and e.expected_total is not None]
+    assert costs == sorted(costs)
+    committed = next(e for e in estimates if e.offer.purchase == "reserved_1y")
+    same = next(
+        e for e in estimates if e.offer.purchase == "on_demand" and e.offer.region == committed.offer.region
+    )
+    expected = known(committed.offer.price_usd) * 730 / known(same.offer.price_usd)
+    assert committed.break_even_hours == expected
+
+
+def test_a_running_box_costs_compute_disk_and_address_per_hour() -> None:
+    per_hour, missing = hourly(market(*ALL), offer("1"), nodes=2, disk_gib=100)
+    assert per_hour == Decimal("2.03")
+    assert not missing

@@ -1,0 +1,130 @@
+"""The GPU grammar and vocabulary."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpucloud_pricing import MODELS, BadWishError, GpuWish, Market, format_wish, parse_wishes
+from gpucloud_pricing.gpu_models import SOURCES
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("A100", "A100"),
+        ("a100:8", "A100:8"),
+        ("A100-80GB:8", "A100-80GB:8"),
+        ("nvidia a100 80 GB : 8", "A100-80GB:8"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA Tesla V100", "V100"),
+        ("T4:1..4", "T4:1..4"),
+        ("A100:8, H100:4", "A100:8,H100:4"),
+        ("24GB..:1", "24GB.."),
+        ("24GB..48GB:2", "24GB..48GB:2"),
+        ("A10:1/6", "A10:1/6"),
+        ("A100/1g.5gb:7", "A100/1g.5gb:7"),
+        ("RTX PRO 6000:2", "RTX-PRO-6000:2"),
+        ("rtxpro6000", "RTX-PRO-6000"),
+        ("H100-NVL:2", "H100-94GB:2"),
+        ("B200-192GB:8", "B200-179GB:8"),
+    ],
+)
+def test_the_grammar_forgives_spelling_and_means_one_thing(text: str, written: str) -> None:
+    assert ",".join(map(format_wish, parse_wishes(text))) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A10O", "unknown GPU 'A10O'; did you mean A100?"),
+        ("H1OO:8", "unknown GPU 'H1OO'; did you mean H100?"),
+        ("RTX6000", "did you mean RTX-PRO-6000?"),
+        ("A100-48GB", "A100 has no 48 GB variant; there is A100-40GB and A100-80GB"),
+        ("A100:0", "a count is 1 to 1024"),
+        ("A100:-1", "is no count of GPUs"),
+        ("A100:1.5", "is no count of GPUs"),
+        ("A100:4..1", "upside down"),
+        ("A100:3/2", "a share is between 0 and 1"),
+        ("A100:1/0", "a share is between 0 and 1"),
+        ("T4/1g.5gb", "no MIG profiles are known"),
+        ("A100-80GB/1g.5gb", "has no MIG profile '1g.5gb'"),
+        ("", "no GPU model"),
+        ("A100,", "no GPU model"),
+        ("48GB..24GB", "upside down"),
+        ("A100" * 1000, "over 1000 characters"),
+    ],
+)
+def test_a_bad_demand_says_what_is_wrong_and_what_is_near(text: str, message: str) -> None:
+    with pytest.raises(BadWishError) as caught:
+        parse_wishes(text)
+    assert message in str(caught.value)
+
+
+def test_a_bad_model_carries_the_value_the_choices_and_the_nearest() -> None:
+    with pytest.raises(BadWishError) as caught:
+        parse_wishes("T4:1,A10O:2")
+    assert caught.value.value == "A10O"
+    assert caught.value.nearest == "A100"
+    assert {"A100", "H100", "T4"} <= set(caught.value.allowed)
+
+
+def counts() -> st.SearchStrategy[tuple[Decimal, Decimal]]:
+    share = st.tuples(st.integers(1, 11), st.integers(2, 12)).filter(lambda f: f[0] < f[1])
+    shares = share.map(lambda f: (Decimal(f[0]) / f[1]).quantize(Decimal("0.000001")).normalize())
+    whole = st.integers(1, 64).map(Decimal)
+    return st.tuples(shares | whole, shares | whole).map(lambda pair: (min(pair), max(pair)))
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> GpuWish:
+    low, high = draw(counts())
+    model = draw(st.sampled_from(MODELS))
+    memory = draw(st.sampled_from([None, *model.memory_gib]))
+    profiles = sorted({p for size, table in model.mig.items() if memory in (None, size) for p in table})
+    mig = draw(st.sampled_from([None, *profiles])) if low >= 1 else None
+    size = None if memory is None else Decimal(memory)
+    if draw(st.booleans()):
+        bottom, top = sorted(draw(st.tuples(st.integers(1, 300), st.integers(1, 300))))
+        ends = draw(st.sampled_from([(bottom, top), (bottom, None), (None, top)]))
+        smallest, largest = (None if end is None else Decimal(end) for end in ends)
+        return GpuWish(
+            model=None, min_memory_gib=smallest, max_memory_gib=largest, min_count=low, max_count=high
+        )
+    return GpuWish(
+        model=model.name, min_memory_gib=size, max_memory_gib=size, min_count=low, max_count=high, mig=mig
+    )
+
+
+@given(st.lists(wishes(), min_size=1, max_size=4))
+def test_whatever_is_written_is_read_back_the_same(wanted: list[GpuWish]) -> None:
+    text = ",".join(map(format_wish, wanted))
+    assert parse_wishes(text) == tuple(wanted)
+    spelled = text.lower().replace("-", " ")
+    assert parse_wishes(f" {spelled} ") == tuple(wanted)
+
+
+@given(st.text(max_size=40) | st.text(alphabet="A1048GBgbTtHh.:/,- 0", max_size=20))
+@settings(max_examples=500)
+def test_any_text_is_either_a_demand_or_one_clear_error(text: str) -> None:
+    try:
+        found = parse_wishes(text)
+    except BadWishError as error:
+        assert str(error)  # noqa: PT017
+        return
+    assert parse_wishes(",".join(map(format_wish, found))) == found
+
+
+def test_the_vocabulary_has_every_model_and_memory_size_of_the_data() -> None:
+    known = {(model.name, Decimal(size)) for model in MODELS for size in model.memory_gib}
+    assert {(kind.gpu_model, kind.gpu_memory_gib) for kind in Market.load().types.values()} == known
+
+
+def test_every_known_fact_of_a_model_has_a_source_or_is_marked_unverified() -> None:
+    for model in MODELS:
+        for name in ("first_driver", "last_driver", "first_cuda", "last_cuda", "tflops", "mig"):
+            if getattr(model, name):
+                assert model.sources.get(name) in SOURCES or name in model.unverified, (model.name, name)

@@ -1,0 +1,95 @@
+"""AWS for the tests of its provider: the sandbox, moto, or a server that answers exactly what a test says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
+from gpucloud_aws.provider import AwsProvider
+from tests.providers.aws_wire import Wire
+
+
+@pytest.fixture(scope="session", autouse=True)
+def service_models_read_once() -> Iterator[None]:
+    """Every provider opens a session of its own; reading EC2's model for each would be most of the time."""
+    import botocore.session
+
+    read = botocore.session.create_loader
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(read))
+        yield
+
+
+@pytest.fixture
+def aws_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Credentials that open nothing, and nothing of this machine's own AWS configuration."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "GPUCLOUD_AWS_VPC_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+@pytest.fixture(scope="session")
+def moto_url() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def moto(moto_url: str, aws_environment: None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty account in moto."""
+    from botocore.awsrequest import AWSRequest
+    from botocore.httpsession import URLLib3Session
+
+    with_reset = AWSRequest("POST", f"{moto_url}/moto-api/reset").prepare()
+    assert URLLib3Session().send(with_reset).status_code == 200
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto_url)
+    return moto_url
+
+
+@pytest.fixture(scope="session")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """A sandbox process."""
+    started = ensure_started(tmp_path_factory.mktemp("sandbox"))
+    yield started
+    started.client.stop(force=True)
+
+
+@pytest.fixture
+def sandbox(endpoint: Endpoint, aws_environment: None, monkeypatch: pytest.MonkeyPatch) -> SandboxClient:
+    """An empty account in the sandbox."""
+    endpoint.client.reset()
+    endpoint.client.calls(clear=True)
+    for name, value in endpoint.environ.items():
+        monkeypatch.setenv(name, value)
+    return endpoint.client
+
+
+@pytest.fixture(params=["sandbox", "moto"])
+def aws(request: pytest.FixtureRequest) -> AwsProvider:
+    """The provider on an empty account: in the sandbox, and in moto, which somebody else wrote."""
+    request.getfixturevalue(request.param)
+    return AwsProvider()
+
+
+@pytest.fixture
+def wire(aws_environment: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """A server that answers what the test says and remembers what it was sent."""
+    with Wire() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        yield server

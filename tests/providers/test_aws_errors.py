@@ -1,0 +1,205 @@
+"""What AWS's refusals mean."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+from pathlib import Path
+from typing import Any
+
+import botocore.exceptions
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from gpucloud.errors import ErrorClass, Scope
+from gpucloud.provider import Verdict
+from gpucloud_aws import errors
+from gpucloud_aws.errors import classify, row_for, table
+
+COLLECTED = Path(__file__).with_name("aws_error_codes.csv")
+
+MEANS = {
+    "throttle": {ErrorClass.THROTTLED},
+    "retry": {ErrorClass.EVENTUAL, ErrorClass.SERVER},
+    "gone": {ErrorClass.NOT_FOUND},
+}
+"""The collected table's classes that are finer here; the others have the same name."""
+
+HERE_OTHERWISE = {
+    # Only just-made things are "not there yet"; these we never make, or meet only when asking by id.
+    "InvalidKeyPair.NotFound": ErrorClass.BAD_PARAM,
+    "InvalidSubnetID.NotFound": ErrorClass.BAD_PARAM,
+    "InvalidVpcID.NotFound": ErrorClass.BAD_PARAM,
+    "InvalidGroup.NotFound": ErrorClass.NOT_FOUND,
+    "InvalidSecurityGroupID.NotFound": ErrorClass.NOT_FOUND,
+    "InvalidSpotInstanceRequestID.NotFound": ErrorClass.NOT_FOUND,
+    "InvalidNetworkInterfaceID.NotFound": ErrorClass.NOT_FOUND,
+}
+
+NO_ERROR = {"DryRunOperation"}
+"""The answer of a dry run that would have worked; no dry run is sent."""
+
+
+def collected() -> list[tuple[str, str]]:
+    with COLLECTED.open(encoding="utf-8", newline="") as lines:
+        return [(row["code"], row["class"]) for row in csv.DictReader(lines)]
+
+
+def refused(code: str, *, status: int = 400, message: str = "no", operation: str = "RunInstances") -> Verdict:
+    response: Any = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status, "RequestId": "req-1", "HTTPHeaders": {}},
+    }
+    verdict = classify(ClientError(response, operation))
+    assert verdict is not None
+    return verdict
+
+
+@pytest.mark.parametrize(("code", "said"), [pair for pair in collected() if pair[0] not in NO_ERROR])
+def test_every_collected_code_has_the_class_that_was_found_for_it(code: str, said: str) -> None:
+    row = row_for(code)
+    assert row is not None
+    if code in HERE_OTHERWISE:
+        assert row.error_class is HERE_OTHERWISE[code]
+    else:
+        assert row.error_class in MEANS.get(said, {said})
+
+
+def test_no_code_has_two_rows_that_fit_equally() -> None:
+    for rows in table().values():
+        keys = [(row.match, row.operations) for row in rows]
+        assert len(keys) == len(set(keys)), rows
+
+
+def sdk_exceptions() -> list[type[Exception]]:
+    return [
+        kind
+        for _, kind in inspect.getmembers(botocore.exceptions, inspect.isclass)
+        if issubclass(kind, Exception)
+        and not issubclass(kind, Warning)
+        and kind not in (BotoCoreError, ClientError)
+        and kind.__module__ == "botocore.exceptions"
+    ]
+
+
+@pytest.mark.parametrize("kind", sdk_exceptions(), ids=lambda kind: kind.__name__)
+def test_every_exception_class_of_the_sdk_is_in_the_table_itself_or_by_its_base(
+    kind: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new botocore that brings a new exception fails here, and is then thought about."""
+    verdict = classify(kind.__new__(kind))
+    assert verdict is not None
+    assert not caplog.records, "fell through to the default"
+
+
+def test_an_exception_of_somebody_else_has_no_verdict() -> None:
+    assert classify(ValueError("x")) is None
+    assert classify(OSError("x")) is None
+
+
+def test_the_clouds_own_words_are_kept() -> None:
+    verdict = refused("InsufficientInstanceCapacity", status=500, message="We have none of it.")
+    assert (verdict.code, verdict.message, verdict.request_id) == (
+        "InsufficientInstanceCapacity",
+        "We have none of it.",
+        "req-1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "error_class", "scope"),
+    [
+        ("InsufficientInstanceCapacity", ErrorClass.CAPACITY, Scope.ZONE),
+        ("Unsupported", ErrorClass.UNSUPPORTED, Scope.ZONE),
+        ("VcpuLimitExceeded", ErrorClass.QUOTA, Scope.REGION),
+        ("MaxSpotInstanceCountExceeded", ErrorClass.QUOTA, Scope.REGION),
+        ("SpotMaxPriceTooLow", ErrorClass.PRICE, Scope.ZONE),
+        ("UnauthorizedOperation", ErrorClass.AUTH, Scope.CLOUD),
+        ("OptInRequired", ErrorClass.AUTH, Scope.REGION),
+        ("Blocked", ErrorClass.BILLING, Scope.CLOUD),
+    ],
+)
+def test_a_refusal_says_how_far_it_reaches(code: str, error_class: ErrorClass, scope: Scope) -> None:
+    verdict = refused(code)
+    assert (verdict.error_class, verdict.scope) == (error_class, scope)
+
+
+def test_codes_are_compared_without_regard_to_case() -> None:
+    assert refused("insufficientinstancecapacity").error_class is ErrorClass.CAPACITY
+
+
+def test_a_group_that_is_missing_is_gone_when_asked_for_and_late_when_used() -> None:
+    assert refused("InvalidGroup.NotFound").error_class is ErrorClass.EVENTUAL
+    asked = refused("InvalidGroup.NotFound", operation="DescribeSecurityGroups")
+    assert asked.error_class is ErrorClass.NOT_FOUND
+    assert (
+        refused("InvalidGroup.NotFound", operation="DeleteSecurityGroup").error_class is ErrorClass.NOT_FOUND
+    )
+
+
+def test_the_message_decides_where_a_code_is_ambiguous() -> None:
+    in_use = "Network interface 'eni-1' is currently in use."
+    verdict = refused("InvalidParameterValue", message=in_use, operation="DeleteNetworkInterface")
+    assert verdict.error_class is ErrorClass.EVENTUAL
+    assert refused("InvalidParameterValue", message=in_use).error_class is ErrorClass.BAD_PARAM
+    assert refused("InvalidParameterValue", message="Value (x)").error_class is ErrorClass.BAD_PARAM
+
+
+@pytest.mark.parametrize(
+    ("status", "operation", "error_class"),
+    [
+        (401, "RunInstances", ErrorClass.AUTH),
+        (403, "DescribeVolumes", ErrorClass.AUTH),
+        (404, "DeleteVolume", ErrorClass.NOT_FOUND),
+        (404, "RunInstances", ErrorClass.BAD_PARAM),
+        (408, "RunInstances", ErrorClass.SERVER),
+        (409, "RunInstances", ErrorClass.EVENTUAL),
+        (429, "RunInstances", ErrorClass.THROTTLED),
+        (400, "RunInstances", ErrorClass.BAD_PARAM),
+        (500, "RunInstances", ErrorClass.SERVER),
+        (503, "RunInstances", ErrorClass.SERVER),
+    ],
+)
+def test_an_unknown_code_goes_by_its_http_status_and_is_logged(
+    status: int, operation: str, error_class: ErrorClass, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert refused("NeverHeardOf", status=status, operation=operation).error_class is error_class
+    assert "NeverHeardOf" in caplog.text
+
+
+def test_an_unknown_code_that_says_not_found_is_believed() -> None:
+    assert refused("InvalidThing.NotFound", operation="DeleteVolume").error_class is ErrorClass.NOT_FOUND
+
+
+def test_what_certainly_never_left_is_known_not_to_have_been_sent() -> None:
+    at = "http://127.0.0.1:1"
+    unsent: list[Exception] = [
+        botocore.exceptions.EndpointConnectionError(endpoint_url=at),
+        botocore.exceptions.ConnectTimeoutError(endpoint_url=at),
+        botocore.exceptions.ParamValidationError(report="x"),
+        botocore.exceptions.NoCredentialsError(),
+        errors.NoSubnetError("x"),
+    ]
+    assert [verdict.sent for error in unsent if (verdict := classify(error))] == [False] * len(unsent)
+
+
+def test_what_may_have_been_applied_counts_as_sent() -> None:
+    at = "http://127.0.0.1:1"
+    maybe: list[Exception] = [
+        botocore.exceptions.ReadTimeoutError(endpoint_url=at),
+        botocore.exceptions.ConnectionClosedError(endpoint_url=at),
+        botocore.exceptions.HTTPClientError(error="reset"),
+        errors.MalformedAnswerError("x"),
+    ]
+    verdicts = [classify(error) for error in maybe]
+    assert all(verdict and verdict.sent and verdict.error_class is ErrorClass.SERVER for verdict in verdicts)
+
+
+def test_what_the_cloud_tells_to_wait_is_passed_on() -> None:
+    response: Any = {
+        "Error": {"Code": "RequestLimitExceeded", "Message": "slow"},
+        "ResponseMetadata": {"HTTPStatusCode": 503, "HTTPHeaders": {"retry-after": "7"}},
+    }
+    verdict = classify(ClientError(response, "RunInstances"))
+    assert verdict is not None
+    assert (verdict.error_class, verdict.retry_after_s) == (ErrorClass.THROTTLED, 7.0)

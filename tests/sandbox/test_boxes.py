@@ -1,0 +1,422 @@
+"""Boxes from both ends: OpenSSH and rsync talk to them, and their user-data takes effect."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Generator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gpucloud.sandbox.boxes import NOTICE
+from gpucloud.ssh import (
+    ConnectionFailedError,
+    Failure,
+    client,
+    connect,
+    disconnect,
+    forget,
+    lines,
+    relay,
+    run,
+)
+from gpucloud.ssh_boot import boot_state, gpu_list, is_model, rotate_host_key, wait_until_ready
+from gpucloud.ssh_files import rsync_down, rsync_up
+from gpucloud.ssh_keys import BoxKeys, create_keys, pin, pinned
+from gpucloud_pricing.gpu_models import MODELS
+from tests.sandbox.box_rental import PATIENCE_S, Rental, until
+
+
+@pytest.fixture
+def rental(tmp_path: Path) -> Generator[Rental]:
+    made = Rental(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_box_runs_commands_with_exactly_the_arguments_and_gives_their_exit_codes(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    words = ["a b", "", "$HOME", "'", '"', "`id`", "*", "\n", "ü\u202e", "-n", ";exit 9", "\\"]
+    assert run(target, ["printf", "%s\\0", *words]).out.decode().split("\0")[:-1] == words
+    for code in (0, 1, 7, 125, 255):
+        assert run(target, ["sh", "-c", f"exit {code}"]).code == code
+    assert run(target, ["sh", "-c", "echo out; echo err >&2"])[1:] == (b"out\n", b"err\n")
+    assert run(target, ["cat"], stdin=b"\0\xff" * 50_000).out == b"\0\xff" * 50_000
+
+
+def test_a_command_killed_by_a_signal_is_told_as_one(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    assert run(target, ["sh", "-c", "kill -TERM $$"]).code in {143, 255}
+    assert run(target, ["true"]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "count", "mib"), [("T4", 1, 15360), ("V100", 1, 16384), ("A100", 8, 40960), ("H200", 8, 143771)]
+)
+def test_nvidia_smi_shows_exactly_what_was_rented(rental: Rental, model: str, count: int, mib: int) -> None:
+    target = rental.boot(rental.spec(gpu_model=model, gpu_count=count, gpu_memory_mib=mib))
+    gpus = gpu_list(target)
+    assert [gpu.index for gpu in gpus] == list(range(count))
+    assert all(is_model(gpu.name, model) and gpu.memory_mib == mib for gpu in gpus)
+    listed = run(target, ["nvidia-smi", "-L"]).out.decode().splitlines()
+    assert len(listed) == len(set(listed)) == count
+    table = run(target, ["nvidia-smi"]).out.decode()
+    assert table.count(f"{mib}MiB") == count
+    assert len({len(line) for line in table.splitlines() if line}) == 1
+    assert run(target, ["nvidia-smi", "--query-gpu=horsepower", "--format=csv"]).code == 2
+
+
+@pytest.mark.parametrize("model", [each.name for each in MODELS])
+def test_every_model_of_the_market_is_recognised_by_the_name_that_its_box_shows(model: str) -> None:
+    from gpucloud.sandbox.boxes_nvidia import product_name
+
+    for gib in next(each.memory_gib for each in MODELS if each.name == model):
+        assert is_model(product_name(model, gib * 1024), model)
+
+
+def test_an_image_without_driver_has_nvidia_smi_once_the_bootstrap_installed_it(rental: Rental) -> None:
+    spec = rental.spec(plan={"driver_ready": False, "setup": ("nvidia-smi -L >seen",)}, driver_ready=False)
+    target = rental.boot(spec)
+    assert run(target, ["cat", "seen"]).out.startswith(b"GPU 0: Tesla T4")
+    assert set(boot_state(target).seconds) == {"driver", "setup-000"}
+
+
+def test_an_image_without_driver_has_no_nvidia_smi_by_itself(rental: Rental) -> None:
+    target = rental.boot(rental.spec(driver_ready=False))
+    assert gpu_list(target) == []
+    assert run(target, ["nvidia-smi"]).code == 127
+
+
+def test_setup_runs_as_the_user_in_order_and_its_failure_is_told_with_the_step(rental: Rental) -> None:
+    setup = (
+        "echo one >>$HOME/said; [ $USER = gpucloud ]",
+        "echo 'two $x' >>~/said",
+        "exit 3",
+        "echo no >>~/said",
+    )
+    spec = rental.spec(plan={"setup": setup})
+    rental.boxes.boot(spec)
+    target = rental.target()
+    with pytest.raises(ConnectionFailedError, match="'setup-002' failed with exit code 3"):
+        wait_until_ready(target, timeout_s=PATIENCE_S)
+    assert run(target, ["cat", "said"]).out == b"one\ntwo $x\n"
+    log = run(target, ["cat", "/var/log/gpucloud/boot.log"]).out.decode()
+    assert "setup-002: exit code 3" in log
+
+
+def test_the_host_key_of_the_user_data_is_worth_nothing_after_the_first_connection(rental: Rental) -> None:
+    keys = rental.folder / "keys" / "i-1"
+    spec = rental.spec()
+    one_time = create_keys(keys, "i-1").host_public_key
+    target = rental.boot(spec)
+    (now,) = pinned(keys, "i-1")
+    assert now != one_time
+    assert not (keys / "host_ed25519").exists()
+    disconnect(target)
+    pin(keys, "i-1", [one_time])
+    with pytest.raises(ConnectionFailedError) as error:
+        connect(target)
+    assert error.value.failure is Failure.HOST_KEY
+
+
+@pytest.mark.parametrize("lost", ["before the box changes", "after the box changed"])
+def test_a_crash_while_the_host_key_is_replaced_locks_nobody_out(
+    rental: Rental, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rental.boxes.boot(rental.spec())
+    target = rental.target()
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        # The crash itself is simulated: the calls after it never happen.
+        name = "pin" if lost == "before the box changes" else "disconnect"
+        patched.setattr(f"gpucloud.ssh_boot.{name}", crash)
+        with pytest.raises(KeyboardInterrupt):
+            rotate_host_key(target)
+    disconnect(target)
+    rotate_host_key(target)
+    disconnect(target)
+    assert run(target, ["true"]).code == 0
+    assert len(pinned(target.keys, "i-1")) == 1
+
+
+def test_an_impostor_with_another_host_key_gets_nothing(rental: Rental) -> None:
+    victim, impostor = rental.spec("i-1"), rental.spec("i-2")
+    target = rental.boot(victim)
+    rental.boxes.boot(impostor)
+    moved = replace(target, port=rental.target("i-2").port)
+    disconnect(target)
+    with pytest.raises(ConnectionFailedError) as error:
+        run(moved, ["touch", "was-here"])
+    assert error.value.failure is Failure.HOST_KEY
+    assert "nothing was sent" in (error.value.hint or "")
+    assert not list((rental.folder / "boxes" / "i-2").rglob("was-here"))
+
+
+def test_only_the_boxs_own_key_and_user_get_in(rental: Rental) -> None:
+    target = rental.boot(rental.spec("i-1"))
+    disconnect(target)
+    rental.spec("i-2")
+    stranger = rental.folder / "keys" / "i-2"
+    pin(stranger, "i-1", pinned(target.keys, "i-1"))
+    for wrong in (replace(target, user="root"), replace(target, keys=stranger)):
+        with pytest.raises(ConnectionFailedError) as error:
+            connect(wrong)
+        assert error.value.failure is Failure.AUTH
+
+
+def test_files_there_and_back_are_byte_identical(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    here = rental.folder / "here"
+    for name, data in {
+        "plain": b"x",
+        "odd 'name' $(id) \u00fc\nline": bytes(range(256)) * 5000,
+        "empty": b"",
+        "deep/er/file": b"\r\n",
+        "-rf": b"option?",
+    }.items():
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_bytes(data)
+    (here / "plain").chmod(0o640)
+    (here / "link").symlink_to("plain")
+    rsync_up(target, f"{here}/", "~/data")
+    rsync_down(target, "data/", str(rental.folder / "back"))
+    compared = filecmp.dircmp(here, rental.folder / "back")
+    assert not compared.left_only
+    assert not compared.right_only
+    assert not filecmp.cmpfiles(here, rental.folder / "back", compared.common_files, shallow=False)[1]
+    assert (rental.folder / "back" / "plain").stat().st_mode & 0o777 == 0o640
+    assert (rental.folder / "back" / "deep/er/file").read_bytes() == b"\r\n"
+
+
+def test_a_link_on_the_box_that_leads_out_of_the_tree_does_not_come_back(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    run(target, ["sh", "-c", "mkdir d; ln -s /etc/passwd d/a; ln -s ../../x d/b; ln -s ok d/c; echo y >d/ok"])
+    rsync_down(target, "d/", str(rental.folder / "back"))
+    assert sorted(path.name for path in (rental.folder / "back").iterdir()) == ["c", "ok"]
+
+
+def test_a_missing_remote_path_is_told_in_rsyncs_words(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    with pytest.raises(ConnectionFailedError, match=r"rsync failed .*No such file"):
+        rsync_down(target, "nowhere", str(rental.folder / "back"))
+
+
+def test_sftp_scp_and_port_forwarding_work_with_the_plain_clients(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    options = client(target)[1:]
+    source = rental.folder / "file"
+    source.write_bytes(os.urandom(100_000))
+    subprocess.run(["scp", *options, str(source), f"{target.alias}:copy"], check=True, capture_output=True)
+    assert run(target, ["cat", "copy"]).out == source.read_bytes()
+    batch = rental.folder / "batch"
+    batch.write_text(f"get copy {rental.folder}/again\n")
+    subprocess.run(["sftp", *options, "-b", str(batch), target.alias], check=True, capture_output=True)
+    assert (rental.folder / "again").read_bytes() == source.read_bytes()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    forward = [*client(target), "-O", "forward", "-L", f"{port}:127.0.0.1:{target.port}", target.alias]
+    subprocess.run(forward, check=True, capture_output=True)
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+        assert connection.recv(8).startswith(b"SSH-2.0")
+
+
+def test_a_terminal_is_one_and_says_where_its_commands_run(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    command = [*client(target), "-tt", target.alias]
+    done = subprocess.run(
+        [*command, "--", "test -t 0 && tty && stty size"],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    assert b"/dev/pts/" in done.stdout
+    shell = subprocess.run(command, input=b"echo $((6*7)); exit 5\n", capture_output=True, check=False)
+    assert shell.returncode == 5
+    assert b"42" in shell.stdout
+    assert NOTICE.encode() in shell.stdout
+
+
+def test_lines_arrive_while_the_command_runs_and_end_with_the_reader(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    stream = lines(target, ["sh", "-c", "i=0; while :; do echo $i; i=$((i+1)); sleep 0.01; done"])
+    assert [next(stream) for _ in range(3)] == ["0", "1", "2"]
+    stream.close()
+
+
+def test_a_relayed_command_passes_its_output_and_its_exit_code(
+    rental: Rental, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = rental.boot(rental.spec())
+    assert relay(target, ["sh", "-c", "echo out; echo err >&2; exit 12"]) == 12
+    assert capfd.readouterr() == ("out\n", "err\n")
+
+
+def test_the_deadline_powers_the_box_off_by_the_sandboxes_clock(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    rental.clock.ahead = timedelta(minutes=59)
+    assert run(target, ["true"]).code == 0
+    assert rental.powered_off == []
+    rental.clock.ahead = timedelta(minutes=61)
+    until(lambda: rental.powered_off == ["i-1"])
+    assert rental.boxes.ssh_port("i-1") is None
+    assert "a timer elapsed" in rental.boxes.console("i-1")
+
+
+def test_a_box_without_deadline_stays(rental: Rental) -> None:
+    target = rental.boot(rental.spec(plan={"deadline": None}))
+    rental.clock.ahead = timedelta(days=3000)
+    assert run(target, ["sleep", "0.5"]).code == 0
+    assert rental.powered_off == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sudo poweroff",
+        "sudo systemctl poweroff",
+        "sudo /usr/sbin/shutdown -h now",
+        "sudo env X=1 /sbin/poweroff",
+    ],
+)
+def test_a_box_that_is_told_to_powers_itself_off_and_never_this_machine(rental: Rental, command: str) -> None:
+    target = rental.boot(rental.spec())
+    run(target, ["sh", "-c", command])
+    until(lambda: rental.powered_off == ["i-1"])
+
+
+def test_an_ended_box_leaves_no_process_and_no_disk_but_its_console(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    started = run(target, ["sh", "-c", "setsid nohup sleep 1000 >/dev/null 2>&1 & echo $!"])
+    pid = int(started.out)
+    os.kill(pid, 0)
+    rental.boxes.end("i-1")
+    rental.boxes.end("i-1")
+    until(
+        lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+    )
+    assert rental.boxes.ssh_port("i-1") is None
+    assert not (rental.folder / "boxes" / "i-1" / "root").exists()
+    assert "cloud-init: finished" in rental.boxes.console("i-1")
+    forget(target.keys, "i-1")
+    assert not target.keys.exists()
+
+
+def test_a_restarted_sandbox_gives_every_box_back_as_it_was(rental: Rental) -> None:
+    spec = rental.spec(plan={"setup": ("date +%N >>~/once",)})
+    target = rental.boot(spec)
+    run(target, ["sh", "-c", "echo kept >file"])
+    once = run(target, ["cat", "once"]).out
+    disconnect(target)
+    rental.boxes.close()
+    rental.boxes = rental.open()
+    rental.boxes.boot(spec)
+    again = rental.target()
+    assert run(again, ["cat", "file"]).out == b"kept\n"
+    assert run(again, ["cat", "once"]).out == once
+    rental.clock.ahead = timedelta(hours=2)
+    until(lambda: rental.powered_off == ["i-1"])
+
+
+def test_boxes_have_paths_and_files_of_their_own(rental: Rental) -> None:
+    first, second = rental.boot(rental.spec("i-1")), rental.boot(rental.spec("i-2"))
+    for path in ("/tmp/x", "/workspace/x", "/home/gpucloud/x"):  # noqa: S108  (the box's own)
+        run(first, ["sh", "-c", f"echo mine >{path}"])
+        assert run(second, ["test", "-e", path]).code == 1
+        assert run(first, ["cat", path]).out == b"mine\n"
+    rsync_up(first, "pyproject.toml", "/workspace/")
+    assert run(first, ["cmp", "/workspace/pyproject.toml", str(Path("pyproject.toml").absolute())]).code == 0
+
+
+def test_nothing_of_the_callers_environment_is_in_a_box(
+    rental: Rental, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
+    target = rental.boot(rental.spec(plan={"setup": ("env >~/seen",)}))
+    assert b"canary" not in run(target, ["env"]).out + run(target, ["cat", "seen"]).out
+
+
+def metadata(rental: Rental, path: str, *, token: bool = True) -> tuple[int, str]:
+    target = rental.targets["i-1"]
+    url = run(target, ["printenv", "AWS_EC2_METADATA_SERVICE_ENDPOINT"]).out.decode().strip()
+    headers = {}
+    if token:
+        ask = urllib.request.Request(f"{url}/latest/api/token", method="PUT")
+        ask.add_header("X-aws-ec2-metadata-token-ttl-seconds", "60")
+        with urllib.request.urlopen(ask) as answer:
+            headers["X-aws-ec2-metadata-token"] = answer.read().decode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{url}{path}", headers=headers)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, ""
+
+
+def test_the_metadata_service_wants_a_token_and_tells_a_spot_box_of_its_end(rental: Rental) -> None:
+    rental.boot(rental.spec(spot=True))
+    assert metadata(rental, "/latest/meta-data/public-ipv4", token=False)[0] == 401
+    assert metadata(rental, "/latest/meta-data/public-ipv4") == (200, "203.0.113.7")
+    assert metadata(rental, "/latest/meta-data/tags/instance/gpucloud:box") == (200, "i-1")
+    assert "instance-id" in metadata(rental, "/latest/meta-data/")[1].splitlines()
+    notice = "/latest/meta-data/spot/instance-action"
+    assert metadata(rental, notice)[0] == 404
+    rental.boxes.notice_interruption("i-1", datetime(2030, 1, 31, 12, 2, tzinfo=UTC))
+    status, body = metadata(rental, notice)
+    assert (status, json.loads(body)) == (200, {"action": "terminate", "time": "2030-01-31T12:02:00Z"})
+
+
+@pytest.mark.parametrize(
+    "user_data",
+    ["", "#!/bin/sh\necho hi", "#cloud-config\n: [", "#cloud-config\nusers: 7", "#cloud-config\n- x"],
+)
+def test_user_data_that_no_box_understands_is_told_on_the_console(rental: Rental, user_data: str) -> None:
+    rental.boxes.boot(rental.spec(user_data=user_data))
+    until(lambda: "cloud-init: finished" in rental.boxes.console("i-1"))
+    assert "cloud-init: user-data" in rental.boxes.console("i-1")
+
+
+def test_user_data_of_somebody_else_works_too(rental: Rental) -> None:
+    keys: BoxKeys = create_keys(rental.folder / "keys" / "i-1", "i-1")
+    text = json.dumps(
+        {
+            "users": ["default", {"name": "gpucloud", "ssh_authorized_keys": [keys.public_key]}],
+            "ssh_keys": {"ed25519_private": keys.host_private_key},
+            "write_files": [{"path": "/../../etc/gpucloud/x", "content": "y", "permissions": "0600"}],
+            "runcmd": ["echo $((6*7)) >/workspace/answer", ["/bin/sh", "-c", "exit 4"]],
+        }
+    )
+    rental.boxes.boot(rental.spec(user_data=f"#cloud-config\n{text}"))
+    target = rental.target()
+    until(lambda: "exit code 4" in rental.boxes.console("i-1"))
+    assert run(target, ["cat", "/workspace/answer"]).out == b"42\n"
+    assert run(target, ["cat", "/etc/gpucloud/x"]).out == b"y"
+
+
+def test_nobody_behind_the_port_is_told_as_refused_and_a_silent_proxy_as_unreachable(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    disconnect(target)
+    rental.boxes.end("i-1")
+    with pytest.raises(ConnectionFailedError) as error:
+        connect(target)
+    assert error.value.failure is Failure.REFUSED
+    dropped = replace(target, proxy_command="sh -c 'echo timed out, a firewall drops it >&2; exit 1' %h %p")
+    with pytest.raises(ConnectionFailedError) as error:
+        connect(dropped)
+    assert error.value.failure is Failure.UNREACHABLE
+
+
+def test_an_id_that_is_no_folder_name_is_refused(rental: Rental) -> None:
+    with pytest.raises(ValueError, match="no box id"):
+        rental.boxes.boot(replace(rental.spec(), id="../up"))
+    assert rental.boxes.console("../up") == ""

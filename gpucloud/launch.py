@@ -24,7 +24,7 @@ from gpucloud.errors import (
     Scope,
     UsageError,
 )
-from gpucloud.lifecycle import BoxState, new_id, rfc3339
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id, rfc3339
 from gpucloud.model import (
     Found,
     Kind,
@@ -469,15 +469,18 @@ def _never_started(world: World, box: Box, cloud: Cloud, machine: Machine) -> Cl
     )
 
 
-def check_names(world: World, name: str) -> None:
+def check_name(world: World, name: str) -> None:
     """Refuses a name that a living box has, before anything is asked or bought.
 
     Raises:
         UsageError: the name is taken.
     """
     for box in world.journal.boxes(owner=world.owner):
-        if box.name == name:
-            raise UsageError(
-                f"a box named {name!r} is living already ({box.state})",
-                hint=f"choose another --name, or end it: gpucloud down {name}",
-            )
+        if box.name != name:
+            continue
+        hint = f"choose another --name, or end it: gpucloud down {name}"
+        unknown = [i for i in world.journal.intents(box.id, unresolved=True) if i.status == "open"]
+        if box.state is BoxState.DELETING and unknown:
+            until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
+            hint = f"its launch was cut off, and may show until {rfc3339(until)}: choose another --name"
+        raise UsageError(f"a box named {name!r} is living already ({box.state})", hint=hint)

@@ -202,7 +202,7 @@ def relay(
         out: another place for its stdout.
 
     Returns:
-        The command's own exit code; 128 + the signal's number when a signal ended it.
+        The command's own exit code; 128 + the signal's number when a signal ended it, or us.
 
     Raises:
         ConnectionFailedError: the box could not be reached, or the connection broke.
@@ -211,8 +211,10 @@ def relay(
     command = [*client(target), "-tt" if terminal else "-T", target.alias]
     if argv:
         command += ["--", shlex.join(argv)]
-    with subprocess.Popen(command, stdout=out) as child, _passing_signals_to(child):
+    with subprocess.Popen(command, stdout=out) as child, _passing_signals_to(child) as signals:
         code = child.wait()
+    if signals:
+        return 128 + signals[0]
     _check_not_broken(target, code, "the connection was lost")
     return code if code >= 0 else 128 - code
 
@@ -327,15 +329,23 @@ def _control(target: Target, verb: str) -> bool:
 
 
 @contextmanager
-def _passing_signals_to(child: subprocess.Popen[bytes]) -> Generator[None]:
-    """While the body runs, what ends us ends the command; a terminal's Ctrl-C reaches it by itself."""
+def _passing_signals_to(child: subprocess.Popen[bytes]) -> Generator[list[int]]:
+    """While the body runs, what ends us ends the command too; gives the signals that came.
+
+    A terminal's Ctrl-C reaches both by itself.
+    """
+    came: list[int] = []
+
+    def pass_on(signum: int, _: object) -> None:
+        came.append(signum)
+        child.send_signal(signum)
+
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield came
         return
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    old = {number: signal.signal(number, lambda got, _: child.send_signal(got)) for number in numbers}
+    old = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        yield came
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from gpucloud.cloud import Cloud
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, OwedError
+from gpucloud.errors import RULES, CloudError, ErrorClass, GpucloudError, Next, OwedError
 from gpucloud.lifecycle import (
+    CONSISTENCY_WINDOW,
     OVER,
     Action,
     BoxState,
@@ -58,9 +59,8 @@ def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = Bo
     deadline = world.clock() + timedelta(seconds=budget_s)
     first_signal = world.clock()
     pause_s = 0.05
-    trouble: GpucloudError | None = None
     while True:
-        trouble = settle_box(world, box) or trouble
+        trouble = settle_box(world, box)
         left = owed(world, box)
         if not left:
             break
@@ -68,12 +68,19 @@ def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = Bo
             deadline = min(deadline, first_signal + timedelta(seconds=AFTER_SIGNAL_S))
         else:
             first_signal = world.clock()
-        if world.clock() >= deadline:
+        if world.clock() >= deadline or _is_final(trouble):
             raise owed_error(box, left, trouble)
         world.waiter.pause(pause_s)
         pause_s = min(pause_s * 1.5, 5.0)
     _write_state(world, box, ends_as)
     return world.journal.box(box.id)
+
+
+def _is_final(trouble: GpucloudError | None) -> bool:
+    """Whether waiting changes nothing: the cloud will say the same again until somebody mends something."""
+    if not isinstance(trouble, CloudError):
+        return False
+    return RULES[ErrorClass(trouble.error_class)].next in {Next.LEAVE_CLOUD, Next.STOP}
 
 
 def end_machines(world: World, box: Box, *, budget_s: float) -> None:
@@ -299,10 +306,13 @@ def _step(world: World, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -
                 if other.ref.kind in SATELLITES and other.state == "made":
                     _note(world, "delete_asked", other)
         return False
+    age = world.clock() - row.at
+    if row.state == "gone_once" and age < CONSISTENCY_WINDOW:
+        return True
     thing: Thing | None = world.waiter.run(lambda: cloud.get(row.ref), CALL_TIMEOUT_S)
     seen = Seen.ABSENT if thing is None else seen_state(thing.state)
     phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
-    match reconcile(phase, seen, age=world.clock() - row.at):
+    match reconcile(phase, seen, age=age):
         case Action.CLOSE:
             _note(world, "gone", row)
             return True
@@ -313,7 +323,7 @@ def _step(world: World, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -
             world.waiter.run(lambda: cloud.delete(row.ref, once=True), CALL_TIMEOUT_S)
             return False
         case _:
-            return row.state == "gone_once" and seen is Seen.ABSENT
+            return False
 
 
 def _note(world: World, event: str, row: ThingRow) -> None:

@@ -60,7 +60,7 @@ class Told:
 
 def some_tags(**changes: str) -> Tags:
     """The five tags of a box."""
-    values = {
+    values: dict[str, Any] = {
         "owner": "u-tester",
         "box": "b-1",
         "op": "o-1",
@@ -96,9 +96,7 @@ def an_order(*, attempt: int = 1, **changes: Any) -> Order:
     key = token_for(
         op=order.tags.op, account=order.account, region=order.region, zone=order.zone, attempt=attempt
     )
-    return replace(
-        order, key=order.key or key, name=order.name or cloud_name(order.tags.box, order.tags.box)
-    )
+    return replace(order, key=order.key or key, name=order.name or cloud_name(order.tags.box, order.tags.box))
 
 
 _numbers = itertools.count(1)
@@ -106,7 +104,7 @@ _numbers = itertools.count(1)
 
 def a_ref(**changes: Any) -> Ref:
     """A name for one instance."""
-    values = {
+    values: dict[str, Any] = {
         "cloud": "aws",
         "account": "account-1",
         "region": "us-east-1",
@@ -118,13 +116,18 @@ def a_ref(**changes: Any) -> Ref:
 
 def a_thing(**changes: Any) -> Thing:
     """One thing that its cloud shows."""
-    values = {"ref": a_ref(kind=Kind.GROUP), "state": State.RUNNING, "tags": some_tags(), "created_at": START}
+    values: dict[str, Any] = {
+        "ref": a_ref(kind=Kind.GROUP),
+        "state": State.RUNNING,
+        "tags": some_tags(),
+        "created_at": START,
+    }
     return Thing(**(values | changes))
 
 
 def a_machine(**changes: Any) -> Machine:
     """One running instance."""
-    values = {
+    values: dict[str, Any] = {
         "ref": a_ref(),
         "state": State.RUNNING,
         "tags": some_tags(),
@@ -140,7 +143,7 @@ def a_machine(**changes: Any) -> Machine:
 
 def a_quote(**changes: Any) -> Quote:
     """Today's price of a type in a region."""
-    values = {
+    values: dict[str, Any] = {
         "cloud": "aws",
         "region": "us-east-1",
         "zone": None,
@@ -156,7 +159,7 @@ def a_quote(**changes: Any) -> Quote:
 
 def a_box(**changes: Any) -> Box:
     """A box as the journal holds it: ready, of this tester, ending tomorrow."""
-    values = {
+    values: dict[str, Any] = {
         "id": "b-1",
         "name": "box-1",
         "owner": "u-tester",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,62 +29,58 @@ class ClosedNetworkError(RuntimeError):
     """A test tried to reach another machine."""
 
 
-def _is_loopback(host: str) -> bool:
-    if host in {"", "localhost"}:
-        return True
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host.split("%")[0]).is_loopback
+        return ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     except ValueError:
-        return False
+        return None
+
+
+def _refuse_far(sock: socket.socket, address: Any) -> None:
+    if sock.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    host = str(address[0])
+    ip = _address(host)
+    if not (ip.is_loopback if ip else host in {"", "localhost"}):
+        raise ClosedNetworkError(f"a test tried to reach {host}:{address[1]}")
 
 
 @pytest.fixture(autouse=True)
 def closed_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sockets reach this machine only, so that no test can touch a real cloud; ``live`` tests are for that."""
+    """Sockets reach this machine only, so that no test can touch a real cloud (``live`` tests may)."""
     if request.node.get_closest_marker("live"):
         return
-
-    class LocalSocket(socket.socket):
-        def connect(self, address: Any) -> None:
-            self._refuse_far(address)
-            super().connect(address)
-
-        def connect_ex(self, address: Any) -> int:
-            self._refuse_far(address)
-            return super().connect_ex(address)
-
-        def sendto(self, data: Any, *rest: Any) -> int:
-            self._refuse_far(rest[-1])
-            return super().sendto(data, *rest)
-
-        def _refuse_far(self, address: Any) -> None:
-            if self.family in {socket.AF_INET, socket.AF_INET6} and not _is_loopback(str(address[0])):
-                raise ClosedNetworkError(f"a test tried to reach {address[0]}:{address[1]}")
-
+    connect, connect_ex, sendto = socket.socket.connect, socket.socket.connect_ex, socket.socket.sendto
     resolve = socket.getaddrinfo
+
+    def connect_here(sock: socket.socket, address: Any) -> None:
+        _refuse_far(sock, address)
+        connect(sock, address)
+
+    def connect_ex_here(sock: socket.socket, address: Any) -> int:
+        _refuse_far(sock, address)
+        return connect_ex(sock, address)
+
+    def sendto_here(sock: socket.socket, data: Any, *rest: Any) -> int:
+        _refuse_far(sock, rest[-1])
+        return sendto(sock, data, *rest)
 
     def resolve_here(host: Any, *rest: Any, **options: Any) -> Any:
         name = host.decode() if isinstance(host, bytes) else host
-        if name is not None and not _is_loopback(name) and not _is_address(name):
+        if name not in {None, "", "localhost"} and _address(name) is None:
             raise ClosedNetworkError(f"a test tried to resolve {name}")
         return resolve(host, *rest, **options)
 
-    monkeypatch.setattr(socket, "socket", LocalSocket)
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
+    monkeypatch.setattr(socket.socket, "connect_ex", connect_ex_here)
+    monkeypatch.setattr(socket.socket, "sendto", sendto_here)
     monkeypatch.setattr(socket, "getaddrinfo", resolve_here)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.split("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 @pytest.fixture(autouse=True)
 def own_home(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+) -> Path:
     """A home folder of its own for each test, and no credentials or settings from outside (0700)."""
     home = tmp_path_factory.mktemp("home")
     home.chmod(0o700)
@@ -96,4 +91,4 @@ def own_home(
         monkeypatch.setenv("HOME", str(home))
     for name, folder in _FOLDERS.items():
         monkeypatch.setenv(name, str(home / folder))
-    yield home
+    return home

@@ -88,10 +88,13 @@ class Buyer:
 
     def settle_first(self) -> None:
         """Finishes what earlier commands left, within the budget; the rest is said."""
+        from gpucloud.launch import check_name
         from gpucloud.recover import settle
 
         for trouble in settle(self.world):
             self.app.output.say(f"Still owed: {trouble.message}\n  {trouble.owed_command or trouble.hint}")
+        if self.spec.name:
+            check_name(self.world, self.spec.name)
 
     def plan(self, saved: Plan | None, *, accept_snapshot_price: bool) -> Plan:
         """Today's plan; a saved one must be the same."""

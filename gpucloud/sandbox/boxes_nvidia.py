@@ -102,8 +102,8 @@ def _table(gpus: Gpus) -> str:
     )
     name = product_name(gpus.model, gpus.memory_mib)
     rows = "".join(
-        f"| {index:>3}  {name[:24]:<24}{'On':>10}  |   {_bus(index)} Off |{'0':>21} |\n"
-        f"| N/A   34C    P8{'27W /  N/A':>23} |{f'0MiB / {gpus.memory_mib:>6}MiB':>23} "
+        f"| {index:>3}  {name[:24]:<24}{'On':>10} |   {_bus(index)} Off |{'0':>21} |\n"
+        f"| N/A   34C    P8{'27W /  N/A':>24} |{f'0MiB / {gpus.memory_mib:>6}MiB':>23} "
         f"|{'0%      Default':>21} |\n{end}"
         for index in range(gpus.count)
     )

@@ -120,11 +120,16 @@ class _Files(asyncssh.SFTPServer):
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], box: Serving) -> None:
         super().__init__(channel)  # pyright: ignore[reportUnknownMemberType]
         self._box = box
+        self._session = channel
         self._user = str(channel.get_extra_info("username"))
 
     def map_path(self, path: bytes) -> bytes:
         """A path of the box as one of this machine."""
         return os.fsencode(self._box.local_path(self._user, os.fsdecode(path)))
+
+    def exit(self) -> None:
+        """Gives an exit code, as sshd does: without one, OpenSSH's clients report a failure."""
+        self._session.exit(0)
 
 
 async def _session(box: Serving, process: asyncssh.SSHServerProcess[bytes]) -> None:
@@ -154,7 +159,7 @@ async def _session(box: Serving, process: asyncssh.SSHServerProcess[bytes]) -> N
 
 
 async def _moved_arguments(box: Serving, user: str, process: asyncssh.SSHServerProcess[bytes]) -> bytes:
-    """What rsync's -s sends ahead on stdin instead of on the command line: arguments ended by NUL, the last empty."""
+    """What rsync's -s sends ahead on stdin: arguments, each ended by NUL, the last one empty."""
     sent = await process.stdin.readuntil(b"\0\0")
     words = [os.fsdecode(word) for word in sent[:-2].split(b"\0")]
     moved = [box.local_path(user, word) if word.startswith("/") else word for word in words]

@@ -99,7 +99,10 @@ def find(folder: Path) -> Endpoint | None:
     return Endpoint(
         folder=folder,
         pid=document["pid"],
-        environ={name: value for cloud in clouds.values() for name, value in cloud["environment"].items()},
+        environ={
+            **{name: value for cloud in clouds.values() for name, value in cloud["environment"].items()},
+            **_past_proxies(os.environ),
+        },
         endpoints={name: cloud["endpoint"] for name, cloud in clouds.items()},
         control_url=document["control"]["url"],
         control_token=document["control"]["token"],
@@ -150,11 +153,11 @@ class SandboxClient:
         return dict(self._ask("pace", **changes))
 
     def stock(self, **rule: Any) -> list[dict[str, Any]]:
-        """Says how many there are: ``count`` and globs ``cloud region zone instance_type purchase``; gives all rules."""
+        """Says how many there are (:class:`gpucloud.sandbox.market.Stock`); gives all rules."""
         return list(self._ask("stock", **rule))
 
     def price(self, **move: Any) -> list[dict[str, Any]]:
-        """Moves a price to ``amount`` or by ``factor``, with the globs of :meth:`stock`; gives all moves."""
+        """Moves a price (:class:`gpucloud.sandbox.market.PriceMove`); gives all moves."""
         return list(self._ask("price", **move))
 
     def fault(self, **rule: Any) -> list[dict[str, Any]]:
@@ -189,7 +192,7 @@ class SandboxClient:
         """Asks one cloud for something of its own (AWS: ``reserve``, ``quota``)."""
         return self._ask("cloud", cloud=cloud, control=control, values=values)
 
-    def _ask(self, action: str, **body: Any) -> Any:
+    def _ask(self, action: str, /, **body: Any) -> Any:
         from http.client import HTTPConnection
 
         host, _, port = self._url.removeprefix("http://").partition(":")
@@ -241,6 +244,16 @@ def _start(folder: Path, pace: Mapping[str, float]) -> Endpoint:
         f"the sandbox does not start: {said[-1] if said else 'it says nothing'}",
         hint=f"its log is {log_path}; it needs the extra: pip install 'gpucloud[sandbox]'",
     )
+
+
+def _past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """Where the user has a proxy: it is not asked for this machine."""
+    if not any(name.lower() in {"http_proxy", "https_proxy", "all_proxy"} for name in environment):
+        return {}
+    hosts = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if "127.0.0.1" not in hosts:
+        hosts = ",".join(filter(None, (hosts, "127.0.0.1")))
+    return {"no_proxy": hosts, "NO_PROXY": hosts}
 
 
 def _runs(folder: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
-from gpucloud.sandbox.emulator import Emulator, UnknownThingError, World
+from gpucloud.sandbox.emulator import CALLER_ADDRESS, Emulator, UnknownThingError, World
 from gpucloud.sandbox.faults import Effect, Fault, Faults, Stage
 from gpucloud.sandbox.front import Traffic
 from gpucloud.sandbox.ledger import billing_document
@@ -116,15 +116,15 @@ class Control:
         return {}
 
     def reset(self, _body: Body) -> Any:
-        """Everything as on the first day."""
+        """Everything as on the first day, but pace and clock."""
         for emulator in self._emulators.values():
             emulator.reset()
-        for entry in self._world.ledger.billing():
-            self._world.ledger.died(entry.cloud, entry.id, self._world.clock.now(), "reset")
+        self._world.ledger.reset(self._world.clock.now())
         self._world.addresses.clear()
         self._world.market.reset()
         self._faults.clear()
         self._traffic.clear()
+        self._world.dials.set_caller_address(CALLER_ADDRESS)
         return {}
 
     def pace(self, body: Body) -> Any:
@@ -141,10 +141,10 @@ class Control:
     def price(self, body: Body) -> Any:
         """Moves a price; gives all moves."""
         if body:
-            amount, factor = body.get("amount"), body.get("factor")
-            if (amount is None) == (factor is None):
+            numbers = [Decimal(body[name]) for name in ("amount", "factor") if body.get(name) is not None]
+            if len(numbers) != 1:
                 raise ValueError("a price is moved either to an amount or by a factor")
-            if Decimal(amount if amount is not None else factor) <= 0:
+            if not numbers[0] > 0:
                 raise ValueError("a price is above 0")
             self._world.market.move_price(PriceMove(**body), self._world.clock.now())
         return [asdict(move) for move in self._world.market.moves]

@@ -19,7 +19,8 @@ Document = dict[str, Any]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS things (
-    cloud TEXT, region TEXT, kind TEXT, id TEXT, document TEXT NOT NULL, PRIMARY KEY (cloud, region, kind, id));
+    cloud TEXT, region TEXT, kind TEXT, id TEXT, document TEXT NOT NULL,
+    PRIMARY KEY (cloud, region, kind, id));
 CREATE TABLE IF NOT EXISTS ledger (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, event TEXT NOT NULL, cloud TEXT NOT NULL,
     id TEXT NOT NULL, entry TEXT NOT NULL);

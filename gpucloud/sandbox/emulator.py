@@ -29,6 +29,10 @@ Control = Callable[[Mapping[str, Any]], Any]
 """Something that can be asked of one cloud besides its own protocol: JSON in, JSON out."""
 
 
+CALLER_ADDRESS = "198.51.100.7"
+"""From where the clouds see the caller, until that is moved (RFC 5737)."""
+
+
 class UnknownThingError(Exception):
     """A control names what the cloud does not have."""
 
@@ -44,7 +48,7 @@ class Pace:
         lag_calls: from so many reads it is hidden after its creation.
     """
 
-    transition_s: float = 0.0
+    transition_s: float = 0.5
     latency_s: float = 0.0
     lag_s: float = 0.0
     lag_calls: int = 0
@@ -84,7 +88,7 @@ class Dials:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.pace = Pace(**(database.setting("pace") or {}))
-        self.caller_address: str = database.setting("caller_address") or "198.51.100.7"
+        self.caller_address: str = database.setting("caller_address") or CALLER_ADDRESS
 
     def set_pace(self, changes: Mapping[str, Any]) -> None:
         """Changes some of the pace's fields."""

@@ -1,4 +1,4 @@
-"""What stands before every emulated cloud: latency, faults, counting, and the echo of the caller's address."""
+"""What stands before every emulated cloud: latency, faults, counting, the echo of the caller's address."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -105,10 +106,8 @@ class Front:
 
 def _drop(request: Request) -> None:
     connection: socket.socket = request.environ["werkzeug.socket"]
-    try:
+    with suppress(OSError):  # the client was faster
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:  # the client was faster
-        pass
     raise _DroppedError
 
 

@@ -12,6 +12,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from gpucloud.sandbox.emulator import Emulator, World
 
@@ -99,7 +100,5 @@ def _pipe(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_WR)
     except OSError:  # one end is gone: so is the connection
         for each in (source, sink):
-            try:
+            with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass

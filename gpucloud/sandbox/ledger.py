@@ -1,4 +1,4 @@
-"""The ledger: every billable thing from birth to death. The ground truth of tests and of ``sandbox status``."""
+"""The ledger: every billable thing from birth to death. The ground truth of the tests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Database
+from gpucloud.sandbox.market import in_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,15 @@ class Ledger:
 
     def died(self, cloud: str, id_: str, at: datetime, reason: str) -> None:
         """Writes that a thing is no longer billed; says nothing of what is not alive."""
-        if self._alive.pop((cloud, id_), None) is not None:
-            self._add(at, "died", cloud, id_, {"reason": reason})
+        entry = self._alive.pop((cloud, id_), None)
+        if entry is not None:
+            self._add(at, "died", cloud, id_, {"kind": entry.kind, "box": entry.box, "reason": reason})
+
+    def reset(self, at: datetime) -> None:
+        """Writes that everything ends here; :meth:`history` begins anew."""
+        for entry in self.billing():
+            self.died(entry.cloud, entry.id, at, "reset")
+        self._add(at, "reset", "", "", {})
 
     def _add(self, at: datetime, event: str, cloud: str, id_: str, entry: Mapping[str, Any]) -> None:
         with self._database.transaction() as connection:
@@ -80,10 +88,11 @@ class Ledger:
         return tuple(self._alive.values())
 
     def history(self) -> Sequence[dict[str, Any]]:
-        """Everything ever written, as plain JSON."""
+        """Every birth and death since the last reset, as plain JSON."""
         with self._database.transaction() as connection:
             rows = connection.execute(
-                "SELECT at, event, cloud, id, entry FROM ledger ORDER BY number"
+                "SELECT at, event, cloud, id, entry FROM ledger WHERE number > "
+                "(SELECT IFNULL(MAX(number), 0) FROM ledger WHERE event = 'reset') ORDER BY number"
             ).fetchall()
         return [
             {"at": at, "event": event, "cloud": cloud, "id": id_, **json.loads(entry)}
@@ -105,13 +114,10 @@ def read_billing(path: Path) -> Sequence[Entry]:
 
 
 def billing_document(entries: Sequence[Entry]) -> dict[str, Any]:
-    """``billed_per_hour`` and ``billing`` of ``sandbox status``. One sum, in the currency of the entries."""
-    sums: dict[str, Decimal] = {}
-    for entry in entries:
-        sums[entry.currency] = sums.get(entry.currency, Decimal(0)) + entry.price
-    currency = next(iter(sums), "USD")
+    """``billed_per_hour``, in USD at the catalog's reference rate, and ``billing`` of ``sandbox status``."""
+    total = sum((in_usd(entry.price, entry.currency) for entry in entries), Decimal(0))
     return {
-        "billed_per_hour": {"amount": format(sums.get(currency, Decimal(0)), "f"), "currency": currency},
+        "billed_per_hour": {"amount": format(total, "f"), "currency": "USD"},
         "billing": [
             {
                 "kind": entry.kind,

@@ -1,4 +1,4 @@
-"""What the emulated clouds sell: the catalog's types, zones and prices, and how they were moved on purpose."""
+"""What the emulated clouds sell: the catalog's types, zones and prices, and how they were moved."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ class InstanceType:
     interconnect: str
     rdma: str
     arch: str
+
+    @property
+    def whole_gpus(self) -> int:
+        """How many GPUs the instance sees; a share of one is seen as one."""
+        return max(1, int(self.gpu_count))
+
+    @property
+    def gpu_memory_mib(self) -> int:
+        """The memory that the instance sees on each of them."""
+        return int(self.gpu_memory_gib * 1024 * min(Decimal(1), self.gpu_count))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +190,7 @@ class Market:
         return next((rule.count for rule in reversed(self.stock) if _matches(rule, place)), None)
 
     def price(self, cloud: str, region: str, zone: str, instance_type: str, purchase: str) -> Price | None:
-        """Today's price per hour; ``None`` where nothing of the kind is sold. ``zone`` is empty for a region's."""
+        """Today's price per hour; ``None`` where nothing of the kind is sold. No zone: the region's price."""
         prices = self.catalog(cloud).prices
         price = prices.get((region, zone, instance_type, purchase)) or prices.get(
             (region, "", instance_type, purchase)
@@ -206,6 +216,15 @@ class Market:
         storage = self.catalog(cloud).storage
         known = storage.get((region, "public_ip_hour")) or storage.get(("*", "public_ip_hour"))
         return known.amount if known else _dearest(storage, "public_ip_hour")
+
+
+def in_usd(amount: Decimal, currency: str) -> Decimal:
+    """An amount in USD, at the catalog's reference rate."""
+    if currency == "USD":
+        return amount
+    with (files("gpucloud_pricing") / "data" / "fx_reference.csv").open(encoding="utf-8") as stream:
+        rates = {row["quote"]: Decimal(row["rate"]) for row in csv.DictReader(stream) if row["base"] == "USD"}
+    return (amount / rates[currency]).quantize(Decimal("0.000001"))
 
 
 def _matches(rule: Stock | PriceMove, place: tuple[str, str, str, str, str]) -> bool:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def peer_pid(peer_port: int, own_port: int) -> int | None:
-    """The process that holds the client's end of a connection to ``own_port``; ``None`` if it cannot be told.
+    """The process at the client's end of a connection to ``own_port``; ``None`` if it cannot be told.
 
-    Source: proc(5), ``/proc/net/tcp``: local and remote address in hexadecimal, the socket's inode in column 10.
+    Source: proc(5), ``/proc/net/tcp``: local and remote address in hexadecimal, the inode in column 10.
     """
     inode = _inode(peer_port, own_port)
     if inode is None:
@@ -37,6 +37,6 @@ def _inode(peer_port: int, own_port: int) -> str | None:
 
 def _holds(process: Path, wanted: str) -> bool:
     try:
-        return any(os.readlink(descriptor) == wanted for descriptor in (process / "fd").iterdir())
+        return any(str(descriptor.readlink()) == wanted for descriptor in (process / "fd").iterdir())
     except OSError:  # gone meanwhile, or another user's
         return False

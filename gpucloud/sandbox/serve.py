@@ -1,7 +1,7 @@
 """The sandbox process: ``python -m gpucloud.sandbox.serve --folder FOLDER``.
 
-It listens on loopback only, and says in ``FOLDER/sandbox.json`` (0600) where. It holds ``FOLDER/serve.lock`` for
-as long as it runs.
+It listens on loopback only, and says in ``FOLDER/sandbox.json`` (0600) where. It holds ``FOLDER/serve.lock``
+for as long as it runs.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from gpucloud.sandbox.market import Market
 
 if TYPE_CHECKING:
     import ssl
+
     from _typeshed.wsgi import WSGIApplication
 
 ENTRY_POINTS = "gpucloud.sandboxes"
@@ -109,15 +110,16 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
         for emulator in emulators:
             emulator.power_off(box)
 
+    clock = Clock(offset=timedelta(seconds=database.setting("clock_offset_s") or 0))
     world = World(
         folder=folder,
         database=database,
-        clock=Clock(offset=timedelta(seconds=database.setting("clock_offset_s") or 0)),
+        clock=clock,
         ledger=Ledger(database),
         market=Market(database),
         dials=Dials(database),
         addresses=Addresses(database),
-        boxes=boxes or Boxes(folder / "boxes", on_power_off=powered_off),
+        boxes=boxes or Boxes(folder / "boxes", on_power_off=powered_off, now=clock.now),
     )
     makers = emulated or [entry.load() for entry in entry_points(group=ENTRY_POINTS)]
     emulators.extend(make(world) for make in makers)

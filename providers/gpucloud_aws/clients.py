@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -99,5 +100,7 @@ class Clients:
         if self._session is None:
             from boto3.session import Session
 
+            # At DEBUG the SDK writes whole requests: boot scripts and signatures.
+            logging.getLogger("botocore").setLevel(logging.INFO)
             self._session = Session()
         return self._session

@@ -80,8 +80,8 @@ def subnet_in(zone: str, choice: Iterable[Subnet]) -> Subnet:
     """The subnet of a zone.
 
     Args:
-        zone: an AZ id (``use1-az1``), or the group of a Local or Wavelength Zone (``us-west-2-lax-1``), whose
-            zones are called like it with a letter.
+        zone: an AZ id (``use1-az1``), or the group of a Local Zone (``us-west-2-lax-1``), whose zones are
+            called like it with a letter.
         choice: the subnets that there are, the preferred ones first.
 
     Raises:

@@ -26,16 +26,12 @@ def service_models_read_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def aws_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Credentials that open nothing, and nothing of this machine's own AWS configuration."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "GPUCLOUD_AWS_VPC_ID"):
-        monkeypatch.delenv(name, raising=False)
+def aws_environment(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials that open nothing."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +61,7 @@ def moto(moto_url: str, aws_environment: None, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture(scope="session")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """A sandbox process."""
-    started = ensure_started(tmp_path_factory.mktemp("sandbox"))
+    started = ensure_started(tmp_path_factory.mktemp("sandbox"), transition_s=0)
     yield started
     started.client.stop(force=True)
 

@@ -7,10 +7,10 @@ import json
 import os
 import socket
 import subprocess
-import urllib.request
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -347,20 +347,22 @@ def test_nothing_of_the_callers_environment_is_in_a_box(
 
 
 def metadata(rental: Rental, path: str, *, token: bool = True) -> tuple[int, str]:
-    target = rental.targets["i-1"]
-    url = run(target, ["printenv", "AWS_EC2_METADATA_SERVICE_ENDPOINT"]).out.decode().strip()
+    url = run(rental.targets["i-1"], ["printenv", "AWS_EC2_METADATA_SERVICE_ENDPOINT"]).out.decode().strip()
     headers = {}
     if token:
-        ask = urllib.request.Request(f"{url}/latest/api/token", method="PUT")
-        ask.add_header("X-aws-ec2-metadata-token-ttl-seconds", "60")
-        with urllib.request.urlopen(ask) as answer:
-            headers["X-aws-ec2-metadata-token"] = answer.read().decode()
+        lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+        headers["X-aws-ec2-metadata-token"] = ask(url, "PUT", "/latest/api/token", lifetime)[1]
+    return ask(url, "GET", path, headers)
+
+
+def ask(url: str, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    connection = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_S)
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"{url}{path}", headers=headers)) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, ""
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
 
 
 def test_the_metadata_service_wants_a_token_and_tells_a_spot_box_of_its_end(rental: Rental) -> None:

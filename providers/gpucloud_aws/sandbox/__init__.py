@@ -1,7 +1,7 @@
 """AWS in the sandbox: EC2 and what a launch needs besides, served out of botocore's own service models.
 
-moto answers the rest (key pairs, IAM, ...): it knows no ClientToken, spot market, reservation or image alias, and
-takes over a second to its first answer, so that EC2 itself is served here.
+moto answers the rest (key pairs, IAM, ...): it knows no ClientToken, spot market, reservation or image alias,
+and takes over a second to its first answer, so that EC2 itself is served here.
 """
 
 from __future__ import annotations
@@ -55,8 +55,13 @@ class AwsSandbox:
         """What makes boto3 and the ``aws`` client come here, and look at no file of the user's."""
         nothing = self._world.folder / "aws-nothing"
         nothing.touch(mode=0o600)
+        nothing.write_text("[default]\n")
+        endpoints = ("", "_EC2", "_PRICING", "_SERVICE_QUOTAS", "_SSM", "_STS")  # the narrower ones win
         return {
-            "AWS_ENDPOINT_URL": origin,
+            **{f"AWS_ENDPOINT_URL{service}": origin for service in endpoints},
+            "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
+            "AWS_DEFAULT_PROFILE": "default",
+            "AWS_PROFILE": "default",
             "AWS_ACCESS_KEY_ID": self._key,
             "AWS_SECRET_ACCESS_KEY": self._secret,
             "AWS_SESSION_TOKEN": "",
@@ -162,8 +167,7 @@ class AwsSandbox:
         with self._world.database.transaction():
             instances.settle(region)
             result = action(region, parameters)
-            answer = wire.answer(operation, result, request_id)
-        return answer
+            return wire.answer(operation, result, request_id)
 
     def _region(self, name: str) -> Region:
         return Region(self._world, self._shelf, name)

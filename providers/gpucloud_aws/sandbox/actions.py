@@ -53,6 +53,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ec2", "DescribeVolumes"): network.describe_volumes,
     ("ec2", "DescribeVpcs"): network.describe_vpcs,
     ("ec2", "GetConsoleOutput"): instances.get_console_output,
+    ("ec2", "ReleaseAddress"): network.release_address,
     ("ec2", "RevokeSecurityGroupIngress"): groups.revoke_ingress,
     ("ec2", "RunInstances"): launch.run_instances,
     ("ec2", "TerminateInstances"): instances.terminate_instances,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import math
 import threading
 
 from gpucloud.sandbox.boxes import BoxSpec
@@ -17,7 +16,6 @@ def boot(region: Region, instance: Document) -> None:
     type_ = region.type_of(instance["InstanceType"])
     if type_ is None:  # the catalog changed since it was launched
         return
-    memory_mib = type_.gpu_memory_gib * 1024 * min(1, type_.gpu_count)
     region.world.boxes.boot(
         BoxSpec(
             id=instance["InstanceId"],
@@ -26,8 +24,8 @@ def boot(region: Region, instance: Document) -> None:
             private_ip=instance["PrivateIpAddress"],
             user_data=_text(instance["_user_data"]),
             gpu_model=type_.gpu_model,
-            gpu_count=max(1, math.floor(type_.gpu_count)),
-            gpu_memory_mib=int(memory_mib),
+            gpu_count=type_.whole_gpus,
+            gpu_memory_mib=type_.gpu_memory_mib,
             driver_ready=instance["_driver"],
             tags=tags_of(instance),
             spot=instance["_purchase"] == "spot",

@@ -263,7 +263,8 @@ def _same(one: Rule, other: Rule) -> bool:
 
 def _words(rule: Rule) -> str:
     peer = rule.get("CidrIpv4") or rule.get("CidrIpv6") or rule.get("_Group")
-    return f"peer: {peer}, {rule['IpProtocol'].upper()}, from port: {rule['FromPort']}, to port: {rule['ToPort']}, ALLOW"
+    ports = f"from port: {rule['FromPort']}, to port: {rule['ToPort']}"
+    return f"peer: {peer}, {rule['IpProtocol'].upper()}, {ports}, ALLOW"
 
 
 def _rule_id(group: Document, rule: Rule) -> str:

@@ -82,12 +82,18 @@ def in_use(region: Region, zone: str, instance_type: str, purchase: str) -> int:
 
 
 def show(region: Region, instance: Document) -> Document:
-    """An instance as a caller sees it now: its public address from running on, its network until it is gone."""
+    """An instance as a caller sees it: its public address from running on, its network until it is gone."""
     state = instance["State"]["Name"]
     if state == "terminated":
         hidden = {"PrivateIpAddress", "SubnetId", "VpcId", "BlockDeviceMappings", "SecurityGroups"}
         shown = {key: value for key, value in instance.items() if key not in hidden}
-        return {**shown, "PrivateDnsName": "", "PublicDnsName": "", "NetworkInterfaces": [], "SecurityGroups": []}
+        return {
+            **shown,
+            "PrivateDnsName": "",
+            "PublicDnsName": "",
+            "NetworkInterfaces": [],
+            "SecurityGroups": [],
+        }
     address = instance.get("_public_ip") if state != "pending" else None
     association = _association(address)
     interfaces = [
@@ -162,7 +168,7 @@ def describe_instance_attribute(region: Region, parameters: Mapping[str, Any]) -
         case "disableApiTermination":
             answer["DisableApiTermination"] = {"Value": instance["_protected"]}
         case other:
-            raise AwsError("UnsupportedOperation", f"The gpucloud sandbox does not emulate the attribute {other}")
+            raise AwsError("UnsupportedOperation", f"The gpucloud sandbox has no attribute {other}")
     return answer
 
 

@@ -1,10 +1,12 @@
-"""What moto answers for us: services and calls whose state touches nothing of ours. Loaded when first needed."""
+"""What moto answers for us: calls whose state touches nothing of ours. Loaded when first needed."""
 
 from __future__ import annotations
 
+import io
 from functools import cache
 from typing import TYPE_CHECKING
 
+from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request, Response
 
 if TYPE_CHECKING:
@@ -30,14 +32,14 @@ def answers(service: str, action: str) -> bool:
 
 def respond(request: Request) -> Response:
     """moto's answer."""
-    return Response.from_app(_application(), request.environ)
+    body = io.BytesIO(request.get_data(cache=True))  # ours has read the one of the connection
+    return Response.from_app(_application(), {**request.environ, "wsgi.input": body})
 
 
 def reset() -> None:
     """Forgets moto's state, if moto was ever loaded."""
     if _application.cache_info().currsize:
-        from moto.core.models import BaseMockAWS  # noqa: F401
-        from moto.core.base_backend import BackendDict  # noqa: F401
+        Response.from_app(_application(), EnvironBuilder("/moto-api/reset", method="POST").get_environ())
 
 
 @cache

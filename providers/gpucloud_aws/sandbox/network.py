@@ -1,4 +1,4 @@
-"""What a region has without anybody making it: zones, types, the default network. And what lies on that network."""
+"""What a region has without anybody making it, and what lies on its default network."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def describe_availability_zones(region: Region, parameters: Mapping[str, Any]) -
     rows = [_zone(region, name, id_, "availability-zone") for name, id_ in region.zones.items()]
     if parameters.get("AllAvailabilityZones"):
         rows += [
-            _zone(region, id_, id_, "wavelength-zone" if "-wl" in id_ else "local-zone") for id_ in region.other_zones
+            _zone(region, id_, id_, "wavelength-zone" if "-wl" in id_ else "local-zone")
+            for id_ in region.other_zones
         ]
     for parameter, field in (("ZoneNames", "ZoneName"), ("ZoneIds", "ZoneId")):
         for asked in parameters.get(parameter) or ():
@@ -67,7 +68,9 @@ def describe_vpcs(region: Region, parameters: Mapping[str, Any]) -> Document:
     vpc = {
         "VpcId": region.vpc_id,
         "CidrBlock": "172.31.0.0/16",
-        "CidrBlockAssociationSet": [{"CidrBlock": "172.31.0.0/16", "CidrBlockState": {"State": "associated"}}],
+        "CidrBlockAssociationSet": [
+            {"CidrBlock": "172.31.0.0/16", "CidrBlockState": {"State": "associated"}}
+        ],
         "IsDefault": True,
         "State": "available",
         "InstanceTenancy": "default",
@@ -123,7 +126,9 @@ def describe_subnets(region: Region, parameters: Mapping[str, Any]) -> Document:
         "subnet-id": "SubnetId",
         "vpc-id": "VpcId",
     }
-    found = select((row for row in rows if ids is None or row["SubnetId"] in ids), parameters.get("Filters"), fields)
+    found = select(
+        (row for row in rows if ids is None or row["SubnetId"] in ids), parameters.get("Filters"), fields
+    )
     shown, token = page(found, parameters)
     return {"Subnets": shown, "NextToken": token}
 
@@ -150,7 +155,7 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
     names: list[str] | None = parameters.get("InstanceTypes")
     for name in names or ():
         if region.type_of(name) is None:
-            raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: [{name}]")
+            raise AwsError("InvalidInstanceType", f"The following instance types do not exist: [{name}]")
     known = names or [name for name in region.world.market.catalog(CLOUD).types if region.type_of(name)]
     rows = [_type(type_) for name in known if (type_ := region.type_of(name))]
     fields: dict[str, Field] = {
@@ -223,9 +228,19 @@ def delete_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     return {}
 
 
+def release_address(_region: Region, parameters: Mapping[str, Any]) -> Document:
+    """ReleaseAddress. There are no elastic addresses here: each instance's own comes and goes with it."""
+    id_ = parameters.get("AllocationId") or parameters.get("PublicIp")
+    raise AwsError("InvalidAllocationID.NotFound", f"The allocation ID '{id_}' does not exist")
+
+
 def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Document:
     """STS GetCallerIdentity."""
-    return {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/sandbox", "UserId": "AIDASANDBOXSANDBOXSAN"}
+    return {
+        "Account": ACCOUNT,
+        "Arn": f"arn:aws:iam::{ACCOUNT}:user/sandbox",
+        "UserId": "AIDASANDBOXSANDBOXSAN",
+    }
 
 
 def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
@@ -244,8 +259,8 @@ def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
 
 
 def _type(type_: InstanceType) -> Document:
-    memory_mib = int(type_.gpu_memory_gib * 1024 * min(1, type_.gpu_count))
-    count = max(1, int(type_.gpu_count))
+    count = type_.whole_gpus
+    memory_mib = type_.gpu_memory_mib
     return {
         "InstanceType": type_.name,
         "CurrentGeneration": True,
@@ -260,7 +275,7 @@ def _type(type_: InstanceType) -> Document:
         "GpuInfo": {
             "Gpus": [
                 {
-                    "Name": type_.gpu_model.partition("-")[0] if type_.gpu_model[0] in "AHV" else type_.gpu_model,
+                    "Name": type_.gpu_model.removesuffix("-80GB").removesuffix("-32GB"),
                     "Manufacturer": "NVIDIA",
                     "Count": count,
                     "MemoryInfo": {"SizeInMiB": memory_mib},

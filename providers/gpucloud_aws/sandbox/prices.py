@@ -31,17 +31,27 @@ def get_products(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 
 def _wanted(filters: Any) -> str | None:
-    return next((each["Value"] for each in filters if each["Field"] == "instanceType"), None)
+    exact = (each["Value"] for each in filters if each["Field"] == "instanceType" and "," not in each["Value"])
+    return next(exact, None)
 
 
 def _passes(product: Document, filters: Any) -> bool:
     attributes = {**product["product"]["attributes"], "productFamily": product["product"]["productFamily"]}
-    for each in filters:
-        if each["Type"] not in {"TERM_MATCH", "EQUALS"}:
-            raise AwsError("InvalidParameterException", f"The sandbox has no filter type {each['Type']}")
-        if attributes.get(each["Field"]) != each["Value"]:
-            return False
-    return True
+    return all(_fits(attributes.get(each["Field"], ""), each["Type"], each["Value"]) for each in filters)
+
+
+def _fits(value: str, how: str, wanted: str) -> bool:
+    match how:
+        case "TERM_MATCH" | "EQUALS":
+            return value == wanted
+        case "CONTAINS":
+            return wanted in value
+        case "ANY_OF":
+            return value in wanted.split(",")
+        case "NONE_OF":
+            return value not in wanted.split(",")
+        case _:
+            raise AwsError("InvalidParameterException", f"Invalid filter type {how}")
 
 
 def _products(region: Region, wanted: str | None) -> Iterator[Document]:

@@ -51,7 +51,8 @@ def page(
     if size is not None and not lowest <= size <= highest:
         raise AwsError(
             "InvalidParameterValue",
-            f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value between {lowest} and {highest}.",
+            f"Value ( {size} ) for parameter maxResults is invalid. "
+            f"Expecting a value between {lowest} and {highest}.",
         )
     start = _read_token(parameters.get("NextToken"))
     end = len(documents) if size is None else start + size

@@ -71,7 +71,7 @@ def get_service_quota(region: Region, parameters: Mapping[str, Any]) -> Document
     quotas = {quota["QuotaCode"]: quota for quota in _quotas(region)}
     quota = quotas.get(parameters["QuotaCode"])
     if parameters["ServiceCode"] != "ec2" or quota is None:
-        raise AwsError("NoSuchResourceException", "The request failed because the specified quota does not exist.")
+        raise AwsError("NoSuchResourceException", "The specified quota does not exist.")
     return {"Quota": quota}
 
 

@@ -1,4 +1,4 @@
-"""Capacity that the account holds: reservations and blocks. Who steers the sandbox grants them; nobody buys any."""
+"""Capacity that the account holds: reservations and blocks. Who steers the sandbox grants them."""
 
 from __future__ import annotations
 
@@ -79,11 +79,13 @@ def find_reservation(region: Region, parameters: Mapping[str, Any], zone: str, l
             text = "A capacity block launch needs CapacityReservationTarget.CapacityReservationId"
             raise AwsError("InvalidParameterCombination", text)
         if specification.get("CapacityReservationPreference") == "capacity-reservations-only":
-            raise AwsError("ReservationCapacityExceeded", "There is no open capacity reservation that matches.")
+            raise AwsError("ReservationCapacityExceeded", "No open capacity reservation matches.")
         return None
     reservation = _with_free(region, _find(region, id_))
     if (reservation["ReservationType"] == "capacity-block") != (market == "capacity-block"):
-        text = f"The reservation {id_} is of type {reservation['ReservationType']}, the market type is {market}"
+        text = (
+            f"The reservation {id_} is of type {reservation['ReservationType']}, the market type is {market}"
+        )
         raise AwsError("InvalidParameterCombination", text)
     if (reservation["InstanceType"], reservation["AvailabilityZone"]) != (parameters["InstanceType"], zone):
         text = f"The attributes of the reservation {id_} do not match those of the request"

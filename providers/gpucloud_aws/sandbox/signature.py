@@ -14,7 +14,7 @@ from werkzeug.wrappers import Request
 from gpucloud_aws.sandbox.wire import AwsError
 
 _AUTHORIZATION = re.compile(
-    r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request, ?"
+    r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request, ?"
     r"SignedHeaders=(?P<headers>[^,]+), ?Signature=(?P<signature>[0-9a-f]{64})"
 )
 
@@ -59,8 +59,8 @@ def verify(request: Request, signed: Signed | None, *, key: str, secret: str) ->
     if not hmac.compare_digest(signed.signature, _expected(request, signed, key, secret)):
         raise AwsError(
             "SignatureDoesNotMatch",
-            "The request signature we calculated does not match the signature you provided. "
-            "Check your AWS Secret Access Key and signing method. Consult the service documentation for details.",
+            "The request signature we calculated does not match the signature you provided. Check your AWS "
+            "Secret Access Key and signing method. Consult the service documentation for details.",
             403,
         )
 

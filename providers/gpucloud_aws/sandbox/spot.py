@@ -15,8 +15,8 @@ _STATUS = {
     "fulfilled": "Your Spot request is fulfilled.",
     "marked-for-termination": "Your Spot instance is marked for termination.",
     "instance-terminated-by-user": "Spot Instance terminated due to user-initiated termination.",
-    "instance-terminated-no-capacity": "Your Spot instance was terminated because there is no Spot capacity.",
-    "request-canceled-and-instance-running": "Your Spot request is canceled, but your instance is still running.",
+    "instance-terminated-no-capacity": "Your Spot instance was terminated: no Spot capacity.",
+    "request-canceled-and-instance-running": "Your Spot request is canceled, your instance runs on.",
 }
 
 _FILTERS: dict[str, Field] = {
@@ -94,7 +94,8 @@ def cancel_spot_instance_requests(region: Region, parameters: Mapping[str, Any])
             region.put("spot", request)
     return {
         "CancelledSpotInstanceRequests": [
-            {"SpotInstanceRequestId": each["SpotInstanceRequestId"], "State": each["State"]} for each in requests
+            {"SpotInstanceRequestId": each["SpotInstanceRequestId"], "State": each["State"]}
+            for each in requests
         ]
     }
 
@@ -108,7 +109,8 @@ def describe_spot_price_history(region: Region, parameters: Mapping[str, Any]) -
     zones = {
         name: id_
         for name, id_ in region.zones.items()
-        if parameters.get("AvailabilityZone") in {None, name} and parameters.get("AvailabilityZoneId") in {None, id_}
+        if parameters.get("AvailabilityZone") in {None, name}
+        and parameters.get("AvailabilityZoneId") in {None, id_}
     }
     rows: list[Document] = []
     for type_ in wanted if any(product.startswith("Linux/UNIX") for product in products) else ():

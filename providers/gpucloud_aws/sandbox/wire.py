@@ -53,7 +53,7 @@ class Answer:
 def service_model(service: str) -> ServiceModel:
     """botocore's model of a service, by signing name."""
     name = SERVICES[service]
-    return ServiceModel(Loader().load_service_model(name, "service-2"), name)  # type: ignore[no-untyped-call]
+    return ServiceModel(Loader().load_service_model(name, "service-2"), name)
 
 
 def operation(service: str, action: str) -> OperationModel:
@@ -113,8 +113,10 @@ def answer(operation: OperationModel, result: Mapping[str, Any], request_id: str
         )
     else:
         xml = (
-            f'<{operation.name}Response xmlns="{namespace}/"><{operation.name}Result>{inner}</{operation.name}Result>'
-            f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata></{operation.name}Response>"
+            f'<{operation.name}Response xmlns="{namespace}/">'
+            f"<{operation.name}Result>{inner}</{operation.name}Result>"
+            f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
+            f"</{operation.name}Response>"
         )
     return Answer(200, "text/xml;charset=UTF-8", _DECLARATION + xml)
 

@@ -1,0 +1,5 @@
+"""``python -m gpucloud``."""
+
+from gpucloud.cli.app import main
+
+main()

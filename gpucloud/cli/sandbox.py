@@ -1,0 +1,293 @@
+"""``gpucloud sandbox``: the local clouds, and how to make them misbehave on purpose."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpucloud.cli.context import App
+from gpucloud.cli.output import money_text
+from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.sandbox.client import SandboxClient
+
+Json = Mapping[str, Any]
+
+CLOUDS = ("aws", "azure", "alibaba")
+"""The clouds of the contract; an endpoint is ``None`` where its emulator is not installed."""
+
+Cloud = Annotated[str, typer.Option("--cloud", help="A cloud, or a glob.")]
+Region = Annotated[str, typer.Option("--region", help="A region, or a glob.")]
+Zone = Annotated[str, typer.Option("--zone", help="A zone (AWS: its id, use1-az1), or a glob.")]
+InstanceType = Annotated[str, typer.Option("--type", help="An instance type, or a glob.")]
+Purchase = Annotated[str, typer.Option("--purchase", help="on_demand, spot, or a glob.")]
+
+
+def start(
+    app: App,
+    pace: Annotated[
+        float | None, typer.Option(help="Seconds that an instance is pending, and ending.", min=0)
+    ] = None,
+    latency: Annotated[
+        float | None, typer.Option(help="Seconds added to every call to the clouds.", min=0)
+    ] = None,
+    lag: Annotated[
+        float | None, typer.Option(help="Seconds for which reads do not see a new instance.", min=0)
+    ] = None,
+) -> None:
+    """Start the local clouds; prints what makes the vendors' own tools go to them."""
+    from gpucloud.sandbox.client import ensure_started
+
+    changes = {"transition_s": pace, "latency_s": latency, "lag_s": lag}
+    given = {name: value for name, value in changes.items() if value is not None}
+    endpoint = ensure_started(app.paths.sandbox, **given)
+    if given:
+        endpoint.client.pace(**given)
+    if app.output.json:
+        fields = {**_status(endpoint.client.status()), "environment": dict(endpoint.environ)}
+        app.output.document("sandbox.start", fields)
+        return
+    for name, value in endpoint.environ.items():
+        app.output.line(f"export {name}={shlex.quote(value)}")
+    app.output.say(
+        f"The sandbox runs (pid {endpoint.pid}). With these lines set, `aws ec2 describe-instances` asks it."
+    )
+    app.output.say("Next: gpucloud --sandbox launch --gpu T4")
+
+
+def stop(
+    app: App,
+    force: Annotated[bool, typer.Option("--force", help="Even while something is billed.")] = False,
+) -> None:
+    """Stop the local clouds; refuses while something is billed. The next start brings everything back."""
+    from gpucloud.sandbox.client import find
+
+    endpoint = find(app.paths.sandbox)
+    if endpoint is None:
+        _answer(app, "stop", {"running": False}, "The sandbox does not run.")
+        return
+    endpoint.client.stop(force=force)
+    _answer(app, "stop", {"running": False}, "The sandbox has stopped.")
+
+
+def status(app: App) -> None:
+    """Show whether the local clouds run, and what they bill."""
+    from gpucloud.sandbox.client import read_status
+
+    found = read_status(app.paths.sandbox)
+    if app.output.json:
+        app.output.document("sandbox.status", _status(found))
+        return
+    app.output.line(f"running   {'yes' if found['running'] else 'no'}")
+    for cloud, url in found["endpoints"].items():
+        app.output.line(f"{cloud:<9} {url}")
+    price = found["billed_per_hour"]
+    app.output.line(f"billed    {money_text(Decimal(price['amount']), price['currency'])} per hour")
+    if found["billing"]:
+        columns = ["KIND", "ID", "CLOUD", "REGION", "BOX", "OWNER", "PER HOUR"]
+        app.output.table(columns, _billing_rows(found["billing"]), right=["PER HOUR"])
+    if not found["running"] and found["billing"]:
+        app.output.say("It was killed, or stopped by force; what it bills comes back with the next start.")
+
+
+def reset(app: App, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> int | None:
+    """Forget everything: instances, stock, prices, faults. The ledger keeps what was billed until now."""
+    client = _client(app)
+    if not yes:
+        if not app.output.interactive:
+            raise UsageError("reset forgets everything that is emulated", hint="say --yes")
+        if not app.output.ask("Forget everything that is emulated?"):
+            return 2
+    client.reset()
+    _answer(app, "reset", {}, "Everything is as on the first day.")
+    return None
+
+
+def stock(
+    app: App,
+    count: Annotated[
+        int | None, typer.Argument(help="How many instances at a time a zone gives out.", min=0)
+    ] = None,
+    cloud: Cloud = "*",
+    region: Region = "*",
+    zone: Zone = "*",
+    instance_type: InstanceType = "*",
+    purchase: Purchase = "*",
+) -> None:
+    """Say how many instances there are; without a number, show the rules. The newest match counts."""
+    place = _place(cloud, region, zone, instance_type, purchase)
+    rule = {} if count is None else {**place, "count": count}
+    rules = _client(app).stock(**rule)
+    _table(app, "stock", "rules", rules, [*place, "count"])
+
+
+def price(
+    app: App,
+    amount: Annotated[
+        str | None, typer.Argument(help="The price per hour, or a factor such as x1.5.")
+    ] = None,
+    cloud: Cloud = "*",
+    region: Region = "*",
+    zone: Zone = "*",
+    instance_type: InstanceType = "*",
+    purchase: Purchase = "*",
+) -> None:
+    """Move prices away from the snapshot; without an amount, show the moves. The newest match counts."""
+    place = _place(cloud, region, zone, instance_type, purchase)
+    move = {} if amount is None else {**place, **_amount(amount)}
+    moves = _client(app).price(**move)
+    _table(app, "price", "moves", moves, [*place, "amount", "factor"])
+
+
+def fault(
+    app: App,
+    effect: Annotated[
+        str | None, typer.Argument(help="error, throttle, delay, hang, drop, or kill (the calling process).")
+    ] = None,
+    cloud: Cloud = "*",
+    region: Region = "*",
+    action: Annotated[str, typer.Option(help="A call such as RunInstances, or a glob.")] = "*",
+    stage: Annotated[
+        str, typer.Option(help="received (before), applied (after, unanswered), or answered.")
+    ] = "received",
+    times: Annotated[int, typer.Option(help="How often it strikes; 0 for always.", min=0)] = 1,
+    skip: Annotated[int, typer.Option(help="How many matching calls pass before.", min=0)] = 0,
+    code: Annotated[str, typer.Option(help="The error's code.")] = "InternalError",
+    http_status: Annotated[
+        int, typer.Option("--status", help="The error's HTTP status.", min=400, max=599)
+    ] = 500,
+    message: Annotated[str, typer.Option(help="The error's message.")] = "An internal error has occurred",
+    seconds: Annotated[float, typer.Option(help="How long a delay is.", min=0)] = 0.0,
+    clear: Annotated[bool, typer.Option("--clear", help="Take all faults away.")] = False,
+) -> None:
+    """Make a coming call fail; without an effect, show the faults that can still strike."""
+    client = _client(app)
+    if clear:
+        client.clear_faults()
+    rule: dict[str, Any] = {}
+    if effect is not None:
+        rule = {
+            "effect": effect,
+            "stage": stage,
+            "cloud": cloud,
+            "action": action,
+            "region": region,
+            "times": times or None,
+            "skip": skip,
+            "code": code,
+            "status": http_status,
+            "message": message,
+            "seconds": seconds,
+        }
+    columns = ["number", "effect", "stage", "cloud", "action", "region", "times", "skip"]
+    _table(app, "fault", "faults", client.fault(**rule), columns)
+
+
+def interrupt(
+    app: App,
+    instance: Annotated[str, typer.Argument(help="A spot instance's own id.")],
+    notice: Annotated[float, typer.Option(help="Seconds between the notice and the end.", min=0)] = 120,
+) -> None:
+    """Take a spot instance back, after a notice."""
+    answer = _client(app).interrupt(instance, notice_s=notice)
+    _answer(app, "interrupt", answer, f"{instance} will be taken back at {answer['at']}.")
+
+
+def clock(
+    app: App,
+    advance: Annotated[
+        float, typer.Argument(help="Seconds by which the clouds' time moves ahead.", min=0)
+    ] = 0,
+) -> None:
+    """Move the clouds' time ahead, or show it."""
+    answer = _client(app).clock(advance_s=advance)
+    _answer(app, "clock", answer, f"The clouds' time is {answer['now']}.")
+
+
+def address(
+    app: App,
+    new: Annotated[str | None, typer.Argument(metavar="ADDRESS", help="The caller's next address.")] = None,
+) -> None:
+    """Move the caller to another public address, or show the one that the clouds see."""
+    found = _client(app).address(new)
+    _answer(app, "address", {"address": found}, f"The clouds see the caller at {found}.")
+
+
+COMMANDS: dict[str, Callable[..., int | None]] = {
+    "start": start,
+    "stop": stop,
+    "status": status,
+    "reset": reset,
+    "stock": stock,
+    "price": price,
+    "fault": fault,
+    "interrupt": interrupt,
+    "clock": clock,
+    "address": address,
+}
+
+
+def _client(app: App) -> SandboxClient:
+    from gpucloud.sandbox.client import find
+
+    endpoint = find(app.paths.sandbox)
+    if endpoint is None:
+        raise UsageError("the sandbox does not run", hint="gpucloud sandbox start")
+    return endpoint.client
+
+
+def _status(found: Json) -> dict[str, Any]:
+    endpoints = found["endpoints"]
+    return {
+        "running": found["running"],
+        "endpoints": {**dict.fromkeys(CLOUDS), **endpoints},
+        "billed_per_hour": found["billed_per_hour"],
+        "billing": found["billing"],
+    }
+
+
+def _billing_rows(billing: Sequence[Json]) -> Iterator[Sequence[object]]:
+    for each in billing:
+        price = money_text(Decimal(each["price"]["amount"]), each["price"]["currency"])
+        yield *(each[key] for key in ("kind", "id", "cloud", "region", "box", "owner")), price
+
+
+def _place(cloud: str, region: str, zone: str, instance_type: str, purchase: str) -> dict[str, str]:
+    return {
+        "cloud": cloud,
+        "region": region,
+        "zone": zone,
+        "instance_type": instance_type,
+        "purchase": purchase,
+    }
+
+
+def _amount(text: str) -> dict[str, str]:
+    name, digits = ("factor", text[1:]) if text.startswith("x") else ("amount", text)
+    try:
+        number = Decimal(digits)
+    except InvalidOperation:
+        number = Decimal(0)
+    if not (number.is_finite() and number > 0):
+        raise UsageError(f"{text!r} is no price; allowed are an amount above 0 and a factor such as x1.5")
+    return {name: digits}
+
+
+def _answer(app: App, name: str, fields: Json, text: str) -> None:
+    if app.output.json:
+        app.output.document(f"sandbox.{name}", fields)
+    else:
+        app.output.line(text)
+
+
+def _table(app: App, name: str, field: str, rows: Sequence[Json], columns: Sequence[str]) -> None:
+    if app.output.json:
+        app.output.document(f"sandbox.{name}", {field: list(rows)})
+        return
+    headings = [column.replace("_", " ").upper() for column in columns]
+    app.output.table(headings, [[row.get(column) for column in columns] for row in rows])

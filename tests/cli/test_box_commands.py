@@ -1,0 +1,235 @@
+"""ssh, exec, sync and logs, as a person at a terminal uses them, on a box of the sandbox."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.cli.sync import Way, read_way
+from gpucloud.errors import UsageError
+from gpucloud.sandbox.client import SandboxClient, ensure_started
+
+GPUCLOUD = [sys.executable, "-c", "from gpucloud.cli.app import main; main()", "--sandbox"]
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Somebody with a home folder, a sandbox, and one box named ``mine``."""
+
+    home: Path
+    sandbox: SandboxClient
+
+    @property
+    def environment(self) -> dict[str, str]:
+        keep = {
+            name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GPUCLOUD_"))
+        }
+        return {**keep, "GPUCLOUD_HOME": str(self.home), "NO_COLOR": "1"}
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*GPUCLOUD, *arguments], input=stdin, env=self.environment, capture_output=True, check=False
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*GPUCLOUD, *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def box(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.run("show", "mine", "--json").stdout)["box"]
+        return document
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    home = tmp_path_factory.mktemp("user")
+    endpoint = ensure_started(home / "sandbox", transition_s=0)
+    made = Terminal(home, endpoint.client)
+    setup = "echo prepared >~/prepared"
+    launched = made.run("launch", "--gpu", "T4", "--name", "mine", "--setup", setup, "--yes")
+    assert launched.returncode == 0, launched.stderr.decode()
+    yield made
+    made.run("down", "--all", "--yes")
+    endpoint.client.stop(force=True)
+
+
+def test_exec_gives_the_commands_own_output_and_exit_code(terminal: Terminal) -> None:
+    done = terminal.run("exec", "mine", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
+    assert (done.returncode, done.stdout, done.stderr) == (42, b"out\n", b"err\n")
+    assert terminal.run("exec", "mine", "--", "sh", "-c", "exit 255").returncode == 255
+
+
+def test_exec_hands_over_arguments_and_stdin_unchanged(terminal: Terminal) -> None:
+    words = ["a b", "$HOME", "--json", "-t", "'", "*", ""]
+    done = terminal.run("exec", "mine", "--", "printf", "%s\\n", *words)
+    assert done.stdout.decode().split("\n")[:-1] == words
+    assert terminal.run("exec", "mine", "--", "cat", stdin=bytes(range(256))).stdout == bytes(range(256))
+
+
+def test_exec_with_json_keeps_stdout_for_the_document(terminal: Terminal) -> None:
+    done = terminal.run("exec", "--json", "mine", "--", "sh", "-c", "echo out; exit 3")
+    assert json.loads(done.stdout) == {"schema": "gpucloud.exec/v1", "box": "mine", "exit_code": 3}
+    assert b"out" in done.stderr
+    assert done.returncode == 3
+
+
+def test_exec_shows_the_gpus_that_are_paid_for(terminal: Terminal) -> None:
+    done = terminal.run("exec", "mine", "--", "nvidia-smi", "-L")
+    assert done.stdout.startswith(b"GPU 0: Tesla T4")
+    assert done.stdout.count(b"\n") == 1
+
+
+def test_exec_that_is_told_to_end_ends_at_once_with_the_signals_code(terminal: Terminal) -> None:
+    child = terminal.start("exec", "mine", "--", "sh", "-c", "echo begun; sleep 300")
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"begun\n"
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=30)
+    assert child.returncode == 143
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("exec", "nobody", "--", "true"), "no box named 'nobody'"),
+        (("exec", "mine", "--node", "3", "--", "true"), "there is no 3"),
+        (("exec", "mine"), "Missing argument"),
+    ],
+)
+def test_what_exec_cannot_do_is_125_and_says_why(
+    terminal: Terminal, arguments: tuple[str, ...], said: str
+) -> None:
+    done = terminal.run(*arguments)
+    assert done.returncode == 125
+    assert said in done.stderr.decode()
+    assert done.stdout == b""
+
+
+def test_ssh_runs_a_command_and_without_one_a_shell(terminal: Terminal) -> None:
+    assert terminal.run("ssh", "mine", "--", "echo", "a  b").stdout == b"a  b\n"
+    done = terminal.run("ssh", "mine", stdin=b"echo $((6*7))\nexit 4\n")
+    assert (done.returncode, b"42" in done.stdout) == (4, True)
+
+
+def test_sync_there_and_back_is_byte_identical(terminal: Terminal, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "sub dir").mkdir(parents=True)
+    (source / "sub dir" / "random").write_bytes(os.urandom(3_000_000))
+    (source / "name with 'quotes' and ü").write_bytes(b"\r\n\0")
+    assert terminal.run("sync", str(source), "mine:there").returncode == 0
+    done = terminal.run("sync", "--json", "mine:there/source/", str(tmp_path / "back"))
+    assert json.loads(done.stdout)["schema"] == "gpucloud.sync/v1"
+    compared = filecmp.dircmp(source, tmp_path / "back")
+    assert compared.left_only + compared.right_only + compared.diff_files == []
+    random = Path("sub dir", "random")
+    assert (tmp_path / "back" / random).read_bytes() == (source / random).read_bytes()
+
+
+def test_sync_of_what_is_not_there_says_so(terminal: Terminal, tmp_path: Path) -> None:
+    assert terminal.run("sync", str(tmp_path / "no"), "mine:x").returncode == 2
+    done = terminal.run("sync", "mine:no", str(tmp_path))
+    assert done.returncode == 1
+    assert b"No such file" in done.stderr
+
+
+def test_logs_show_the_boot(terminal: Terminal) -> None:
+    text = terminal.run("logs", "mine").stdout.decode()
+    assert "setup-000: exit code 0" in text
+    assert text.endswith(" ready\n")
+    document = json.loads(terminal.run("logs", "mine", "--boot", "--json").stdout)
+    assert (document["schema"], document["source"]) == ("gpucloud.logs/v1", "boot")
+    assert terminal.run("logs", "mine", "--job").stdout == b""
+    assert terminal.run("logs", "mine", "--boot", "--job").returncode == 2
+
+
+def test_logs_do_not_steer_the_terminal_and_go_on_as_more_is_written(terminal: Terminal) -> None:
+    write = "printf '\\033]52;c;ZXZpbA==\\007step \\033[31m1\\033[0m\\n' >>/var/log/gpucloud/job.log"
+    terminal.run("exec", "mine", "--", "sh", "-c", write)
+    child = terminal.start("logs", "mine", "--job", "-f", "--json")
+    assert child.stdout is not None
+    assert json.loads(child.stdout.readline())["line"] == "step 1"
+    terminal.run("exec", "mine", "--", "sh", "-c", "echo 2 >>/var/log/gpucloud/job.log")
+    assert json.loads(child.stdout.readline())["line"] == "2"
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+    assert child.returncode == 130
+
+
+def test_a_caller_whose_address_has_changed_is_let_in_again_and_nobody_else(terminal: Terminal) -> None:
+    end_shared_connection(terminal)
+    terminal.sandbox.address("198.51.100.99")
+    done = terminal.run("exec", "mine", "--", "echo", "in")
+    assert (done.returncode, done.stdout) == (0, b"in\n"), done.stderr.decode()
+    assert b"your address is now 198.51.100.99" in done.stderr
+    end_shared_connection(terminal)
+    assert terminal.run("exec", "mine", "--", "echo", "again").stderr == b""
+
+
+def test_a_box_that_never_let_ssh_in_shows_its_console(terminal: Terminal) -> None:
+    """The keys are gone, as after a lost state folder: the cloud still has the console."""
+    end_shared_connection(terminal)
+    keys = terminal.home / "state-sandbox" / "keys" / terminal.box()["id"]
+    moved = keys.rename(keys.with_name("elsewhere"))
+    try:
+        done = terminal.run("logs", "mine")
+        assert done.returncode == 0, done.stderr.decode()
+        assert b"cloud-init: finished" in done.stdout
+        assert terminal.run("exec", "mine", "--", "true").returncode == 125
+    finally:
+        moved.rename(keys)
+
+
+def test_no_key_and_no_secret_is_on_a_command_line_or_in_the_journal(terminal: Terminal) -> None:
+    child = terminal.start("exec", "mine", "--", "sleep", "300")
+    private = next((terminal.home / "state-sandbox" / "keys").glob("*/id_ed25519")).read_text()
+    time.sleep(0.5)  # whatever is started is started now; seeing nothing is what must also be true later
+    seen = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+    child.terminate()
+    child.communicate(timeout=30)
+    assert private.splitlines()[1] not in seen
+    for file in (terminal.home / "state-sandbox").glob("journal.db*"):
+        assert b"PRIVATE KEY" not in file.read_bytes()
+
+
+def end_shared_connection(terminal: Terminal) -> None:
+    """What a minute of silence does."""
+    from gpucloud.ssh import Target, disconnect
+
+    box = terminal.box()
+    keys = terminal.home / "state-sandbox" / "keys" / box["id"]
+    disconnect(Target(box_id=box["id"], host="127.0.0.1", user="gpucloud", keys=keys))
+
+
+@pytest.mark.parametrize(
+    ("ends", "way"),
+    [
+        (("src", "mine:dst"), Way("mine", up=True, source="src", destination="dst")),
+        (("src/", "mine:"), Way("mine", up=True, source="src/", destination="")),
+        (("mine:/a:b", "here"), Way("mine", up=False, source="/a:b", destination="here")),
+        (("./a:b", "mine:c"), Way("mine", up=True, source="./a:b", destination="c")),
+    ],
+)
+def test_the_end_with_a_name_and_a_colon_is_on_the_box(ends: tuple[str, str], way: Way) -> None:
+    assert read_way(*ends) == way
+
+
+@pytest.mark.parametrize("ends", [("a", "b"), ("x:a", "y:b"), ("./x:a", "b")])
+def test_a_copy_needs_one_end_here_and_one_on_a_box(ends: tuple[str, str]) -> None:
+    with pytest.raises(UsageError):
+        read_way(*ends)

@@ -1,0 +1,247 @@
+"""`launch` as a user has it: what it gives, what the cloud then shows, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+BOX = {
+    *("name", "id", "run_id", "owner", "state", "cloud", "region", "zone", "instance_type", "gpu", "purchase"),
+    *("nodes", "price", "created_at", "expires_at", "seen_at", "cost_so_far"),
+}
+NODE = {"instance_id", "state", "public_ip", "private_ip"}
+TAGS = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
+
+
+def gpus(listed: str) -> list[str]:
+    """The models of ``nvidia-smi -L``, one per line."""
+    return [line.split(": ")[1].split(" (")[0] for line in listed.splitlines()]
+
+
+def instance(cli: Shell, box: Any) -> Any:
+    """A box's first machine as the ``aws`` client sees it."""
+    seen = cli.aws(
+        *("ec2", "describe-instances", "--region", box["region"]),
+        *("--instance-ids", box["nodes"][0]["instance_id"]),
+    )
+    return seen["Reservations"][0]["Instances"][0]
+
+
+def tags(thing: Any) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in thing["Tags"]}
+
+
+def test_a_launch_gives_the_document_of_the_contract_and_nothing_else_on_stdout(cli: Shell) -> None:
+    ran = cli("launch", "--gpu", "T4", "--yes", "--json")
+    document = ran.json
+    assert document["schema"] == "gpucloud.launch/v1"
+    box = ran.box
+    assert set(box) >= BOX
+    assert box["state"] == "ready"
+    assert box["gpu"]["model"] == "T4"
+    assert Decimal(box["gpu"]["count"]) == 1
+    assert Decimal(box["gpu"]["memory_gib"]) == 16
+    [node] = box["nodes"]
+    assert set(node) == NODE
+    assert node["state"] == "running"
+    assert set(box["price"]) == {"amount", "currency"}
+    assert isinstance(box["price"]["amount"], str)
+    assert all(box[time].endswith("Z") for time in ("created_at", "expires_at", "seen_at"))
+    life = datetime.fromisoformat(box["expires_at"]) - datetime.fromisoformat(box["created_at"])
+    assert timedelta(hours=23, minutes=59) < life <= timedelta(hours=24)
+    assert f"gpucloud ssh {box['name']}" in ran.err, "the next likely command is said"
+    assert "per hour" in ran.err
+    assert [each["name"] for each in cli.boxes()] == [box["name"]]
+
+
+@pytest.mark.parametrize("paid", ["on-demand", "spot"])
+@pytest.mark.parametrize(
+    ("gpu", "answers"),
+    [("T4", ["Tesla T4"]), ("V100:1", ["Tesla V100"]), ("A100:8", ["NVIDIA A100"] * 8)],
+)
+def test_what_was_asked_for_answers_over_ssh(cli: Shell, gpu: str, answers: list[str], paid: str) -> None:
+    box = cli.launch("--gpu", gpu, f"--{paid}", "--name", "a")
+    assert box["purchase"] == paid.replace("-", "_")
+    listed = gpus(cli("exec", "a", "--", "nvidia-smi", "-L").out)
+    assert [name[: len(want)] for name, want in zip(listed, answers, strict=True)] == answers
+    [billed] = cli.billed()
+    assert billed["price"] == box["price"], "it costs what was said"
+
+
+def test_the_aws_client_sees_what_was_promised_and_the_end_of_it(cli: Shell) -> None:
+    box = cli.launch("--gpu", "T4", "--name", "a", "--disk", "120", "--run-id", "ci-7", "--tag", "team=ml")
+    seen = instance(cli, box)
+    assert seen["State"]["Name"] == "running"
+    assert seen["InstanceType"] == box["instance_type"]
+    assert seen["MetadataOptions"]["HttpTokens"] == "required"
+    assert seen["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+    assert TAGS <= set(tags(seen))
+    assert tags(seen)["gpucloud:box"] == box["id"]
+    assert tags(seen)["gpucloud:run"] == "ci-7"
+    assert tags(seen)["team"] == "ml"
+    place = ("--region", box["region"])
+    behaviour = cli.aws(
+        *("ec2", "describe-instance-attribute", *place, "--instance-id", seen["InstanceId"]),
+        *("--attribute", "instanceInitiatedShutdownBehavior"),
+    )
+    assert behaviour["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
+    [volume] = cli.aws("ec2", "describe-volumes", *place)["Volumes"]
+    assert volume["Encrypted"]
+    assert (volume["Size"], volume["VolumeType"]) == (120, "gp3")
+    [interface] = cli.aws("ec2", "describe-network-interfaces", *place)["NetworkInterfaces"]
+    for part in (volume, {"Tags": interface["TagSet"]}):
+        assert TAGS <= set(tags(part))
+    group = ("ec2", "describe-security-groups", *place, "--filters", f"Name=tag:gpucloud:box,Values={box['id']}")
+    [open_to] = cli.aws(*group)["SecurityGroups"][0]["IpPermissions"]
+    assert (open_to["FromPort"], open_to["ToPort"]) == (22, 22)
+    assert [each["CidrIp"] for each in open_to["IpRanges"]] == [f"{cli.sandbox.address()}/32"]
+    assert not open_to.get("Ipv6Ranges")
+
+    ended = cli("down", "a", "--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert [each["state"] for each in ended.json["boxes"]] == ["deleted"]
+    assert instance(cli, box)["State"]["Name"] == "terminated"
+    assert cli.sandbox.status()["billing"] == []
+    assert cli.boxes() == []
+    # The group bills nothing: it may stay a moment longer, but the next changing command removes it.
+    cli.launch("--gpu", "T4", "--name", "b")
+    assert cli.aws(*group)["SecurityGroups"] == []
+
+
+def test_three_nodes_know_their_ranks_and_each_other(cli: Shell) -> None:
+    box = cli.launch("--gpu", "T4", "--nodes", "3", "--name", "trio")
+    assert len(cli.billed()) == len(box["nodes"]) == 3
+    peers = [node["private_ip"] for node in box["nodes"]]
+    for rank in range(3):
+        told = cli("exec", "--node", str(rank), "trio", "--", "cat", "/var/lib/gpucloud/peers.json")
+        assert told.json == {"rank": rank, "nodes": 3, "peers": peers}
+        assert gpus(cli("exec", "--node", str(rank), "trio", "--", "nvidia-smi", "-L").out) == ["Tesla T4"]
+
+
+def test_nodes_start_together_or_not_at_all(cli: Shell) -> None:
+    cli.sandbox.stock(count=2)
+    failed = cli("launch", "--gpu", "T4", "--nodes", "3", "--yes", "--json")
+    assert failed.code == 5
+    assert cli.sandbox.status()["billing"] == []
+    assert [event for event in cli.sandbox.ledger() if event["kind"] == "instance"] == []
+
+
+def test_a_name_that_lives_is_refused_before_anything_is_asked(cli: Shell) -> None:
+    cli.launch("--gpu", "T4", "--name", "x")
+    cli.sandbox.calls(clear=True)
+    again = cli("launch", "--gpu", "T4", "--name", "x", "--yes", "--json")
+    assert again.code == 2
+    assert "gpucloud down x" in again.error["hint"]
+    assert cli.changes_asked() == []
+    assert cli("down", "x", "--yes").code == 0
+    assert cli.launch("--gpu", "T4", "--name", "x")["state"] == "ready", "afterwards the name is free"
+
+
+def test_two_shells_that_launch_one_name_at_once_make_one_box(cli: Shell) -> None:
+    both = [cli.start("launch", "--gpu", "T4", "--name", "x", "--yes") for _ in range(2)]
+    assert sorted(cli.finish(each).code for each in both) == [0, 2]
+    assert len(cli.billed()) == 1
+    [box] = cli.boxes()
+    assert box["state"] == "ready"
+
+
+def test_without_a_terminal_and_without_a_yes_nothing_is_bought(cli: Shell) -> None:
+    refused = cli("launch", "--gpu", "T4", "--json")
+    assert refused.code == 2
+    assert "--yes" in refused.error["hint"]
+    assert cli.changes_asked() == []
+
+
+def test_a_saved_plan_is_launched_exactly_as_it_says(cli: Shell) -> None:
+    saved = cli.home / "plan.json"
+    assert cli("plan", "--gpu", "T4", "--spot", "--disk", "150", "-o", str(saved)).code == 0
+    first = json.loads(saved.read_text())["attempts"][0]
+    box = cli.launch(str(saved), "--name", "") if False else cli("launch", str(saved), "--yes", "--json").box
+    assert {key: box[key] for key in ("region", "zone", "instance_type", "purchase")} == {
+        key: first[key] for key in ("region", "zone", "instance_type", "purchase")
+    }
+    assert box["price"] == {"amount": first["price"], "currency": first["currency"]}
+
+
+def test_a_saved_plan_whose_price_moved_is_refused_and_says_what_moved(cli: Shell) -> None:
+    saved = cli.home / "plan.json"
+    cli("plan", "--gpu", "T4", "--spot", "-o", str(saved))
+    first = json.loads(saved.read_text())["attempts"][0]
+    cli.sandbox.price(zone=first["zone"], purchase="spot", factor="1.1")
+    refused = cli("launch", str(saved), "--yes", "--json")
+    assert refused.code == 7
+    assert first["zone"] in refused.error["message"]
+    assert first["price"] in refused.error["message"]
+    assert cli.changes_asked() == []
+
+
+def test_a_plan_costs_and_changes_nothing(cli: Shell) -> None:
+    planned = cli("plan", "--gpu", "A100:8", "--spot", "--json")
+    assert planned.code == 0, planned.err
+    attempts = planned.json["attempts"]
+    prices = [Decimal(each["price_usd"]) for each in attempts if not each["flags"]]
+    assert prices == sorted(prices)
+    assert 0 < len(attempts) <= 20
+    assert cli.changes_asked() == []
+    assert cli.boxes("--all") == []
+
+
+def test_a_budget_becomes_a_deadline(cli: Shell) -> None:
+    """One dollar over compute, disk and address, as the clouds of the sandbox bill them."""
+    box = cli.launch("--gpu", "T4", "--budget", "1")
+    life = datetime.fromisoformat(box["expires_at"]) - datetime.fromisoformat(box["created_at"])
+    per_hour = Decimal(cli.sandbox.status()["billed_per_hour"]["amount"])
+    spent = per_hour * Decimal(life.total_seconds()) / 3600
+    assert Decimal("0.95") < spent <= 1
+
+
+def test_a_box_that_reaches_its_end_ends_itself(cli: Shell) -> None:
+    box = cli.launch("--gpu", "T4", "--name", "brief", "--ttl", "10m")
+    cli.sandbox.clock(advance_s=601)
+    cli.sandbox.status()
+    assert until_nothing_is_billed(cli)
+    assert instance(cli, box)["State"]["Name"] == "terminated"
+    [seen] = cli.boxes("--live")
+    assert seen["state"] in {"deleting", "deleted"}
+    assert cli("down", "--all", "--yes").code == 0
+    assert [each["state"] for each in cli.boxes("--all")] == ["deleted"]
+
+
+def until_nothing_is_billed(cli: Shell) -> bool:
+    """Asks until the box has powered itself off; the test's own time limit is the end of it."""
+    while cli.sandbox.status()["billing"]:
+        pass
+    return True
+
+
+def test_a_spot_box_that_the_cloud_takes_back_is_shown_so_and_bills_nothing(cli: Shell) -> None:
+    box = cli.launch("--gpu", "T4", "--spot", "--name", "cheap")
+    cli.sandbox.interrupt(box["nodes"][0]["instance_id"], notice_s=0)
+    assert until_nothing_is_billed(cli)
+    [seen] = cli.boxes("--live")
+    assert seen["state"] == "interrupted"
+    assert cli("down", "cheap", "--yes").code == 0
+    assert cli.boxes() == []
+
+
+def test_held_capacity_is_used_where_it_is_and_nothing_is_bought_where_none_is(cli: Shell) -> None:
+    none = cli("launch", "--gpu", "A100:8", "--reserved", "--yes", "--json")
+    assert none.code == 3
+    assert cli.changes_asked() == []
+
+    held = cli.sandbox.cloud("aws", "reserve", region="us-east-2", zone="use2-az1", instance_type="p4d.24xlarge")
+    box = cli.launch("--gpu", "A100:8", "--reserved", "--name", "ours")
+    assert (box["zone"], box["purchase"]) == ("use2-az1", "reserved")
+    assert instance(cli, box)["CapacityReservationId"] == held
+
+
+@pytest.mark.parametrize("action", ["purchase-host-reservation", "purchase-reserved-instances-offering"])
+def test_the_sandbox_sells_no_commitment(cli: Shell, action: str) -> None:
+    del action

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -232,9 +232,13 @@ HINTS: dict[ErrorClass, str] = {
 class Clouds:
     """The clouds that are installed, each made when it is first asked for."""
 
-    def __init__(self, factories: dict[str, Callable[[], Provider]], backoff: Backoff | None = None) -> None:
+    def __init__(
+        self,
+        factories: Mapping[str, Callable[[], Provider]],
+        wrap: Callable[[Provider], Cloud] = lambda provider: Cloud(provider=provider),
+    ) -> None:
         self._factories = factories
-        self._backoff = backoff or Backoff()
+        self._wrap = wrap
         self._made: dict[str, Cloud] = {}
 
     @classmethod
@@ -261,5 +265,5 @@ class Clouds:
             ImportError: its SDK is not installed.
         """
         if name not in self._made:
-            self._made[name] = Cloud(provider=self._factories[name](), backoff=self._backoff)
+            self._made[name] = self._wrap(self._factories[name]())
         return self._made[name]

@@ -207,10 +207,29 @@ def _first_that_starts(
             if isinstance(error, OutcomeUnknownError):
                 raise
             tried.failed(candidate, error)
+            _clear(world, box, candidate)
             world.tell("create", f"{candidate.place}: {error.code}; trying the next")
             if RULES[ErrorClass(error.error_class)].next in {Next.STOP, Next.AGAIN}:
                 raise
     raise tried.verdict()
+
+
+def _clear(world: World, box: Box, candidate: Candidate) -> None:
+    """Makes sure that a refused attempt left nothing billable behind, before another one is made.
+
+    Raises:
+        OwedError: something is left and cannot be ended.
+    """
+    try:
+        cloud = world.clouds[candidate.cloud]
+        search = Search(box=box.id, regions=(candidate.region,))
+        found: Found = world.waiter.run(lambda: cloud.find(search))
+    except (CloudError, KeyError, ImportError, TimedOutError):
+        return  # what cannot be read now is looked for again when the box is taken down
+    for thing in found.things:
+        if thing.state is not State.GONE and thing.ref.kind is not Kind.GROUP:
+            world.journal.note(box.id, "made", made_data(thing.ref, name=thing.ref.id))
+    end_machines(world, box, budget_s=TAKE_DOWN_S)
 
 
 def _attempt(world: World, box: Box, terms: Terms, candidate: Candidate, number: int) -> Box:

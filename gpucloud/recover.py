@@ -6,6 +6,7 @@ Nothing is created here. Reading commands only report what is owed; see :func:`r
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from gpucloud.errors import GpucloudError
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState
@@ -81,27 +82,32 @@ def refresh(world: World, box: Box) -> Box:
     """
     if box.state in OVER or not box.facts.get("nodes"):
         return box
-    cloud = world.clouds[box.facts["cloud"]]
-    machines: list[Machine] = []
-    for node in box.facts["nodes"]:
-        ref = Ref(
-            cloud=box.facts["cloud"],
-            account=box.facts["account"],
-            region=box.facts["region"],
+    facts = box.facts
+    cloud = world.clouds[facts["cloud"]]
+    refs = [
+        Ref(
+            cloud=cloud.name,
+            account=facts["account"],
+            region=facts["region"],
             kind=Kind.INSTANCE,
             id=node["instance_id"],
         )
-        try:
-            thing = world.waiter.run(lambda ref=ref: cloud.get(ref), CALL_TIMEOUT_S)  # type: ignore[misc]
-        except TimedOutError as error:
-            raise GpucloudError(f"{cloud.name}: {error}") from error
-        if isinstance(thing, Machine):
-            machines.append(thing)
-    if not machines:
-        return box
-    data: dict[str, object] = {"facts": {"nodes": [node_facts(machine) for machine in machines]}}
-    if all(machine.state is State.GONE for machine in machines) and box.state is BoxState.READY:
-        taken_back = any(machine.preempted for machine in machines)
+        for node in facts["nodes"]
+    ]
+    calls = [world.waiter.start(partial(cloud.get, ref)) for ref in refs]
+    try:
+        things = [world.waiter.wait(call, CALL_TIMEOUT_S) for call in calls]
+    except TimedOutError as error:
+        raise GpucloudError(f"{cloud.name}: {error}") from error
+    machines = [thing for thing in things if isinstance(thing, Machine)]
+    data: dict[str, object] = {}
+    if machines:
+        data["facts"] = {"nodes": [node_facts(machine) for machine in machines]}
+    over = all(machine.state is State.GONE for machine in machines)
+    # A young machine that is not shown may only be late; one that ran for long and is unknown by id is gone.
+    shown = machines or world.clock() - box.created_at >= CONSISTENCY_WINDOW
+    if over and shown and box.state is BoxState.READY:
+        taken_back = any(m.preempted for m in machines) or (not machines and facts["purchase"] == "spot")
         data["state"] = str(BoxState.INTERRUPTED if taken_back else BoxState.DELETING)
     world.journal.note(box.id, "seen", data)
     return world.journal.box(box.id)

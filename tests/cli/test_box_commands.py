@@ -134,7 +134,7 @@ def test_sync_there_and_back_is_byte_identical(terminal: Terminal, tmp_path: Pat
     (source / "name with 'quotes' and ü").write_bytes(b"\r\n\0")
     assert terminal.run("sync", str(source), "mine:there").returncode == 0
     done = terminal.run("sync", "--json", "mine:there/source/", str(tmp_path / "back"))
-    assert json.loads(done.stdout)["schema"] == "gpucloud.sync/v1"
+    assert json.loads(done.stdout)["schema"] == "gpucloud.sync/v1", done.stdout.decode()
     compared = filecmp.dircmp(source, tmp_path / "back")
     assert compared.left_only + compared.right_only + compared.diff_files == []
     random = Path("sub dir", "random")

@@ -137,13 +137,13 @@ class MemoryCloud:
         self.items: dict[Key, Item] = {}
         self.tokens: dict[tuple[str, str], tuple[dict[str, Any], tuple[str, ...]]] = {}
         self._random = random.Random(seed)  # noqa: S311  (repeatable on purpose)
-        self._count = 0
+        self._count = self._addresses = 0
         self.lock = threading.RLock()
 
     # --- what a test does to it and reads from it
 
     def fail(self, action: str, error: BaseException | None = None, **how: Any) -> Fault:
-        """Adds a fault; see :class:`Fault`. Actions: create, poll, delete, get, list, make-group; ``*`` is any."""
+        """Adds a fault; see :class:`Fault`. Actions: create, poll, delete, get, list, make-group; ``*``."""
         fault = Fault(action=action, error=error, **how)
         self.faults.append(fault)
         return fault
@@ -346,7 +346,8 @@ class MemoryCloud:
                 self._gone(item, "SystemFailure.Delete")
             else:
                 item.state = State.RUNNING
-                number = len(self.ledger) % 250 + 1
+                self._addresses += 1
+                number = self._addresses % 250 + 1
                 item.public_ip, item.private_ip = f"203.0.113.{number}", f"10.0.0.{number}"
         elif item.state is State.STOPPING and self._passed(self.ends, item.looks, item.since):
             self._gone(item, "Client.UserInitiatedShutdown")
@@ -387,7 +388,8 @@ class MemoryCloud:
             self._gone(part, reason)
         if item.ref.kind is Kind.RESOURCE_GROUP:
             for other in inside:
-                self._gone(other, reason)
+                if _lives(other):
+                    self._gone(other, reason)
         if item.ref.kind is Kind.INSTANCE and not item.doomed:
             place = (str(item.spec["zone"]), str(item.spec["instance_type"]))
             if place in self.stock:

@@ -89,7 +89,7 @@ class MemoryProvider:
         }
 
     def _make(self, kind: Kind, order: Order, record: Record) -> Ref:
-        """One thing that the box stands on, found by its name or made; it holds on to those made before it."""
+        """One thing that the box stands on, found by name or made; it holds on to those made before it."""
         name = f"{order.name}-{order.region}" if self.cloud.temperament.put_by_name else order.name
         cloud, region = self.cloud, order.region
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,8 +72,6 @@ def hollow_sandbox(folder: Path, boxes: HollowBoxes) -> Iterator[Endpoint]:
     runner.start()
     try:
         with (folder / "serve.lock").open("w") as lock:
-            import fcntl
-
             fcntl.flock(lock, fcntl.LOCK_EX)
             endpoint = find(folder)
         assert endpoint is not None
@@ -108,7 +107,7 @@ def client(endpoint: Endpoint, service: str = "ec2", region: str = "us-east-1", 
 
 
 def launch(group: str, **changes: Any) -> dict[str, Any]:
-    """The parameters of a launch that a careful reviewer lets pass, with some changed (``None`` leaves one out)."""
+    """A launch that a careful reviewer lets pass, with some parameters changed (``None`` leaves one out)."""
     tags = [{"Key": key, "Value": value} for key, value in TAGS.items()]
     kinds = KINDS if "InstanceMarketOptions" in changes else KINDS[:3]
     interface = {"DeviceIndex": 0, "Groups": [group], "AssociatePublicIpAddress": True}

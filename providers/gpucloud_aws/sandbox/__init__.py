@@ -166,8 +166,10 @@ class AwsSandbox:
         region = self._region(call.region)
         with self._world.database.transaction():
             instances.settle(region)
-            result = action(region, parameters)
-            return wire.answer(operation, result, request_id)
+            try:
+                return wire.answer(operation, action(region, parameters), request_id)
+            except wire.HiddenError as hidden:
+                return wire.error(call.service, hidden, request_id)
 
     def _region(self, name: str) -> Region:
         return Region(self._world, self._shelf, name)

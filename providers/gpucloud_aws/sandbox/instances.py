@@ -13,7 +13,7 @@ from gpucloud_aws.sandbox import boxes
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
 from gpucloud_aws.sandbox.spot import close_request, mark_request
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.wire import AwsError, HiddenError
 
 PENDING = {"Code": 0, "Name": "pending"}
 RUNNING = {"Code": 16, "Name": "running"}
@@ -288,7 +288,8 @@ def _described(region: Region, parameters: Mapping[str, Any]) -> list[Document]:
     found = list(region.all("instance").values()) if ids is None else find_instances(region, ids)
     hidden = {each["InstanceId"] for each in found if _hides(region, each)}
     if ids is not None and hidden:
-        raise _unknown(sorted(hidden))
+        unknown = _unknown(sorted(hidden))
+        raise HiddenError(unknown.code, unknown.message)
     visible = [show(region, each) for each in found if each["InstanceId"] not in hidden]
     return select(visible, parameters.get("Filters"), _FILTERS)
 

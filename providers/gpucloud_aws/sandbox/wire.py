@@ -40,6 +40,10 @@ class AwsError(Exception):
         self.status = status
 
 
+class HiddenError(AwsError):
+    """A thing is there, but this read does not see it yet. That it was read is kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What goes out over HTTP."""

@@ -1,0 +1,91 @@
+"""The engine with clouds in memory: a world whose waiting costs no time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from gpucloud.cloud import Backoff, Cloud, Clouds
+from gpucloud.launch import Terms
+from gpucloud.plan import Candidate
+from gpucloud.provider import Provider
+from gpucloud.store import Journal
+from gpucloud.waiter import Waiter
+from gpucloud.world import World
+from tests.builders import Clock
+from tests.core.test_plan import a_candidate
+from tests.memory import MemoryProvider
+
+OWNER = "u-tester"
+ZONES = {"us-east-1": ("use1-az4", "use1-az6"), "us-west-2": ("usw2-az1",)}
+
+
+@dataclass
+class Bench:
+    """A world on top of clouds in memory, and what is needed to launch in it."""
+
+    folder: Path
+    clock: Clock
+    providers: Sequence[MemoryProvider]
+    lines: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def world(self) -> World:
+        """A process: its own waiter and clients, the same journal and clouds."""
+
+        def wrap(provider: Provider) -> Cloud:
+            return Cloud(
+                provider=provider,
+                backoff=Backoff(budget_s=30),
+                sleep=self.clock.sleep,
+                monotonic=lambda: self.clock().timestamp(),
+                uniform=lambda low, high: high,
+            )
+
+        def factory(provider: MemoryProvider) -> Any:
+            return lambda: MemoryProvider(provider.cloud)
+
+        return World(
+            owner=OWNER,
+            journal=Journal.open(self.folder / "journal.db", self.clock),
+            clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),
+            waiter=Waiter(self.clock.sleep),
+            tell=lambda step, text: self.lines.append((step, text)),
+            clock=self.clock,
+        )
+
+    def terms(self, **changes: Any) -> Terms:
+        """What a user wants besides the offer."""
+        values: dict[str, Any] = {
+            "box": "b-1",
+            "name": "x",
+            "run_id": None,
+            "nodes": 1,
+            "disk_gib": 100,
+            "image": "ubuntu-22.04",
+            "user_data": "#cloud-config\n{}\n",
+            "allow_from": lambda cloud: ("198.51.100.7/32",),
+            "expires_at": self.clock() + timedelta(hours=24),
+        }
+        return Terms(**(values | changes))
+
+    def offers(self, *places: str, **changes: Any) -> list[Candidate]:
+        """Offers of a T4, each a little dearer than the one before."""
+        name = self.providers[0].name
+        return [
+            a_candidate(f"{name}/{place}", str(Decimal(1) + n), instance_type="g4dn.xlarge", **changes)
+            for n, place in enumerate(
+                places or ("us-east-1/use1-az4", "us-east-1/use1-az6", "us-west-2/usw2-az1")
+            )
+        ]
+
+    def billed(self) -> list[str]:
+        """The kinds of what is billed anywhere."""
+        return sorted(str(entry.ref.kind) for p in self.providers for entry in p.cloud.billing())
+
+    def machines(self) -> int:
+        """How many machines there are anywhere."""
+        return sum(len(p.cloud.machines()) for p in self.providers)

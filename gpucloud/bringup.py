@@ -58,7 +58,7 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
         world.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
         _all(world, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes])
         _all(world, [partial(rotate_host_key, target) for target in nodes])
-        world.tell("boot", "waiting for the set-up to end")
+        world.tell("setup", "waiting for the set-up to end")
         _all(world, [partial(wait_until_ready, target, timeout_s=BOOT_TIMEOUT_S) for target in nodes])
         world.tell("gpus", "asking the GPUs")
         answers: list[list[Gpu]] = _all(world, [partial(gpu_list, target) for target in nodes])

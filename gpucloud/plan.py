@@ -231,15 +231,18 @@ def under(candidates: Iterable[Candidate], max_price_usd: Decimal | None) -> lis
 def into_held(candidates: Iterable[Candidate], held: Iterable[Held], *, nodes: int) -> list[Candidate]:
     """The candidates for which the account holds free capacity, each aimed at it.
 
-    What is held is paid for already, so the price is the on-demand one for information only.
+    What is held is paid for already, so the price is the on-demand one for information only. A candidate
+    without a zone goes where the capacity is.
     """
-    free = {(h.cloud, h.region, h.zone, h.instance_type): h for h in held if h.free >= nodes}
-    result: list[Candidate] = []
-    for candidate in candidates:
-        hold = free.get((candidate.cloud, candidate.region, candidate.zone, candidate.instance_type))
-        if hold is not None:
-            result.append(replace(candidate, purchase=Purchase.RESERVED, reservation=hold.id))
-    return result
+    free = [hold for hold in held if hold.free >= nodes]
+    return [
+        replace(candidate, zone=hold.zone, purchase=Purchase.RESERVED, reservation=hold.id)
+        for candidate in candidates
+        for hold in free
+        if (candidate.cloud, candidate.region, candidate.instance_type)
+        == (hold.cloud, hold.region, hold.instance_type)
+        and candidate.zone in {"", hold.zone}
+    ]
 
 
 def changes(saved: Plan, today: Plan) -> list[str]:

@@ -53,6 +53,7 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
         raise NoOfferError(
             "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
         )
+    world.tell("quote", "asking the clouds for today's prices")
     usable, left_out, refusals = _usable(world, wanted)
     candidates = [candidate for candidate in wanted if candidate.cloud in usable]
     if not candidates:
@@ -182,8 +183,14 @@ def _ask(
             }
         )
         quoting.append(world.waiter.start(partial(cloud.quotes, region, types, purchase)))
-        if reserved and purchase is Purchase.ON_DEMAND:
-            holding.append(world.waiter.start(partial(cloud.held, region, types)))
+    if reserved:
+        # What is held may be anywhere, not only where it would be cheap to buy.
+        everywhere: dict[tuple[str, str], set[str]] = {}
+        for c in candidates:
+            everywhere.setdefault((c.cloud, c.region), set()).add(c.instance_type)
+        for (cloud_name, region), names in everywhere.items():
+            held_there = partial(world.clouds[cloud_name].held, region, sorted(names))
+            holding.append(world.waiter.start(held_there))
     quotes = [quote for call in quoting for quote in _answer(world, call)]
     held = [hold for call in holding for hold in _answer(world, call)]
     return quotes, held

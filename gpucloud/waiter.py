@@ -53,6 +53,7 @@ class Waiter:
         self.signum: int | None = None
         self.clean_up = "gpucloud list"
         self._deaf = 0
+        self._asking = False
         self._inbox: SimpleQueue[Call | None] = SimpleQueue()
 
     @contextmanager
@@ -73,6 +74,15 @@ class Waiter:
             yield
         finally:
             self._deaf -= 1
+
+    @contextmanager
+    def asking(self) -> Generator[None]:
+        """While the body waits for the user's answer, a signal ends it at once: nothing is under way."""
+        self._asking = True
+        try:
+            yield
+        finally:
+            self._asking = False
 
     def start(self, call: Callable[[], Any]) -> Call:
         """Starts a call in a daemon thread."""
@@ -137,3 +147,5 @@ class Waiter:
             os._exit(128 + signum)
         self.signum = signum
         self._inbox.put(None)
+        if self._asking:
+            self.check()

@@ -112,7 +112,7 @@ def cannot(what: str) -> NoReturn:
     pytest.skip(f"this harness cannot {what}")
 
 
-def eventually(harness: Harness, look: Callable[[], Any], what: str) -> Any:
+def eventually(harness: Harness, look: Callable[[], T], what: str) -> T:
     """Looks until the answer is true; what cannot be asked for yet counts as not yet."""
     said = ""
     for _ in range(harness.looks):
@@ -187,12 +187,11 @@ def ids(things: Sequence[Thing]) -> set[str]:
 
 
 def machines_of(harness: Harness, order: Order) -> set[str]:
-    """The ids of the machines that are found of an order's box, once any are."""
-
-    def look() -> set[str]:
-        return ids([t for t in found(harness, box=order.tags.box) if t.ref.kind is Kind.INSTANCE])
-
-    shown: set[str] = eventually(harness, look, "shown")
+    """The ids of the living machines of an order's box, after as many looks as lists may lag."""
+    shown: set[str] = set()
+    for _ in range(harness.empty_looks):
+        shown = ids([t for t in found(harness, box=order.tags.box) if t.ref.kind is Kind.INSTANCE])
+        harness.tick()
     return shown
 
 
@@ -205,7 +204,7 @@ def is_gone(harness: Harness, ref: Ref) -> bool:
     return seen.state is State.GONE
 
 
-def take_down(harness: Harness, **search: str) -> None:
+def take_down(harness: Harness, **search: Any) -> None:
     """Deletes all that is found, in the provider's order, until nothing is found any more."""
     order = list(harness.provider.deletion_order)
     empty_looks = 0
@@ -410,11 +409,7 @@ class ProviderConformance:
             for machine in answer:
                 eventually(harness, partial(is_gone, harness, machine.ref), "gone")
 
-        def none_lives() -> bool:
-            things = found(harness, box=order.tags.box)
-            return not [thing for thing in things if thing.ref.kind is Kind.INSTANCE]
-
-        eventually(harness, none_lives, "without machines")
+        eventually(harness, lambda: not machines_of(harness, order), "without machines")
 
     def test_what_a_late_failure_leaves_behind_is_found_and_can_be_deleted(self, harness: Harness) -> None:
         order = harness.order()

@@ -38,7 +38,8 @@ def down(
             app.output.say("No box to take down.")
         elif not yes:
             timeline.pause()
-            _confirm(app, boxes)
+            with world.waiter.asking():
+                _confirm(app, boxes)
             timeline.resume()
         ended, owed = _end_all(world, boxes, app.paths.state)
         living = world.journal.boxes(owner=app.owner)

@@ -53,7 +53,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[World]:
 
 
 def connect(app: App) -> str | None:
-    """With ``--sandbox``: starts it if needed and points the SDKs at it; gives the command that ssh goes through.
+    """With ``--sandbox``: starts it if needed, points the SDKs at it, and gives ssh's way into it.
 
     Without, gives ``None`` and changes nothing.
     """

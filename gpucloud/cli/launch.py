@@ -61,10 +61,11 @@ def launch(
         today = buyer.plan(saved, accept_snapshot_price=accept_snapshot_price)
         if not yes:
             timeline.pause()
-            show_plan(app, today, spec)
-            if not app.output.ask(
-                f"Launch the first that starts, at {price_text(today.attempts[0])} per hour?"
-            ):
+            show_plan(app, today, spec, most=5)
+            question = f"Launch the first that starts, at {price_text(today.attempts[0])} per hour?"
+            with world.waiter.asking():
+                agreed = app.output.ask(question)
+            if not agreed:
                 raise UsageError("nothing was launched")
             timeline.resume()
         box = buyer.buy(today)

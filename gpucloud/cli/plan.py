@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import duration_text, money_text
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.plan import MAX_ATTEMPTS
 from gpucloud.spec import Spec
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 LAUNCH_TTL = timedelta(hours=24)
 HOURS_PER_MONTH = 730
+BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
+"""What is paid for beside the GPUs: tariffs of the market, and their names for people."""
 AcceptSnapshot = Annotated[
     bool,
     typer.Option("--accept-snapshot-price", help="Buy on an old price where the cloud names none today."),
@@ -66,9 +70,11 @@ def make(world: World, spec: Spec, *, accept_snapshot_price: bool) -> Plan:
 
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
-    world.tell("quote", "asking the clouds for today's prices")
+    world.tell("plan", "searching the market")
     wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price)
-    return make_plan(world, Market.load(), wish)
+    market = Market.load()
+    made = make_plan(world, market, wish)
+    return made if spec.budget is None else _where_a_budget_holds(made, market)
 
 
 def spec_json(spec: Spec) -> dict[str, Any]:
@@ -97,25 +103,29 @@ def read_plan(file: Path) -> Plan:
     return plan
 
 
-def show_plan(app: App, made: Plan, spec: Spec) -> None:
-    """Prints a plan for people."""
+def show_plan(app: App, made: Plan, spec: Spec, *, most: int = MAX_ATTEMPTS) -> None:
+    """Prints a plan for people: attempts, what speaks against them, what was left out, how it ends."""
+    shown = made.attempts[:most]
     rows: list[Sequence[object]] = [
         (
             number,
-            attempt.cloud,
-            attempt.region,
-            attempt.zone or None,
-            attempt.instance_type,
-            f"{attempt.gpu_model}:{attempt.gpu_count.normalize():f}",
-            attempt.purchase.replace("_", "-"),
             price_text(attempt),
+            attempt.purchase.replace("_", "-"),
+            f"{attempt.gpu_count.normalize():f} {attempt.gpu_model}",
+            attempt.cloud,
+            attempt.zone or attempt.region,
+            attempt.instance_type,
             "today" if attempt.quoted else attempt.as_of.isoformat(),
-            " ".join(attempt.flags) or None,
         )
-        for number, attempt in enumerate(made.attempts, start=1)
+        for number, attempt in enumerate(shown, start=1)
     ]
-    columns = ("TRY", "CLOUD", "REGION", "ZONE", "TYPE", "GPU", "PAID AS", "PER HOUR", "PRICE OF", "FLAGS")
+    columns = ("TRY", "PER HOUR", "PAID AS", "GPU", "CLOUD", "ZONE", "TYPE", "PRICE OF")
     app.output.table(columns, rows, right=("TRY", "PER HOUR"))
+    if len(made.attempts) > len(shown):
+        app.output.say(f"{len(made.attempts) - len(shown)} more attempts follow: gpucloud plan shows them.")
+    for flag in sorted({flag for attempt in shown for flag in attempt.flags}):
+        flagged = sorted({attempt.instance_type for attempt in shown if flag in attempt.flags})
+        app.output.say(f"Flagged {flag}: {', '.join(flagged)}")
     for cloud, reason in made.left_out.items():
         app.output.say(f"Left out: {cloud}: {reason}")
     app.output.say(ends(made, spec))
@@ -142,14 +152,9 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
     market = Market.load()
     lives: list[timedelta] = []
     for attempt in made.attempts:
-        beside = {kind: _tariff_usd(market, attempt, kind) for kind in ("disk_gb_month", "public_ip_hour")}
-        unknown = [kind for kind, price in beside.items() if price is None]
-        if unknown:
-            raise UsageError(
-                f"a budget cannot be kept on {attempt.place}: no price is known of {' and '.join(unknown)}",
-                hint="use --ttl and --max-price, or choose regions with --region",
-            )
-        disk, address = (price for price in beside.values() if price is not None)
+        disk, address = (_tariff_usd(market, attempt, kind) for kind in BESIDE)
+        if disk is None or address is None:
+            raise _no_budget(attempt.place)
         found = deadline(
             ttl=ttl,
             budget_usd=spec.budget,
@@ -160,6 +165,34 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
         )
         lives += [found] if found is not None else []
     return min(lives)
+
+
+def _where_a_budget_holds(made: Plan, market: Market) -> Plan:
+    """The plan without attempts beside whose GPUs something has no known price: the budget must cover all.
+
+    Raises:
+        UsageError: none is left.
+    """
+    unknown = {
+        attempt: [text for kind, text in BESIDE.items() if _tariff_usd(market, attempt, kind) is None]
+        for attempt in made.attempts
+    }
+    left_out = {
+        f"{attempt.cloud} {attempt.region}": f"for a budget; no price is known of {' and '.join(texts)}"
+        for attempt, texts in unknown.items()
+        if texts
+    }
+    attempts = tuple(attempt for attempt, texts in unknown.items() if not texts)
+    if not attempts:
+        raise _no_budget(made.attempts[0].place)
+    return replace(made, attempts=attempts, left_out={**made.left_out, **left_out})
+
+
+def _no_budget(place: str) -> UsageError:
+    return UsageError(
+        f"a budget cannot be kept on {place}: the price of its disk or its address is not known",
+        hint="use --ttl and --max-price, or choose other regions with --region",
+    )
 
 
 def _tariff_usd(market: Market, attempt: Candidate, kind: str) -> Decimal | None:

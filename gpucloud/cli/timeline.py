@@ -17,6 +17,7 @@ class Timeline:
         self._output = output
         self._start = time.monotonic()
         self._live: Any = None
+        self._line = ""
         self.steps: list[tuple[str, float]] = []
 
     def __enter__(self) -> Timeline:
@@ -31,7 +32,14 @@ class Timeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.pause()
+        self._print_last()
         self._live = None
+
+    def _print_last(self) -> None:
+        """What was live becomes a line that stays."""
+        if self._live is not None and self._line:
+            self._live.console.print(self._line, style="dim", markup=False)
+            self._line = ""
 
     def pause(self) -> None:
         """Takes the live line away, to ask a question or print something."""
@@ -52,7 +60,8 @@ class Timeline:
         if self._live is not None:
             from rich.markup import escape
 
+            self._print_last()
+            self._line = line
             self._live.update(escape(line))
-            self._live.console.print(line, style="dim", markup=False)
         else:
             self._output.say(line)

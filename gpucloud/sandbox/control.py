@@ -96,8 +96,7 @@ class Control:
 
     def status(self, _body: Body) -> Any:
         """What runs where, and what is billed."""
-        for emulator in self._emulators.values():
-            emulator.tick()
+        self._tick()
         return {
             "running": True,
             "endpoints": dict(self._endpoints),
@@ -109,6 +108,7 @@ class Control:
 
     def stop(self, body: Body) -> Any:
         """Ends the process; refuses while something is billed, unless forced."""
+        self._tick()
         billing = self._world.ledger.billing()
         if billing and not body.get("force"):
             raise _BusyError(f"{len(billing)} things are still billed")
@@ -177,8 +177,7 @@ class Control:
             raise ValueError("time goes one way")
         self._world.clock.advance(timedelta(seconds=seconds))
         self._world.database.keep_setting("clock_offset_s", self._world.clock.offset.total_seconds())
-        for emulator in self._emulators.values():
-            emulator.tick()
+        self._tick()
         return {"now": self._world.clock.now().isoformat()}
 
     def address(self, body: Body) -> Any:
@@ -203,6 +202,10 @@ class Control:
         """Asks one cloud for something of its own."""
         controls = self._emulators[body["cloud"]].controls
         return controls[body["control"]](body.get("values", {}))
+
+    def _tick(self) -> None:
+        for emulator in self._emulators.values():
+            emulator.tick()
 
 
 class _BusyError(Exception):

@@ -99,6 +99,11 @@ class Faults:
         with self._lock:
             return {number: rule for number, rule in self._rules.items() if not self._spent(number, rule)}
 
+    def may_kill(self, call: Call) -> bool:
+        """Whether a rule can still kill the process that sends this call."""
+        rules = self.rules().values()
+        return any(rule.effect is Effect.KILL and rule.matches(call, rule.stage) for rule in rules)
+
     def strike(self, call: Call, stage: Stage) -> Sequence[Fault]:
         """What befalls this call now, in the order in which the rules were made. Uses the rules up."""
         with self._lock:

@@ -17,7 +17,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
 
 from gpucloud.sandbox.emulator import Emulator, World
-from gpucloud.sandbox.faults import Call, Effect, Fault, Faults, Stage
+from gpucloud.sandbox.faults import Call, Effect, Faults, Stage
 from gpucloud.sandbox.peer import peer_pid
 
 if TYPE_CHECKING:
@@ -78,16 +78,18 @@ class Front:
         self._traffic.count(call)
         if latency := self._world.dials.pace.latency_s:
             time.sleep(latency)
-        failed = self._strike(request, call, Stage.RECEIVED)
+        # Found out while the caller waits: once it has its answer, it may close the connection at any moment
+        pid = _caller(request) if self._faults.may_kill(call) else None
+        failed = self._strike(request, call, Stage.RECEIVED, pid)
         if failed is not None:
             return failed
         response = self._emulator.answer(request, call)
-        failed = self._strike(request, call, Stage.APPLIED)
+        failed = self._strike(request, call, Stage.APPLIED, pid)
         response = failed or response
-        response.call_on_close(lambda: self._strike(request, call, Stage.ANSWERED))
+        response.call_on_close(lambda: self._strike(request, call, Stage.ANSWERED, pid))
         return response
 
-    def _strike(self, request: Request, call: Call, stage: Stage) -> Response | None:
+    def _strike(self, request: Request, call: Call, stage: Stage, pid: int | None) -> Response | None:
         for fault in self._faults.strike(call, stage):
             match fault.effect:
                 case Effect.ERROR | Effect.THROTTLE:
@@ -99,7 +101,9 @@ class Front:
                 case Effect.DROP:
                     _drop(request)
                 case Effect.KILL:
-                    _kill(request, fault)
+                    if pid is None:
+                        raise RuntimeError(f"cannot tell which process sent {call}, to kill it")
+                    os.kill(pid, signal.SIGKILL)
                     _drop(request)
         return None
 
@@ -111,10 +115,5 @@ def _drop(request: Request) -> None:
     raise _DroppedError
 
 
-def _kill(request: Request, fault: Fault) -> None:
-    pid = peer_pid(int(request.environ["REMOTE_PORT"]), int(request.environ["SERVER_PORT"]))
-    if pid is None:
-        raise RuntimeError(
-            f"cannot tell which process sent this call, so that the fault {fault} cannot kill it"
-        )
-    os.kill(pid, signal.SIGKILL)
+def _caller(request: Request) -> int | None:
+    return peer_pid(int(request.environ["REMOTE_PORT"]), int(request.environ["SERVER_PORT"]))

@@ -27,6 +27,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DescribeAvailabilityZones"): Repeat.SAFE,
     ("ec2", "DescribeCapacityReservations"): Repeat.SAFE,
     ("ec2", "DescribeImages"): Repeat.SAFE,
+    ("ec2", "DescribeInstanceTypeOfferings"): Repeat.SAFE,
     ("ec2", "DescribeInstances"): Repeat.SAFE,
     ("ec2", "DescribeNetworkInterfaces"): Repeat.SAFE,
     ("ec2", "DescribeRegions"): Repeat.SAFE,

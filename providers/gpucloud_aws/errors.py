@@ -207,3 +207,9 @@ def classify(error: Exception) -> Verdict | None:
             )
     log.warning("the AWS SDK's exception %s is not in the table", names[0])
     return Verdict(error_class=ErrorClass.SERVER, code=names[0], message=str(error))
+
+
+def code_of(error: Exception) -> str:
+    """AWS's own code of an exception; empty for one of somebody else."""
+    verdict = classify(error)
+    return verdict.code if verdict else ""

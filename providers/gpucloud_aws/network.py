@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpucloud.errors import UsageError
 from gpucloud.model import Kind, Order, Ref
 from gpucloud.provider import Record
-from gpucloud_aws.errors import ForeignGroupError, NoNetworkError, NoSubnetError, NotVisibleError
+from gpucloud_aws.errors import ForeignGroupError, NoNetworkError, NoSubnetError, NotVisibleError, code_of
 from gpucloud_aws.find import tags_in
 
 if TYPE_CHECKING:
@@ -93,6 +93,28 @@ def subnet_in(zone: str, choice: Iterable[Subnet]) -> Subnet:
     raise NoSubnetError(f"no subnet in zone {zone}")
 
 
+def subnet_for(instance_type: str, choice: Iterable[Subnet], ec2: EC2Client) -> Subnet:
+    """A subnet for an order that names no zone: the first in a zone that has the type, as AWS says now.
+
+    Args:
+        instance_type: what is bought.
+        choice: the subnets that there are, the preferred ones first.
+        ec2: a client of the region.
+
+    Raises:
+        NoSubnetError: none is in such a zone.
+    """
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": [instance_type]}]
+    )
+    zones = {offering["Location"] for page in pages for offering in page["InstanceTypeOfferings"]}
+    for subnet in choice:
+        if subnet.zone_id in zones:
+            return subnet
+    where = f"the zones that have it: {', '.join(sorted(zones))}" if zones else "no zone has it"
+    raise NoSubnetError(f"no subnet for {instance_type}; {where}")
+
+
 # --- the box's security group
 
 
@@ -153,7 +175,6 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
         ForeignGroupError: the name is taken by a group that is not this box's.
         NotVisibleError: the group is there, but AWS does not show it yet.
     """
-    from botocore.exceptions import ClientError
 
     def made(group_id: str) -> None:
         record.made(
@@ -169,8 +190,8 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
             VpcId=vpc,
             TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
         )["GroupId"]
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") != "InvalidGroup.Duplicate":
+    except Exception as error:
+        if code_of(error) != "InvalidGroup.Duplicate":
             raise
         found = _named(ec2, order, vpc)
         made(found["GroupId"])
@@ -178,9 +199,10 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
         set_rules(ec2, found, wanted_rules(order.allow_from, order.ports, members_of=members_of))
         return found["GroupId"]
     made(group_id)
-    rules = wanted_rules(order.allow_from, order.ports, members_of=group_id if order.nodes > 1 else None)
-    if rules:
-        ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=rules)
+    members_of = group_id if order.nodes > 1 else None
+    _let_in(
+        ec2, group_id, _atoms(wanted_rules(order.allow_from, order.ports, members_of=members_of)).values()
+    )
     return group_id
 
 
@@ -209,12 +231,25 @@ def set_rules(
         wanted: the rules.
     """
     now, then = _atoms(group["IpPermissions"]), _atoms(wanted)
-    add = [rule for key, rule in then.items() if key not in now]
+    _let_in(ec2, group["GroupId"], [rule for key, rule in then.items() if key not in now])
     drop = [rule for key, rule in now.items() if key not in then]
-    if add:
-        ec2.authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=add)
     if drop:
         ec2.revoke_security_group_ingress(GroupId=group["GroupId"], IpPermissions=drop)
+
+
+def _let_in(ec2: EC2Client, group_id: str, rules: Iterable[IpPermissionTypeDef]) -> None:
+    """Adds rules in one call; one by one where somebody was quicker with some, as EC2 then takes none."""
+    together = list(rules)
+    if not together:
+        return
+    try:
+        ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=together)
+    except Exception as error:
+        if code_of(error) != "InvalidPermission.Duplicate":
+            raise
+        if len(together) > 1:
+            for rule in together:
+                _let_in(ec2, group_id, [rule])
 
 
 def _atoms(rules: Iterable[IpPermissionUnionTypeDef]) -> dict[tuple[object, ...], IpPermissionTypeDef]:

@@ -61,7 +61,12 @@ class AwsProvider:
         block = order.purchase is Purchase.RESERVED and create.is_block(order, ec2)
         usd = self._currency(order.region) == "USD"
         market = create.market_of(order, block=block, usd=usd)
-        subnet = network.subnet_in(order.zone, self._subnets_of(order.region))
+        choice = self._subnets_of(order.region)
+        subnet = (
+            network.subnet_in(order.zone, choice)
+            if order.zone
+            else network.subnet_for(order.instance_type, choice, ec2)
+        )
         group = network.group(
             order, subnet.vpc, self.clients.ec2_once(order.region), record, create.tags_of(order)
         )
@@ -120,14 +125,12 @@ class AwsProvider:
 
     def console(self, ref: Ref, /) -> str:
         """The serial console's text: the newest where the type can give it, else that of the boot."""
-        from botocore.exceptions import ClientError
-
         self._refuse_foreign(ref)
         ec2 = self.clients.ec2(ref.region)
         try:
             answer = ec2.get_console_output(InstanceId=ref.id, Latest=True)
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") != "UnsupportedOperation":
+        except Exception as error:
+            if errors.code_of(error) != "UnsupportedOperation":
                 raise
             answer = ec2.get_console_output(InstanceId=ref.id)  # types before Nitro
         return answer.get("Output") or ""

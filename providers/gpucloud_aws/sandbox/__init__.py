@@ -167,9 +167,11 @@ class AwsSandbox:
         with self._world.database.transaction():
             instances.settle(region)
             try:
-                return wire.answer(operation, action(region, parameters), request_id)
+                answer = wire.answer(operation, action(region, parameters), request_id)
             except wire.HiddenError as hidden:
                 return wire.error(call.service, hidden, request_id)
+            instances.settle(region)
+        return answer
 
     def _region(self, name: str) -> Region:
         return Region(self._world, self._shelf, name)

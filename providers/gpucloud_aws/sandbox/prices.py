@@ -31,7 +31,9 @@ def get_products(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 
 def _wanted(filters: Any) -> str | None:
-    exact = (each["Value"] for each in filters if each["Field"] == "instanceType" and "," not in each["Value"])
+    exact = (
+        each["Value"] for each in filters if each["Field"] == "instanceType" and "," not in each["Value"]
+    )
     return next(exact, None)
 
 

@@ -1,0 +1,83 @@
+"""Waiting: a signal is answered at once, what must be finished is finished."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from gpucloud.errors import InterruptedBySignal
+from gpucloud.waiter import TimedOutError, Waiter
+
+
+def fail() -> None:
+    raise KeyError("its own")
+
+
+def test_a_call_gives_what_it_gave_or_raises_what_it_raised() -> None:
+    """Nothing is changed on the way from the thread."""
+    waiter = Waiter()
+    assert waiter.run(lambda: 7) == 7
+    with pytest.raises(KeyError, match="its own"):
+        waiter.run(fail)
+
+
+def test_calls_run_at_the_same_time() -> None:
+    """Two calls that wait for each other both end."""
+    waiter = Waiter()
+    barrier = threading.Barrier(2)
+    calls = [waiter.start(lambda: barrier.wait(timeout=10)) for _ in range(2)]
+    assert sorted(waiter.wait(call, 10) for call in calls) == [0, 1]
+
+
+def test_a_call_that_hangs_is_given_up_at_its_deadline() -> None:
+    """The wait ends, whatever the call does."""
+    with pytest.raises(TimedOutError):
+        Waiter().run(threading.Event().wait, timeout_s=0.01)
+
+
+@pytest.mark.parametrize("number", Waiter.SIGNALS)
+def test_a_signal_ends_the_wait_and_not_the_call(number: signal.Signals) -> None:
+    """The call goes on in its thread, and its outcome can be waited for afterwards."""
+    go = threading.Event()
+    with Waiter().listening() as waiter:
+        call = waiter.start(lambda: go.wait(10))
+        os.kill(os.getpid(), number)
+        with pytest.raises(InterruptedBySignal) as caught:
+            waiter.wait(call, 10)
+        assert caught.value.exit_code == 128 + number
+        go.set()
+        with waiter.finishing():
+            assert waiter.wait(call, 10) is True
+
+
+def test_what_must_be_finished_is_finished_before_the_signal_counts() -> None:
+    """The next wait afterwards ends at once."""
+    with Waiter().listening() as waiter:
+        with waiter.finishing():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert waiter.run(lambda: "done") == "done"
+        with pytest.raises(InterruptedBySignal):
+            waiter.run(lambda: "never begun")
+
+
+def test_a_question_is_left_at_once() -> None:
+    """Nothing is under way while the user thinks."""
+
+    def ask(waiter: Waiter) -> None:
+        with waiter.asking():
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Event().wait(10)
+
+    with Waiter().listening() as waiter, pytest.raises(InterruptedBySignal):
+        ask(waiter)
+
+
+def test_the_old_handlers_come_back() -> None:
+    """A library that uses the engine keeps its own signals."""
+    before = signal.getsignal(signal.SIGTERM)
+    with Waiter().listening():
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before

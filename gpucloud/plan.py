@@ -6,7 +6,7 @@ Pure functions over the market's offers; nothing here asks a cloud or reads a cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -89,13 +89,14 @@ class Plan:
     """What a launch would try, in order.
 
     ``spec`` is the spec as plain JSON. ``left_out`` says which clouds were not considered, and why.
-    ``price_source`` of each attempt is its ``as_of``, ``source`` and ``quoted``.
+    ``endings`` says of each cloud what ends a box there at its deadline.
     """
 
     created_at: datetime
     spec: Mapping[str, Any]
     attempts: tuple[Candidate, ...]
     left_out: Mapping[str, str]
+    endings: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def as_json(self) -> dict[str, Any]:
         """The document that ``plan -o`` saves."""
@@ -105,6 +106,7 @@ class Plan:
             "spec": dict(self.spec),
             "attempts": [attempt.as_json() for attempt in self.attempts],
             "left_out": dict(self.left_out),
+            "endings": dict(self.endings),
         }
 
     @classmethod
@@ -125,6 +127,7 @@ class Plan:
                 spec=dict(document["spec"]),
                 attempts=tuple(Candidate.from_json(each) for each in document["attempts"]),
                 left_out=dict(document["left_out"]),
+                endings=dict(document["endings"]),
             )
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(

@@ -61,6 +61,11 @@ class Provider(Protocol):
         """The order in which kinds are deleted: what holds on to others comes first."""
         ...
 
+    @property
+    def ending(self) -> str:
+        """For people, as part of a sentence: what ends a box at its deadline, and what that leaves."""
+        ...
+
     def account(self) -> str:
         """The account, subscription or tenant that the credentials belong to."""
         ...

@@ -78,7 +78,9 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
             f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
             hint="accept it with --accept-snapshot-price",
         )
-    return Plan(created_at=world.clock(), spec=wish.spec, attempts=attempts(trusted), left_out=left_out)
+    tried = attempts(trusted)
+    endings = {name: world.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
+    return Plan(created_at=world.clock(), spec=wish.spec, attempts=tried, left_out=left_out, endings=endings)
 
 
 def _candidate(offer: Offer) -> Candidate | None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite("tests.conformance")
+
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("repeatable", parent=settings.get_profile("default"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -207,8 +207,6 @@ def ends(made: Plan, spec: Spec) -> str:
     life = lifetime(made, spec)
     if life is None:
         return "Ends: never by itself (--ttl none); only `gpucloud down` ends it."
-    first = made.attempts[0].cloud
-    how = {"aws": "the box powers itself off, which terminates it and leaves nothing"}.get(
-        first, "see its README"
-    )
-    return f"Ends: {duration_text(life)} after launch; on {first} {how}."
+    clouds = {attempt.cloud: made.endings.get(attempt.cloud, "") for attempt in made.attempts}
+    how = "; ".join(f"on {cloud} {ending}" for cloud, ending in clouds.items())
+    return f"Ends: {duration_text(life)} after launch; {how}."

@@ -75,7 +75,7 @@ class Sandbox:
     def start(self) -> None:
         """Serves, in threads of its own."""
         for server in (*self.servers, self.gate):
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(_TICK_S,), daemon=True).start()
 
     def run(self, *, idle_s: float) -> None:
         """Lets time pass until the sandbox is stopped, or is idle for so long while nothing is billed."""

@@ -45,6 +45,11 @@ class AwsProvider:
         """Spot requests, instances, then what instances hold on to."""
         return find.DELETION_ORDER
 
+    @property
+    def ending(self) -> str:
+        """The guest powers off, which terminates it: ``InstanceInitiatedShutdownBehavior`` (facts of EC2)."""
+        return "the box powers itself off, which terminates it and leaves nothing that is billed"
+
     def account(self) -> str:
         """The account's number."""
         if self._account is None:

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -51,6 +53,7 @@ class Shell:
     """Runs commands with a home folder and a sandbox, and nothing of whoever runs the tests."""
 
     home: Path
+    runtime: Path
     endpoint: Endpoint
 
     @property
@@ -64,7 +67,7 @@ class Shell:
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Starts ``gpucloud``."""
-        return self._start("gpucloud", *arguments, GPUCLOUD_SANDBOX="1", **environment)
+        return self._start("gpucloud", *arguments, **{"GPUCLOUD_SANDBOX": "1", **environment})
 
     def finish(self, process: subprocess.Popen[str]) -> Result:
         """Waits for what was started."""
@@ -103,6 +106,7 @@ class Shell:
                 "LC_ALL": "C.UTF-8",
                 "HOME": str(self.home),
                 "GPUCLOUD_HOME": str(self.home),
+                "XDG_RUNTIME_DIR": str(self.runtime),
                 **environment,
             },
             cwd=self.home,
@@ -122,10 +126,18 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     os.waitpid(started.pid, 0)
 
 
+@contextmanager
+def newcomer(endpoint: Endpoint, home: Path) -> Iterator[Shell]:
+    """A shell with nothing in the home folder and nothing in the clouds, which leaves nothing there."""
+    endpoint.client.reset()
+    (home / "sandbox").symlink_to(endpoint.folder)
+    with TemporaryDirectory(prefix="run-") as runtime:  # sockets live here: their paths must be short
+        yield Shell(home, Path(runtime), endpoint)
+    endpoint.client.reset()
+
+
 @pytest.fixture
 def cli(endpoint: Endpoint, tmp_path: Path) -> Iterator[Shell]:
-    """A newcomer's shell: nothing in the home folder, nothing in the clouds."""
-    endpoint.client.reset()
-    (tmp_path / "sandbox").symlink_to(endpoint.folder)
-    yield Shell(tmp_path, endpoint)
-    endpoint.client.reset()
+    """A newcomer's shell for each test."""
+    with newcomer(endpoint, tmp_path) as shell:
+        yield shell

@@ -61,6 +61,10 @@ class MemoryProvider:
     def deletion_order(self) -> Sequence[Kind]:
         return self.cloud.temperament.deletion_order
 
+    @property
+    def ending(self) -> str:
+        return "the cloud forgets it"
+
     def account(self) -> str:
         return self.cloud.call("account", "", lambda: self.cloud.account)
 

@@ -1,0 +1,202 @@
+"""Into a box and back: `exec`, `ssh`, `sync`, `logs`, and a caller whose address changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint
+from tests.cli.conftest import Result, Shell, newcomer
+
+ELSEWHERE = "198.51.100.99"
+ODD_NAMES = (
+    "plain.txt",
+    "with space",
+    " leading and trailing ",
+    "-rf",
+    "--delete",
+    "quote'and\"double",
+    "dollar$HOME$(touch x)`id`",
+    "star*and?[a-z]",
+    "back\\slash",
+    "new\nline",
+    "colon:in:name",
+    "größe-模型-🚀",
+    "semi;colon&amp",
+    "~tilde",
+    "#hash",
+    ".hidden",
+)
+
+
+@pytest.fixture(scope="module")
+def work(endpoint: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell whose user has a box named ``work``."""
+    with newcomer(endpoint, tmp_path_factory.mktemp("user")) as shell:
+        shell.launch("--gpu", "T4", "--name", "work")
+        yield shell
+
+
+def make_odd(folder: Path) -> Path:
+    """A folder of everything that a careless copy would lose."""
+    folder.mkdir()
+    for number, name in enumerate(ODD_NAMES):
+        (folder / name).write_bytes(f"{number}\n".encode() + os.urandom(200))
+    (folder / "empty").touch()
+    (folder / "big").write_bytes(os.urandom(300_000))
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "deep" / "er ").mkdir(parents=True)
+    (folder / "deep" / "er " / "file").write_text("x")
+    (folder / "an empty folder").mkdir()
+    (folder / "link").symlink_to("plain.txt")
+    return folder
+
+
+def tree(folder: Path) -> dict[str, object]:
+    """Every path below a folder, with what makes it that."""
+
+    def content(path: Path) -> object:
+        if path.is_symlink():
+            return path.readlink()
+        return "folder" if path.is_dir() else (path.read_bytes(), path.stat().st_mode & 0o777)
+
+    return {str(path.relative_to(folder)): content(path) for path in sorted(folder.rglob("*"))}
+
+
+def test_a_commands_words_and_exit_code_come_through_unchanged(work: Shell) -> None:
+    words = ("a b", "", "it's", '"q"', "$HOME", "`id`", "*", "--json", "\\", "ü")
+    said = work("exec", "work", "--", "printf", "<%s>", *words)
+    assert said.out == "".join(f"<{word}>" for word in words)
+    assert said.code == 0
+    assert work("exec", "work", "--", "sh", "-c", "echo out; echo err >&2; exit 7") == Result(7, "out\n", "err\n")
+
+
+def test_a_failure_of_our_own_is_not_taken_for_the_commands(work: Shell) -> None:
+    missing = work("exec", "wrok", "--", "true")
+    assert missing.code == 125
+    assert "work" in missing.err, "the nearest name is offered"
+
+
+def test_with_json_the_commands_output_goes_beside_the_document(work: Shell) -> None:
+    said = work("exec", "--json", "work", "--", "sh", "-c", "echo hello; exit 3")
+    assert said.code == 3
+    assert said.json == {"schema": "gpucloud.exec/v1", "box": "work", "exit_code": 3}
+    assert "hello" in said.err
+
+
+def test_ssh_runs_a_command_too(work: Shell) -> None:
+    said = work("ssh", "work", "--", "nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    assert (said.code, said.out) == (0, "Tesla T4\n")
+
+
+def test_a_folder_goes_there_and_comes_back_byte_for_byte(work: Shell, tmp_path: Path) -> None:
+    odd = make_odd(tmp_path / "odd")
+    there = work("sync", f"{odd}/", "work:data/in it")
+    assert there.code == 0, there.err
+    back = work("sync", "work:data/in it/", f"{tmp_path}/back")
+    assert back.code == 0, back.err
+    assert tree(tmp_path / "back") == tree(odd)
+    assert work("exec", "work", "--", "cat", "data/in it/with space").out.startswith("1\n")
+
+
+def test_launch_brings_files_along(work: Shell, tmp_path: Path) -> None:
+    odd = make_odd(tmp_path / "odd")
+    work.launch("--gpu", "T4", "--name", "laden", "--sync", f"{odd}/:here", "--sync", str(odd / "run.sh"))
+    assert work("sync", "laden:here/", f"{tmp_path}/back").code == 0
+    assert tree(tmp_path / "back") == tree(odd)
+    assert work("exec", "laden", "--", "ls", "run.sh").out == "run.sh\n"
+    assert work("down", "laden", "--yes").code == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "word"),
+    [("nowhere/", "work:x", "nowhere"), ("a", "b", "both ends"), ("work:a", "work:b", "both ends")],
+)
+def test_a_copy_that_makes_no_sense_is_refused(work: Shell, source: str, destination: str, word: str) -> None:
+    refused = work("sync", source, destination)
+    assert refused.code == 2
+    assert word in refused.err
+
+
+def test_logs_show_the_boot(work: Shell) -> None:
+    said = work("logs", "work")
+    assert said.code == 0
+    assert "Tesla T4" in said.out, "the driver's answer during the boot"
+    assert "ready" in said.out
+    assert "PRIVATE KEY" not in said.out
+    document = work("logs", "work", "--json").json
+    assert document["schema"] == "gpucloud.logs/v1"
+    assert document["text"] == said.out.rstrip("\n")
+
+
+def test_private_keys_are_for_the_user_alone(work: Shell) -> None:
+    keys = [path for path in (work.home / "state-sandbox").rglob("*") if path.is_file()]
+    assert any(b"PRIVATE KEY" in path.read_bytes() for path in keys)
+    assert not [path for path in keys if path.stat().st_mode & 0o077]
+
+
+@pytest.fixture
+def elsewhere(work: Shell) -> Iterator[Shell]:
+    """The same user on another network: with another address, and without the connections of before."""
+    before = work.sandbox.address()
+    work.sandbox.address(ELSEWHERE)
+    with TemporaryDirectory(prefix="run-") as runtime:
+        yield Shell(work.home, Path(runtime), work.endpoint)
+    work.sandbox.address(before)
+
+
+def let_in(shell: Shell, name: str) -> list[str]:
+    """The addresses that a box's group lets in, as the cloud shows it."""
+    [box] = [each for each in shell.boxes() if each["name"] == name]
+    seen = shell.aws(
+        *("ec2", "describe-security-groups", "--region", box["region"]),
+        *("--filters", f"Name=tag:gpucloud:box,Values={box['id']}"),
+    )
+    return [each["CidrIp"] for rule in seen["SecurityGroups"][0]["IpPermissions"] for each in rule["IpRanges"]]
+
+
+@pytest.mark.parametrize("command", ["exec", "ssh"])
+def test_a_caller_whose_address_changed_is_let_in_again_alone(elsewhere: Shell, command: str) -> None:
+    said = elsewhere(command, "work", "--", "echo", "here")
+    assert (said.code, said.out) == (0, "here\n"), said.err
+    assert ELSEWHERE in said.err, "moving the rule is said"
+    assert let_in(elsewhere, "work") == [f"{ELSEWHERE}/32"]
+
+
+def test_a_caller_outside_of_the_addresses_that_were_named_is_refused(work: Shell) -> None:
+    home = work.sandbox.address()
+    work.launch("--gpu", "T4", "--name", "strict", "--allow-from", f"{home}/32")
+    work.sandbox.address(ELSEWHERE)
+    try:
+        with TemporaryDirectory(prefix="run-") as runtime:
+            away = Shell(work.home, Path(runtime), work.endpoint)
+            refused = away("exec", "strict", "--", "true")
+            assert refused.code == 125
+            assert ELSEWHERE in refused.err
+            assert away("ssh", "strict", "--", "true").code != 0
+        assert let_in(work, "strict") == [f"{home}/32"], "nothing was changed"
+    finally:
+        work.sandbox.address(home)
+    assert work("exec", "strict", "--", "true").code == 0
+    assert work("down", "strict", "--yes").code == 0
+
+
+def test_nobody_lets_the_world_in(work: Shell) -> None:
+    before = len(work.changes_asked())
+    refused = work("launch", "--gpu", "T4", "--allow-from", "0.0.0.0/0", "--yes")
+    assert refused.code == 2
+    assert len(work.changes_asked()) == before
+
+
+def test_a_box_that_is_over_cannot_be_entered(work: Shell) -> None:
+    work.launch("--gpu", "T4", "--name", "gone")
+    assert work("down", "gone", "--yes").code == 0
+    refused = work("ssh", "gone", "--", "true")
+    assert refused.code != 0
+    assert "deleted" in refused.err
+    assert work("sync", "gone:x", "x").code == 2

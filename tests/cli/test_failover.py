@@ -1,0 +1,167 @@
+"""When a cloud says no: where the launch lands, what it says, and that nothing is left."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+PLACE = ("cloud", "region", "zone", "instance_type", "purchase")
+G_ON_DEMAND = "L-DB2E81BA"
+"""The quota of AWS for running on-demand G and VT instances, in vCPUs."""
+
+
+def place(of: Any) -> tuple[str, ...]:
+    return tuple(of[key] for key in PLACE)
+
+
+def planned(cli: Shell, *arguments: str) -> list[Any]:
+    """The attempts that `plan` names, in order."""
+    plan = cli("plan", "--json", *arguments)
+    assert plan.code == 0, plan.err
+    attempts: list[Any] = plan.json["attempts"]
+    return attempts
+
+
+def nothing_was_started(cli: Shell) -> bool:
+    """No instance was ever billed, and nothing is billed now."""
+    instances = [event for event in cli.sandbox.ledger() if event["id"].startswith("i-")]
+    return not instances and cli.sandbox.status()["billing"] == []
+
+
+@pytest.mark.parametrize("paid", ["--on-demand", "--spot"])
+def test_an_empty_zone_sends_the_launch_to_the_next_cheapest_which_says_so(cli: Shell, paid: str) -> None:
+    attempts = planned(cli, "--gpu", "T4", paid)
+    for empty in attempts[:4]:
+        rule = {key: empty[key] for key in ("region", "zone", "instance_type", "purchase")}
+        cli.sandbox.stock(count=0, **rule)
+    ran = cli("launch", "--gpu", "T4", paid, "--yes", "--json")
+    assert place(ran.box) == place(attempts[4])
+    cheapest_left = min(Decimal(each["price"]) for each in attempts[4:])
+    assert Decimal(ran.box["price"]["amount"]) == cheapest_left
+    refused = [line for line in ran.err.splitlines() if "InsufficientInstanceCapacity" in line]
+    assert len(refused) == 4
+    for line, empty in zip(refused, attempts, strict=False):
+        assert empty["zone"] in line, "each zone that was tried is named, in order"
+    assert len(cli.billed()) == 1
+
+
+def test_with_no_stock_anywhere_every_attempt_is_listed_and_nothing_is_left(cli: Shell) -> None:
+    attempts = planned(cli, "--gpu", "T4")
+    cli.sandbox.stock(count=0)
+    failed = cli("launch", "--gpu", "T4", "--name", "x", "--yes", "--json")
+    assert failed.code == 5
+    assert failed.error["class"] == "capacity"
+    assert [place(each) for each in failed.error["attempts"]] == [place(each) for each in attempts]
+    for each in failed.error["attempts"]:
+        assert each["code"] == "InsufficientInstanceCapacity"
+        assert each["message"]
+        assert each["request_id"]
+    assert failed.error["left"] == []
+    assert nothing_was_started(cli)
+    assert [box["state"] for box in cli.boxes("--all")] == ["failed"]
+    assert cli.boxes() == []
+    group = ("ec2", "describe-security-groups", "--region", "us-east-1", "--filters", "Name=tag-key,Values=gpucloud:box")
+    assert cli.aws(*group)["SecurityGroups"] == []
+    cli.sandbox.stock(count=5)
+    assert cli.launch("--gpu", "T4", "--name", "x")["state"] == "ready", "the name is free again"
+
+
+def test_a_price_above_the_limit_since_the_snapshot_stops_everything_before_it_begins(cli: Shell) -> None:
+    cli.sandbox.price(factor="2")
+    refused = cli("launch", "--gpu", "T4", "--max-price", "0.60", "--yes", "--json")
+    assert refused.code == 7
+    assert refused.error["class"] == "price"
+    assert "1.052" in refused.error["message"], "today's price is named"
+    assert cli.changes_asked() == []
+    assert cli.boxes("--all") == []
+
+
+def test_where_only_one_place_grew_dearer_the_launch_goes_to_another(cli: Shell) -> None:
+    cli.sandbox.price(region="us-east-1", factor="1.5")
+    box = cli.launch("--gpu", "T4", "--max-price", "0.60")
+    assert box["region"] != "us-east-1"
+    assert Decimal(box["price"]["amount"]) <= Decimal("0.60")
+
+
+def test_a_price_that_fell_today_is_the_one_that_counts(cli: Shell) -> None:
+    cli.sandbox.price(region="ap-south-1", instance_type="g4dn.xlarge", amount="0.111")
+    box = cli.launch("--gpu", "T4")
+    assert (box["region"], box["price"]["amount"]) == ("ap-south-1", "0.111")
+    assert cli.billed()[0]["price"]["amount"] == "0.111"
+
+
+def test_a_spot_price_above_the_limit_at_the_last_moment_is_never_paid(cli: Shell) -> None:
+    """The limit is also the bid: what moved after the quote is refused by the cloud itself."""
+    first = planned(cli, "--gpu", "T4", "--spot", "--max-price", "0.195")[0]
+    cli.sandbox.fault(
+        effect="error", action="RunInstances", code="SpotMaxPriceTooLow", status=400,
+        message="Your Spot request price of 0.195 is lower than the minimum required Spot request fulfillment price",
+    )  # fmt: skip
+    box = cli.launch("--gpu", "T4", "--spot", "--max-price", "0.195")
+    assert place(box) != place(first)
+    assert Decimal(box["price"]["amount"]) <= Decimal("0.195")
+
+
+def test_a_quota_in_one_region_sends_the_launch_to_the_next_region(cli: Shell) -> None:
+    cli.sandbox.cloud("aws", "quota", region="us-east-1", code=G_ON_DEMAND, value=0)
+    ran = cli("launch", "--gpu", "T4", "--yes", "--json")
+    assert ran.box["region"] == "us-east-2"
+    refused = [line for line in ran.err.splitlines() if "VcpuLimitExceeded" in line]
+    assert len(refused) == 1, "one refusal is enough for all zones of a region"
+
+
+def test_a_quota_everywhere_is_told_with_the_clouds_words(cli: Shell) -> None:
+    cli.sandbox.cloud("aws", "quota", region="us-east-1", code=G_ON_DEMAND, value=0)
+    refused = cli("launch", "--gpu", "T4", "--region", "us-east-1", "--yes", "--json")
+    assert refused.code == 6
+    assert refused.error["code"] == "VcpuLimitExceeded"
+    assert refused.error["request_id"]
+    assert nothing_was_started(cli)
+
+
+def test_credentials_that_the_cloud_refuses_are_told_and_nothing_is_tried(cli: Shell) -> None:
+    environment = {**cli.endpoint.environ, "AWS_SECRET_ACCESS_KEY": "wrong", "GPUCLOUD_SANDBOX": "0"}
+    refused = cli("launch", "--gpu", "T4", "--yes", "--json", **environment)
+    assert refused.code == 4
+    assert refused.error["class"] == "auth"
+    assert refused.error["code"] == "SignatureDoesNotMatch"
+    assert cli.changes_asked() == []
+    assert "wrong" not in refused.out + refused.err
+
+
+def test_a_missing_permission_ends_the_launch_and_leaves_nothing(cli: Shell) -> None:
+    cli.sandbox.fault(
+        effect="error", action="RunInstances", times=None, code="UnauthorizedOperation", status=403,
+        message="You are not authorized to perform this operation.",
+    )  # fmt: skip
+    refused = cli("launch", "--gpu", "T4", "--yes", "--json")
+    assert refused.code == 4
+    assert refused.error["code"] == "UnauthorizedOperation"
+    assert len(refused.error["attempts"]) == 1, "another zone would not help"
+    assert nothing_was_started(cli)
+
+
+def test_a_cloud_that_is_busy_is_asked_again_and_gives_one_box(cli: Shell) -> None:
+    cli.sandbox.fault(effect="throttle", action="RunInstances", times=2)
+    cli.sandbox.fault(effect="throttle", action="DescribeSubnets", times=1)
+    cli.sandbox.fault(effect="error", action="CreateSecurityGroup", times=1, code="InternalError", status=500)
+    box = cli.launch("--gpu", "T4")
+    assert [entry["id"] for entry in cli.billed()] == [box["nodes"][0]["instance_id"]]
+
+
+def test_capacity_that_is_held_is_found_wherever_it_is(cli: Shell) -> None:
+    """The place may be one where nobody would buy."""
+    cli.sandbox.cloud("aws", "reserve", region="ap-southeast-1", zone="apse1-az2", instance_type="g4dn.xlarge")
+    box = cli.launch("--gpu", "T4", "--reserved")
+    assert (box["zone"], box["purchase"]) == ("apse1-az2", "reserved")
+
+
+def test_capacity_that_is_held_for_fewer_nodes_than_asked_is_not_used(cli: Shell) -> None:
+    cli.sandbox.cloud("aws", "reserve", region="us-east-1", zone="use1-az2", instance_type="g4dn.xlarge")
+    refused = cli("launch", "--gpu", "T4", "--reserved", "--nodes", "2", "--yes", "--json")
+    assert refused.code == 3
+    assert cli.changes_asked() == []

@@ -57,6 +57,16 @@ class Candidate:
         where = " ".join(part for part in (self.cloud, self.region, self.zone) if part)
         return f"{where} {self.instance_type} {self.purchase.replace('_', '-')}"
 
+    def where(self) -> dict[str, str | None]:
+        """Where and what, as plain JSON."""
+        return {
+            "cloud": self.cloud,
+            "region": self.region,
+            "zone": self.zone or None,
+            "instance_type": self.instance_type,
+            "purchase": str(self.purchase),
+        }
+
     @property
     def key(self) -> tuple[str, str, str, str, str]:
         """What tells one candidate from another, whatever it costs."""

@@ -23,6 +23,10 @@ TOP_REGIONS = 12
 """How many (cloud, region, way of paying) are asked for today's price: enough for every attempt of a plan."""
 
 
+Place = tuple[str, str, Purchase]
+"""What a cloud is asked for prices by: cloud, region, way of paying."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What to plan for: the market's demand, and what the market knows nothing of.
@@ -58,27 +62,37 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
     candidates = [candidate for candidate in wanted if candidate.cloud in usable]
     if not candidates:
         raise _nobody(left_out, refusals)
-    places = _places(candidates)
-    quotes, held = _ask(world, places, candidates, reserved=Purchase.RESERVED in wish.purchases)
-    today = requote(candidates, quotes, usd=market.usd)
-    bought = [c for c in today if c.purchase in wish.purchases]
-    bought += into_held(today, held, nodes=wish.nodes) if Purchase.RESERVED in wish.purchases else []
-    if not bought:
+    held = _held(world, candidates) if Purchase.RESERVED in wish.purchases else []
+    quotes: list[Quote] = []
+    asked: set[Place] = set()
+    ranked: list[Candidate] = []
+    trusted: list[Candidate] = []
+    new = _first_places(candidates)
+    while new:
+        quotes += _quotes(world, new, candidates)
+        asked.update(new)
+        today = requote(candidates, quotes, usd=market.usd)
+        bought = [c for c in today if c.purchase in wish.purchases]
+        ranked = rank(bought + into_held(today, held, nodes=wish.nodes))
+        trusted = [c for c in ranked if wish.accept_snapshot_price or not c.stale]
+        # Today's prices may bring forward a place that was not asked; nothing is bought there unasked.
+        ahead = attempts(under(trusted, wish.max_price_usd)) or ranked[:1]
+        new = [place for place in _places(ahead) if place not in asked]
+    if not ranked:
         raise NoOfferError(
             "the account holds no capacity that matches this spec",
             hint="reserve it with the cloud first, or allow --on-demand",
         )
-    affordable = under(rank(bought), wish.max_price_usd)
+    affordable = under(ranked, wish.max_price_usd)
     if not affordable:
-        raise _too_dear(rank(bought)[0], wish.max_price_usd)
-    trusted = [c for c in affordable if wish.accept_snapshot_price or not c.stale]
-    if not trusted:
+        raise _too_dear(ranked[0], wish.max_price_usd)
+    tried = attempts(under(trusted, wish.max_price_usd))
+    if not tried:
         cheapest = affordable[0]
         raise UsageError(
             f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
             hint="accept it with --accept-snapshot-price",
         )
-    tried = attempts(trusted)
     endings = {name: world.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(created_at=world.clock(), spec=wish.spec, attempts=tried, left_out=left_out, endings=endings)
 
@@ -154,48 +168,45 @@ def _too_dear(cheapest: Candidate, limit: Decimal | None) -> PriceError:
     return error
 
 
-def _places(candidates: Sequence[Candidate]) -> list[tuple[str, str, Purchase]]:
+def _first_places(candidates: Sequence[Candidate]) -> list[Place]:
     """The first regions in the order of the market, enough for all attempts."""
-    places: dict[tuple[str, str, Purchase], int] = {}
+    places: dict[Place, int] = {}
     for candidate in candidates:
-        key = (candidate.cloud, candidate.region, candidate.purchase)
-        if key not in places and (len(places) >= TOP_REGIONS and sum(places.values()) >= MAX_ATTEMPTS):
+        place = _place(candidate)
+        if place not in places and (len(places) >= TOP_REGIONS and sum(places.values()) >= MAX_ATTEMPTS):
             break
-        places[key] = places.get(key, 0) + 1
+        places[place] = places.get(place, 0) + 1
     return list(places)
 
 
-def _ask(
-    world: World,
-    places: Iterable[tuple[str, str, Purchase]],
-    candidates: Sequence[Candidate],
-    *,
-    reserved: bool,
-) -> tuple[list[Quote], list[Held]]:
-    """Asks the clouds for today's prices, and for held capacity, all at once. Silence is no failure."""
-    quoting: list[Call] = []
-    holding: list[Call] = []
-    for cloud_name, region, purchase in places:
-        cloud = world.clouds[cloud_name]
-        types = sorted(
-            {
-                c.instance_type
-                for c in candidates
-                if (c.cloud, c.region, c.purchase) == (cloud_name, region, purchase)
-            }
-        )
-        quoting.append(world.waiter.start(partial(cloud.quotes, region, types, purchase)))
-    if reserved:
-        # What is held may be anywhere, not only where it would be cheap to buy.
-        everywhere: dict[tuple[str, str], set[str]] = {}
-        for c in candidates:
-            everywhere.setdefault((c.cloud, c.region), set()).add(c.instance_type)
-        for (cloud_name, region), names in everywhere.items():
-            held_there = partial(world.clouds[cloud_name].held, region, sorted(names))
-            holding.append(world.waiter.start(held_there))
-    quotes = [quote for call in quoting for quote in _answer(world, call)]
-    held = [hold for call in holding for hold in _answer(world, call)]
-    return quotes, held
+def _places(candidates: Iterable[Candidate]) -> list[Place]:
+    """Where these are bought; held capacity is not bought any more."""
+    return list(dict.fromkeys(_place(c) for c in candidates if c.purchase is not Purchase.RESERVED))
+
+
+def _place(candidate: Candidate) -> Place:
+    return (candidate.cloud, candidate.region, candidate.purchase)
+
+
+def _quotes(world: World, places: Iterable[Place], candidates: Sequence[Candidate]) -> list[Quote]:
+    """Asks the clouds for today's prices, all at once. Silence is no failure."""
+    calls: list[Call] = []
+    for cloud, region, purchase in places:
+        types = sorted({c.instance_type for c in candidates if _place(c) == (cloud, region, purchase)})
+        calls.append(world.waiter.start(partial(world.clouds[cloud].quotes, region, types, purchase)))
+    return [quote for call in calls for quote in _answer(world, call)]
+
+
+def _held(world: World, candidates: Iterable[Candidate]) -> list[Held]:
+    """Asks the clouds for held capacity: everywhere, not only where it would be cheap to buy."""
+    types: dict[tuple[str, str], set[str]] = {}
+    for candidate in candidates:
+        types.setdefault((candidate.cloud, candidate.region), set()).add(candidate.instance_type)
+    calls = [
+        world.waiter.start(partial(world.clouds[cloud].held, region, sorted(names)))
+        for (cloud, region), names in types.items()
+    ]
+    return [hold for call in calls for hold in _answer(world, call)]
 
 
 def _answer(world: World, call: Call) -> Sequence[Any]:

@@ -48,12 +48,10 @@ class Failure(StrEnum):
 class ConnectionFailedError(GpucloudError):
     """ssh did not get into the box, or lost it. ``failure`` says which kind; the message has ssh's words."""
 
-    error_class = "ssh"
-
     def __init__(self, message: str, *, failure: Failure, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.failure = failure
-        self.code = str(failure)
+        self.error_class = f"ssh_{failure}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,12 @@ def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:
     )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        hint = "install rsync on the box" if done.returncode in {12, 127} else None
+        missing = any("rsync: command not found" in line for line in said)
+        hint = (
+            "install rsync on the box: gpucloud exec NAME -- sudo apt-get install -y rsync"
+            if missing
+            else None
+        )
         raise ConnectionFailedError(
             f"rsync failed with exit code {done.returncode}: {said[0] if said else 'no reason given'}",
             failure=Failure.BROKEN,

@@ -33,6 +33,7 @@ from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
 
 CALL_TIMEOUT_S = 90.0
+TAKE_DOWN_S = 300.0
 AFTER_SIGNAL_S = 60.0
 SATELLITES = (Kind.DISK, Kind.NIC)
 """Kinds that end with their instance: its deletion is theirs."""

@@ -124,10 +124,9 @@ def explain(error: BaseException) -> GpucloudError:
 def as_text(failure: GpucloudError) -> str:
     """A failure for people: what, the cloud's own words, what was tried, what is left and how to end it."""
     lines = [f"error: {failure.message}"]
-    said = [part for part in (failure.cloud, failure.code) if part]
-    if failure.request_id:
-        said.append(f"request id {failure.request_id}")
-    if said:
+    if failure.cloud:
+        said = [failure.cloud, *([failure.code] if failure.code else [])]
+        said += [f"request id {failure.request_id}"] if failure.request_id else []
         lines.append(f"  cloud: {', '.join(said)}")
     if failure.attempts:
         lines += ["  tried:", *(f"    {_row(attempt)}" for attempt in failure.attempts)]

@@ -24,7 +24,7 @@ from gpucloud.ssh_keys import create_keys, delete_keys, find_program, key_folder
 
 if TYPE_CHECKING:
     from gpucloud.cloud import Cloud
-    from gpucloud.launch import Terms
+    from gpucloud.attempt import Terms
     from gpucloud.plan import Plan
     from gpucloud.store import Box
     from gpucloud.world import World
@@ -136,7 +136,7 @@ class Buyer:
 
     def _terms(self, plan: Plan, name: str, box_id: str, keys: Path) -> Terms:
         from gpucloud.bringup import USER
-        from gpucloud.launch import Terms
+        from gpucloud.attempt import Terms
         from gpucloud_templates import BootPlan, TooLargeError, render
 
         made = create_keys(keys, box_id, nodes=self.spec.nodes)

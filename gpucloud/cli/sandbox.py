@@ -50,7 +50,7 @@ def start(
         endpoint.client.pace(**given)
     if app.output.json:
         fields = {**_status(endpoint.client.status()), "environment": dict(endpoint.environ)}
-        app.output.document("sandbox.start", fields)
+        app.output.document("sandbox", fields)
         return
     for name, value in endpoint.environ.items():
         app.output.line(f"export {name}={shlex.quote(value)}")
@@ -69,10 +69,10 @@ def stop(
 
     endpoint = find(app.paths.sandbox)
     if endpoint is None:
-        _answer(app, "stop", {"running": False}, "The sandbox does not run.")
+        _answer(app, {"running": False}, "The sandbox does not run.")
         return
-    endpoint.client.stop(force=force)
-    _answer(app, "stop", {"running": False}, "The sandbox has stopped.")
+    endpoint.stop(force=force)
+    _answer(app, {"running": False}, "The sandbox has stopped.")
 
 
 def status(app: App) -> None:
@@ -81,7 +81,7 @@ def status(app: App) -> None:
 
     found = read_status(app.paths.sandbox)
     if app.output.json:
-        app.output.document("sandbox.status", _status(found))
+        app.output.document("sandbox", _status(found))
         return
     app.output.line(f"running   {'yes' if found['running'] else 'no'}")
     for cloud, url in found["endpoints"].items():
@@ -104,7 +104,7 @@ def reset(app: App, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.
         if not app.output.ask("Forget everything that is emulated?"):
             return 2
     client.reset()
-    _answer(app, "reset", {}, "Everything is as on the first day.")
+    _answer(app, {}, "Everything is as on the first day.")
     return None
 
 
@@ -123,7 +123,7 @@ def stock(
     place = _place(cloud, region, zone, instance_type, purchase)
     rule = {} if count is None else {**place, "count": count}
     rules = _client(app).stock(**rule)
-    _table(app, "stock", "rules", rules, [*place, "count"])
+    _table(app, "rules", rules, [*place, "count"])
 
 
 def price(
@@ -141,7 +141,7 @@ def price(
     place = _place(cloud, region, zone, instance_type, purchase)
     move = {} if amount is None else {**place, **_amount(amount)}
     moves = _client(app).price(**move)
-    _table(app, "price", "moves", moves, [*place, "amount", "factor"])
+    _table(app, "moves", moves, [*place, "amount", "factor"])
 
 
 def fault(
@@ -185,7 +185,7 @@ def fault(
             "seconds": seconds,
         }
     columns = ["number", "effect", "stage", "cloud", "action", "region", "times", "skip"]
-    _table(app, "fault", "faults", client.fault(**rule), columns)
+    _table(app, "faults", client.fault(**rule), columns)
 
 
 def interrupt(
@@ -195,7 +195,7 @@ def interrupt(
 ) -> None:
     """Take a spot instance back, after a notice."""
     answer = _client(app).interrupt(instance, notice_s=notice)
-    _answer(app, "interrupt", answer, f"{instance} will be taken back at {answer['at']}.")
+    _answer(app, answer, f"{instance} will be taken back at {answer['at']}.")
 
 
 def clock(
@@ -206,7 +206,7 @@ def clock(
 ) -> None:
     """Move the clouds' time ahead, or show it."""
     answer = _client(app).clock(advance_s=advance)
-    _answer(app, "clock", answer, f"The clouds' time is {answer['now']}.")
+    _answer(app, answer, f"The clouds' time is {answer['now']}.")
 
 
 def address(
@@ -215,7 +215,7 @@ def address(
 ) -> None:
     """Move the caller to another public address, or show the one that the clouds see."""
     found = _client(app).address(new)
-    _answer(app, "address", {"address": found}, f"The clouds see the caller at {found}.")
+    _answer(app, {"address": found}, f"The clouds see the caller at {found}.")
 
 
 COMMANDS: dict[str, Callable[..., int | None]] = {
@@ -278,16 +278,16 @@ def _amount(text: str) -> dict[str, str]:
     return {name: digits}
 
 
-def _answer(app: App, name: str, fields: Json, text: str) -> None:
+def _answer(app: App, fields: Json, text: str) -> None:
     if app.output.json:
-        app.output.document(f"sandbox.{name}", fields)
+        app.output.document("sandbox", fields)
     else:
         app.output.line(text)
 
 
-def _table(app: App, name: str, field: str, rows: Sequence[Json], columns: Sequence[str]) -> None:
+def _table(app: App, field: str, rows: Sequence[Json], columns: Sequence[str]) -> None:
     if app.output.json:
-        app.output.document(f"sandbox.{name}", {field: list(rows)})
+        app.output.document("sandbox", {field: list(rows)})
         return
     headings = [column.replace("_", " ").upper() for column in columns]
     app.output.table(headings, [[row.get(column) for column in columns] for row in rows])

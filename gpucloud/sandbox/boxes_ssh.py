@@ -172,19 +172,27 @@ async def _in_pipes(
     environment: Mapping[str, str],
     head: bytes,
 ) -> int:
-    child = await asyncio.create_subprocess_exec(
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment,
-        cwd=environment["HOME"],
-        start_new_session=True,
-    )
-    if head and child.stdin is not None:
-        child.stdin.write(head)
+    # Bare pipes: asyncssh reads asyncio's streams twice at once when a slow client makes it pause.
+    (child_in, our_in), (our_out, child_out), (our_err, child_err) = pipes = [os.pipe() for _ in range(3)]
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=child_in,
+            stdout=child_out,
+            stderr=child_err,
+            env=environment,
+            cwd=environment["HOME"],
+            start_new_session=True,
+        )
+    except BaseException:
+        for end in (each for pipe in pipes for each in pipe):
+            os.close(end)
+        raise
+    for end in (child_in, child_out, child_err):
+        os.close(end)
+    os.write(our_in, head)
     # An end of file before the exit code makes OpenSSH close the channel, and the code is lost.
-    await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr, send_eof=False)
+    await process.redirect(stdin=our_in, stdout=our_out, stderr=our_err, send_eof=False)
     code = await child.wait()
     await process.stdout.drain()
     await process.stderr.drain()

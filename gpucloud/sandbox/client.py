@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, UsageError
 
 START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
 _POLL_S = 0.01
 
 
@@ -61,6 +62,17 @@ class Endpoint:
     def client(self) -> SandboxClient:
         """Steers this sandbox."""
         return SandboxClient(self.control_url, self.control_token)
+
+    def stop(self, *, force: bool = False) -> None:
+        """Ends the process and waits until it has.
+
+        Raises:
+            SandboxBusyError: something is billed, and it was not forced.
+        """
+        self.client.stop(force=force)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while _runs(self.folder) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
 
 
 def ensure_started(folder: Path, **pace: float | None) -> Endpoint:
@@ -282,7 +294,7 @@ def _alive(pid: int) -> bool:
 
 
 @contextmanager
-def _one_at_a_time(path: Path) -> Iterator[None]:
+def _one_at_a_time(path: Path) -> Generator[None]:
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -154,7 +154,8 @@ class Control:
         if "clear" in body:
             self._faults.clear(body["clear"])
         elif body:
-            fields = {**body, "effect": Effect(body["effect"]), "stage": Stage(body.get("stage", "received"))}
+            stage = Stage(body.get("stage", Stage.RECEIVED))
+            fields: dict[str, Any] = {**body, "effect": Effect(body["effect"]), "stage": stage}
             self._faults.add(Fault(**fields))
         return [{"number": number, **asdict(rule)} for number, rule in self._faults.rules().items()]
 

@@ -87,7 +87,8 @@ class Dials:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.pace = Pace(**(database.setting("pace") or {}))
+        kept: dict[str, Any] = database.setting("pace") or {}
+        self.pace = Pace(**kept)
         self.caller_address: str = database.setting("caller_address") or CALLER_ADDRESS
 
     def set_pace(self, changes: Mapping[str, Any]) -> None:

@@ -43,7 +43,8 @@ class Entry:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Entry:
         """The entry that :meth:`as_document` wrote."""
-        return cls(**{**document, "price": Decimal(document["price"])})
+        fields: dict[str, Any] = {**document, "price": Decimal(document["price"])}
+        return cls(**fields)
 
 
 class Ledger:

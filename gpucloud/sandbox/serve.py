@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "gpucloud.sandboxes"
 IDLE_S = 1800.0
 _TICK_S = 0.1
-_LOCK_TRIES = 10
+_LOCK_TRIES = 100
 
 
 class QuietHandler(WSGIRequestHandler):
@@ -183,8 +184,12 @@ def main() -> int:
         sys.stderr.write("a sandbox already runs in this folder\n")
         return 1
     sandbox = build(folder)
+
+    def stop(_signum: int, _frame: FrameType | None) -> None:
+        sandbox.stopping.set()
+
     for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda *_: sandbox.stopping.set())
+        signal.signal(signum, stop)
     given = {field.name: getattr(arguments, field.name) for field in fields(Pace)}
     sandbox.world.dials.set_pace({name: value for name, value in given.items() if value is not None})
     sandbox.start()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucloud.cloud import Backoff, Cloud, Clouds
-from gpucloud.launch import Terms
+from gpucloud.attempt import Terms
 from gpucloud.plan import Candidate
 from gpucloud.provider import Provider
 from gpucloud.store import Journal

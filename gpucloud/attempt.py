@@ -1,0 +1,313 @@
+"""One attempt to buy: intent, preparation, the billable call, and what its answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.cloud import Cloud
+from gpucloud.errors import (
+    CloudError,
+    ErrorClass,
+    InterruptedBySignal,
+    OutcomeUnknownError,
+    PriceError,
+    Scope,
+)
+from gpucloud.lifecycle import BoxState, rfc3339
+from gpucloud.model import (
+    Found,
+    Kind,
+    Machine,
+    Order,
+    Ref,
+    Request,
+    Search,
+    State,
+    Tags,
+    cloud_name,
+    request_hash,
+    token_for,
+)
+from gpucloud.plan import Candidate
+from gpucloud.store import Box
+from gpucloud.teardown import TAKE_DOWN_S, adopt, end_machines, made_data, node_facts
+from gpucloud.waiter import TimedOutError
+from gpucloud.world import World
+
+PREPARE_TIMEOUT_S = 120.0
+CREATE_TIMEOUT_S = 180.0
+IN_FLIGHT_S = 60.0
+START_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is wanted besides the offer. ``user_data`` is rendered for the box's id and key beforehand.
+
+    ``max_price_usd`` is per hour and node. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
+    """
+
+    box: str
+    name: str
+    run_id: str | None
+    nodes: int
+    disk_gib: int
+    image: str
+    user_data: str
+    allow_from: Callable[[Cloud], Sequence[str]]
+    ports: tuple[int, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    max_price_usd: Decimal | None = None
+    expires_at: datetime | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def buy(world: World, box: Box, terms: Terms, candidate: Candidate, number: int) -> Box:
+    """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
+    cloud = _cloud(world, candidate.cloud)
+    account = world.waiter.run(cloud.account)
+    order = _order(box, terms, candidate, account, number, allow_from=tuple(terms.allow_from(cloud)))
+    intent = f"{box.op}.{number}"
+    world.journal.write(box, "intended", _intended(intent, order, candidate, terms))
+    world.tell("network", candidate.place)
+    request = _prepare(world, box, cloud, order)
+    world.journal.write(box, "hashed", {"intent": intent, "request_hash": request_hash(request)})
+    world.tell("create", f"{candidate.place} at {candidate.price} {candidate.currency} per hour")
+    machines = _create(world, cloud, order, intent, request)
+    _check_bought(candidate, machines)
+    machines = _wait_until_running(world, box, cloud, machines)
+    facts = {"nodes": [node_facts(machine) for machine in machines]}
+    for machine in machines:
+        for part in machine.parts:
+            world.journal.note(box.id, "made", made_data(part, name=order.name))
+    world.journal.write(box, "state", {"state": str(BoxState.BOOTSTRAPPING), "facts": facts})
+    return world.journal.box(box.id)
+
+
+def _prepare(world: World, box: Box, cloud: Cloud, order: Order) -> Request:
+    recorder = _Recorder(world, box, order, cloud.name)
+    call = world.waiter.start(lambda: cloud.prepare(order, recorder))
+    try:
+        request: Request = world.waiter.wait(call, PREPARE_TIMEOUT_S)
+    except InterruptedBySignal:
+        with world.waiter.finishing(), suppress(CloudError, TimedOutError):
+            world.waiter.wait(call, IN_FLIGHT_S)
+        raise
+    except TimedOutError as error:
+        raise CloudError(
+            f"{cloud.name}: preparing {order.region} took too long ({error})",
+            error_class=ErrorClass.SERVER,
+            cloud=cloud.name,
+        ) from error
+    return request
+
+
+def _cloud(world: World, name: str) -> Cloud:
+    try:
+        return world.clouds[name]
+    except (KeyError, ImportError) as error:
+        raise CloudError(
+            f"cloud {name!r} is not installed: {error}",
+            error_class=ErrorClass.AUTH,
+            cloud=name,
+            scope=Scope.CLOUD,
+            hint=f"pip install 'gpucloud[{name}]'",
+        ) from error
+
+
+def _order(
+    box: Box,
+    terms: Terms,
+    candidate: Candidate,
+    account: str,
+    number: int,
+    *,
+    allow_from: tuple[str, ...],
+) -> Order:
+    expires = rfc3339(terms.expires_at) if terms.expires_at else "none"
+    return Order(
+        key=token_for(
+            op=box.op, account=account, region=candidate.region, zone=candidate.zone, attempt=number
+        ),
+        name=cloud_name(terms.name, box.id),
+        account=account,
+        region=candidate.region,
+        zone=candidate.zone,
+        instance_type=candidate.instance_type,
+        arch=candidate.arch,
+        gpu_model=candidate.gpu_model,
+        gpu_count=candidate.gpu_count,
+        purchase=candidate.purchase,
+        nodes=terms.nodes,
+        disk_gib=terms.disk_gib,
+        image=terms.image,
+        user_data=terms.user_data,
+        allow_from=allow_from,
+        ports=terms.ports,
+        tags=Tags(owner=box.owner, box=box.id, op=box.op, run=terms.run_id or "", expires=expires),
+        extra_tags=dict(terms.tags),
+        max_price_usd=terms.max_price_usd,
+        reservation=candidate.reservation,
+        deadline=terms.expires_at,
+    )
+
+
+def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms) -> dict[str, Any]:
+    ceiling = candidate.price_usd if terms.max_price_usd is None else terms.max_price_usd
+    return {
+        "intent": intent,
+        "op": order.tags.op,
+        "cloud": candidate.cloud,
+        "account": order.account,
+        "region": order.region,
+        "zone": order.zone,
+        "token": order.key,
+        "name": order.name,
+        "ceiling_usd": format(ceiling, "f"),
+        "expires": order.tags.expires,
+        "facts": {
+            **candidate.where(),
+            "account": order.account,
+            "gpu": {
+                "model": candidate.gpu_model,
+                "count": format(candidate.gpu_count, "f"),
+                "memory_gib": format(candidate.gpu_memory_gib, "f"),
+            },
+            "price": {"amount": format(candidate.price, "f"), "currency": candidate.currency},
+            "price_as_of": candidate.as_of.isoformat(),
+            "price_source": candidate.source,
+            "nodes": [],
+            "allow_from": list(order.allow_from),
+            "ports": list(order.ports),
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """Writes down what ``prepare`` makes, before and after."""
+
+    world: World
+    box: Box
+    order: Order
+    cloud: str
+
+    def making(self, kind: Kind, name: str, /) -> None:
+        """A thing is about to be made."""
+        ref = Ref(cloud=self.cloud, account=self.order.account, region=self.order.region, kind=kind, id="")
+        self.world.journal.write(self.box, "making", made_data(ref, name=name))
+
+    def made(self, ref: Ref, /) -> None:
+        """Its id is known."""
+        self.world.journal.write(self.box, "made", made_data(ref, name=self.order.name))
+
+
+def _create(world: World, cloud: Cloud, order: Order, intent: str, request: Request) -> Sequence[Machine]:
+    """Makes the billable call and writes its outcome down, whatever happens meanwhile."""
+    box = order.tags.box
+    call = world.waiter.start(lambda: cloud.create(request))
+    try:
+        machines, _ = world.waiter.wait(call, CREATE_TIMEOUT_S)
+    except OutcomeUnknownError as error:
+        machines = _look(world, cloud, order, error)
+        if not machines:
+            if error.error_class is ErrorClass.BAD_PARAM:
+                # The cloud complained about the request itself and shows nothing: look once more later.
+                _resolve(world, box, intent, "watched")
+            raise
+    except CloudError as error:
+        _resolve(world, box, intent, "watched" if error.earlier_unknown else "closed")
+        raise
+    except TimedOutError as error:
+        raise OutcomeUnknownError(
+            f"{cloud.name}: the create call gave no answer ({error})",
+            error_class=ErrorClass.SERVER,
+            cloud=cloud.name,
+        ) from error
+    except InterruptedBySignal:
+        # What the call under way makes must be known before it can be ended.
+        with world.waiter.finishing():
+            try:
+                late, _ = world.waiter.wait(call, IN_FLIGHT_S)
+                adopt(world, box, intent, late, name=order.name)
+            except (OutcomeUnknownError, TimedOutError):
+                pass  # the intent stays open, and is looked up when the box is taken down
+            except CloudError:
+                _resolve(world, box, intent, "closed")
+        raise
+    adopt(world, box, intent, machines, name=order.name)
+    return list(machines)
+
+
+def _resolve(world: World, box: str, intent: str, status: str) -> None:
+    world.journal.note(box, "resolved", {"intent": intent, "status": status})
+
+
+def _look(world: World, cloud: Cloud, order: Order, cause: CloudError) -> Sequence[Machine]:
+    """Looks whether a create call without a clear answer made something after all."""
+    world.tell("create", f"no clear answer ({cause.code}); looking whether it was made")
+    search = Search(token=order.key, regions=(order.region,))
+    try:
+        found: Found = world.waiter.run(lambda: cloud.find(search))
+    except CloudError:
+        return []
+    machines = [thing for thing in found.things if isinstance(thing, Machine)]
+    return machines if len(machines) == order.nodes else []
+
+
+def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
+    """Refuses a machine that is not what was agreed to, before it costs anything worth mentioning."""
+    for machine in machines:
+        got = (machine.instance_type, str(machine.purchase), machine.zone or candidate.zone)
+        wanted = (candidate.instance_type, str(candidate.purchase), candidate.zone or machine.zone)
+        if got != wanted:
+            raise PriceError(
+                f"{candidate.cloud} started {' '.join(got)} instead of {' '.join(wanted)}",
+                hint="it was taken down; this should never happen: please report it",
+            )
+
+
+def _wait_until_running(
+    world: World, box: Box, cloud: Cloud, machines: Sequence[Machine]
+) -> Sequence[Machine]:
+    """Looks until every machine runs and has an address."""
+    world.tell("boot", f"waiting for {', '.join(machine.ref.id for machine in machines)}")
+    end = world.clock() + timedelta(seconds=START_TIMEOUT_S)
+    pause_s = 0.02
+    current = list(machines)
+    while True:
+        ended = [machine for machine in current if machine.state is State.GONE]
+        if ended:
+            raise _never_started(world, box, cloud, ended[0])
+        if all(machine.state is State.RUNNING and machine.public_ip for machine in current):
+            return current
+        if world.clock() > end:
+            raise CloudError(
+                f"{cloud.name}: {current[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s",
+                error_class=ErrorClass.SERVER,
+                cloud=cloud.name,
+            )
+        world.waiter.pause(pause_s)
+        pause_s = min(pause_s * 1.6, 3.0)
+        calls = [world.waiter.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
+        seen = [world.waiter.wait(call, CREATE_TIMEOUT_S) for call in calls]
+        # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations.
+        current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
+
+
+def _never_started(world: World, box: Box, cloud: Cloud, machine: Machine) -> CloudError:
+    """A refusal that came late: the next offer may be tried once every machine of this one is gone."""
+    world.tell("create", f"{machine.ref.id} ended before it ran; making sure that nothing of it is left")
+    end_machines(world, box, budget_s=TAKE_DOWN_S)
+    return CloudError(
+        f"{cloud.name}: {machine.ref.id} ended before it ran: {machine.reason or 'no reason given'}",
+        error_class=ErrorClass.CAPACITY,
+        cloud=cloud.name,
+        code=machine.reason,
+        scope=Scope.ZONE,
+    )

@@ -17,6 +17,7 @@ from gpucloud.errors import UsageError
 
 _BOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}")
+_ANY_PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?=\s|$)")
 _PACKAGES = {
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
@@ -134,6 +135,26 @@ def checked_public_key(text: str) -> str:
     if not _PUBLIC_KEY.fullmatch(key):
         raise ValueError(f"{text[:80]!r} is no ed25519 public key")
     return key
+
+
+def read_public_key(text: str) -> str:
+    """A public key that the user named, as text or by its file, without its comment.
+
+    Raises:
+        UsageError: it is neither, or a private key.
+    """
+    if not _ANY_PUBLIC_KEY.match(text):
+        try:
+            text = Path(text).expanduser().read_text(encoding="utf-8")[:16384]
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                f"--ssh-key: cannot read a public key from {text!r}: {error}",
+                hint="name the .pub file, or give the key itself",
+            ) from error
+    found = _ANY_PUBLIC_KEY.match(text)
+    if found is None:
+        raise UsageError("--ssh-key: that file holds no public key", hint="name the .pub file")
+    return found[0]
 
 
 def _generate(file: Path) -> None:

@@ -149,8 +149,8 @@ def _resolved(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     connection.execute(change.values(status=data["status"]))
     for thing in data.get("things", []):
         _made(connection, box, at, thing)
-    if data.get("facts"):
-        _merge_facts(connection, box, data["facts"])
+    if data.get("facts"):  # the machines, as the cloud's answer shows them
+        _seen(connection, box, at, {"facts": data["facts"]})
     if data.get("started_at"):
         connection.execute(sa.update(boxes).where(boxes.c.id == box).values(started_at=data["started_at"]))
 
@@ -204,8 +204,8 @@ def _seen(connection: sa.Connection, box: str, at: str, data: Data) -> None:
 def _state(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     state = BoxState(data["state"])
     _set_state(connection, box, state)
-    if data.get("facts"):
-        _merge_facts(connection, box, data["facts"])
+    if data.get("facts"):  # what the cloud, or the box itself, has just shown
+        _seen(connection, box, at, {"facts": data["facts"]})
     if state in OVER:
         connection.execute(sa.update(boxes).where(boxes.c.id == box).values(ended_at=at, lease=None))
 

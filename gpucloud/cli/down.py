@@ -74,7 +74,8 @@ def _confirm(app: App, boxes: list[Box]) -> None:
 def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], GpucloudError | None]:
     """Ends every box; one that cannot be ended does not keep the others."""
     from gpucloud.lifecycle import OVER, BoxState
-    from gpucloud.ssh_keys import delete_keys, key_folder
+    from gpucloud.ssh import forget
+    from gpucloud.ssh_keys import key_folder
     from gpucloud.teardown import take_down
 
     ended: list[Box] = []
@@ -95,7 +96,7 @@ def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], Gp
         try:
             with world.waiter.finishing():
                 ended.append(take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED))
-            delete_keys(key_folder(state, box.id))
+            forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
         except GpucloudError as error:
             owed = _merged(owed, error)
         finally:

@@ -20,17 +20,18 @@ from gpucloud.errors import GpucloudError, PriceError, UsageError
 from gpucloud.lifecycle import generated_name, new_id
 from gpucloud.plan import changes
 from gpucloud.spec import Spec
-from gpucloud.ssh_keys import create_keys, delete_keys, find_program, key_folder
+from gpucloud.ssh import forget
+from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
 
 if TYPE_CHECKING:
-    from gpucloud.cloud import Cloud
     from gpucloud.attempt import Terms
+    from gpucloud.cloud import Cloud
     from gpucloud.plan import Plan
     from gpucloud.store import Box
     from gpucloud.world import World
 
 DEFAULT_IMAGE = "cuda"
-LATER = ("env", "idle", "checkpoint", "run", "ssh_key")
+LATER = ("env", "idle", "checkpoint", "run")
 """What needs the guard on the box, or ``run``; ``env`` may hold secrets, which user-data must not carry."""
 
 
@@ -52,7 +53,7 @@ def launch(
     _refuse_unready(spec)
     if not yes and not app.output.interactive:
         raise UsageError("not buying without a yes: there is no terminal to ask on", hint="add --yes")
-    for program in ("ssh", "ssh-keygen"):
+    for program in ("ssh", "ssh-keygen", *(["rsync"] if spec.sync else [])):
         find_program(program)
     proxy_command = connect(app)
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
@@ -129,14 +130,14 @@ class Buyer:
                 abandon(self.world, box, error)
                 raise
         except BaseException:
-            delete_keys(keys)
+            forget(keys, box_id, nodes=self.spec.nodes)
             raise
         self.world.journal.note(box.id, "released", {})
         return self.world.journal.box(box.id)
 
     def _terms(self, plan: Plan, name: str, box_id: str, keys: Path) -> Terms:
-        from gpucloud.bringup import USER
         from gpucloud.attempt import Terms
+        from gpucloud.bringup import USER
         from gpucloud_templates import BootPlan, TooLargeError, render
 
         made = create_keys(keys, box_id, nodes=self.spec.nodes)
@@ -152,6 +153,7 @@ class Buyer:
                     host_public_key=made.host_public_key,
                     deadline=end,
                     ttl_s=int(lives.total_seconds()) if lives else 0,
+                    extra_keys=(read_public_key(self.spec.ssh_key),) if self.spec.ssh_key else (),
                     setup=(self.spec.setup,) if self.spec.setup else (),
                     driver_ready=False,  # the step looks first, and does nothing where the image has it
                 )
@@ -219,3 +221,6 @@ def _refuse_unready(spec: Spec) -> None:
             f"launch cannot do this yet: {', '.join(given)}",
             hint="leave it out; nothing is silently ignored",
         )
+    missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
+    if missing:
+        raise UsageError(f"--sync: there is no {missing[0].partition(':')[0]}")

@@ -84,9 +84,7 @@ class Shell:
 
     def aws(self, *arguments: str) -> Any:
         """What the ``aws`` command-line client says, pointed at the sandbox as its documentation tells."""
-        ran = self.finish(
-            self._start("aws", "--output", "json", *arguments, **self.endpoint.environ)
-        )
+        ran = self.finish(self._start("aws", "--output", "json", *arguments, **self.endpoint.environ))
         assert ran.code == 0, ran.err
         return ran.json
 

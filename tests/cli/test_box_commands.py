@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,12 +195,14 @@ def test_a_box_that_never_let_ssh_in_shows_its_console(terminal: Terminal) -> No
 
 
 def test_no_key_and_no_secret_is_on_a_command_line_or_in_the_journal(terminal: Terminal) -> None:
-    child = terminal.start("exec", "mine", "--", "sleep", "300")
+    child = terminal.start("exec", "mine", "--", "sh", "-c", "echo begun; sleep 300")
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"begun\n"
     private = next((terminal.home / "state-sandbox" / "keys").glob("*/id_ed25519")).read_text()
-    time.sleep(0.5)  # whatever is started is started now; seeing nothing is what must also be true later
     seen = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     child.terminate()
     child.communicate(timeout=30)
+    assert "id_ed25519" in seen
     assert private.splitlines()[1] not in seen
     for file in (terminal.home / "state-sandbox").glob("journal.db*"):
         assert b"PRIVATE KEY" not in file.read_bytes()

@@ -64,7 +64,14 @@ def test_with_no_stock_anywhere_every_attempt_is_listed_and_nothing_is_left(cli:
     assert nothing_was_started(cli)
     assert [box["state"] for box in cli.boxes("--all")] == ["failed"]
     assert cli.boxes() == []
-    group = ("ec2", "describe-security-groups", "--region", "us-east-1", "--filters", "Name=tag-key,Values=gpucloud:box")
+    group = (
+        "ec2",
+        "describe-security-groups",
+        "--region",
+        "us-east-1",
+        "--filters",
+        "Name=tag-key,Values=gpucloud:box",
+    )
     assert cli.aws(*group)["SecurityGroups"] == []
     cli.sandbox.stock(count=5)
     assert cli.launch("--gpu", "T4", "--name", "x")["state"] == "ready", "the name is free again"
@@ -78,6 +85,14 @@ def test_a_price_above_the_limit_since_the_snapshot_stops_everything_before_it_b
     assert "1.052" in refused.error["message"], "today's price is named"
     assert cli.changes_asked() == []
     assert cli.boxes("--all") == []
+
+
+def test_a_limit_holds_where_only_today_shows_that_every_place_grew_dearer(cli: Shell) -> None:
+    """A limit above the snapshot's price of many places, and below today's of all: none is bought unasked."""
+    cli.sandbox.price(factor="3")
+    refused = cli("launch", "--gpu", "T4", "--max-price", "1.20", "--yes", "--json")
+    assert refused.code == 7
+    assert cli.changes_asked() == []
 
 
 def test_where_only_one_place_grew_dearer_the_launch_goes_to_another(cli: Shell) -> None:
@@ -99,7 +114,7 @@ def test_a_spot_price_above_the_limit_at_the_last_moment_is_never_paid(cli: Shel
     first = planned(cli, "--gpu", "T4", "--spot", "--max-price", "0.195")[0]
     cli.sandbox.fault(
         effect="error", action="RunInstances", code="SpotMaxPriceTooLow", status=400,
-        message="Your Spot request price of 0.195 is lower than the minimum required Spot request fulfillment price",
+        message="Your Spot request price of 0.195 is lower than the minimum required.",
     )  # fmt: skip
     box = cli.launch("--gpu", "T4", "--spot", "--max-price", "0.195")
     assert place(box) != place(first)
@@ -155,7 +170,9 @@ def test_a_cloud_that_is_busy_is_asked_again_and_gives_one_box(cli: Shell) -> No
 
 def test_capacity_that_is_held_is_found_wherever_it_is(cli: Shell) -> None:
     """The place may be one where nobody would buy."""
-    cli.sandbox.cloud("aws", "reserve", region="ap-southeast-1", zone="apse1-az2", instance_type="g4dn.xlarge")
+    cli.sandbox.cloud(
+        "aws", "reserve", region="ap-southeast-1", zone="apse1-az2", instance_type="g4dn.xlarge"
+    )
     box = cli.launch("--gpu", "T4", "--reserved")
     assert (box["zone"], box["purchase"]) == ("apse1-az2", "reserved")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,19 @@ import pytest
 from tests.cli.conftest import Shell
 
 BOX = {
-    *("name", "id", "run_id", "owner", "state", "cloud", "region", "zone", "instance_type", "gpu", "purchase"),
+    *(
+        "name",
+        "id",
+        "run_id",
+        "owner",
+        "state",
+        "cloud",
+        "region",
+        "zone",
+        "instance_type",
+        "gpu",
+        "purchase",
+    ),
     *("nodes", "price", "created_at", "expires_at", "seen_at", "cost_so_far"),
 }
 NODE = {"instance_id", "state", "public_ip", "private_ip"}
@@ -82,7 +93,7 @@ def test_the_aws_client_sees_what_was_promised_and_the_end_of_it(cli: Shell) -> 
     assert seen["InstanceType"] == box["instance_type"]
     assert seen["MetadataOptions"]["HttpTokens"] == "required"
     assert seen["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
-    assert TAGS <= set(tags(seen))
+    assert set(tags(seen)) >= TAGS
     assert tags(seen)["gpucloud:box"] == box["id"]
     assert tags(seen)["gpucloud:run"] == "ci-7"
     assert tags(seen)["team"] == "ml"
@@ -97,8 +108,14 @@ def test_the_aws_client_sees_what_was_promised_and_the_end_of_it(cli: Shell) -> 
     assert (volume["Size"], volume["VolumeType"]) == (120, "gp3")
     [interface] = cli.aws("ec2", "describe-network-interfaces", *place)["NetworkInterfaces"]
     for part in (volume, {"Tags": interface["TagSet"]}):
-        assert TAGS <= set(tags(part))
-    group = ("ec2", "describe-security-groups", *place, "--filters", f"Name=tag:gpucloud:box,Values={box['id']}")
+        assert set(tags(part)) >= TAGS
+    group = (
+        "ec2",
+        "describe-security-groups",
+        *place,
+        "--filters",
+        f"Name=tag:gpucloud:box,Values={box['id']}",
+    )
     [open_to] = cli.aws(*group)["SecurityGroups"][0]["IpPermissions"]
     assert (open_to["FromPort"], open_to["ToPort"]) == (22, 22)
     assert [each["CidrIp"] for each in open_to["IpRanges"]] == [f"{cli.sandbox.address()}/32"]
@@ -163,7 +180,7 @@ def test_a_saved_plan_is_launched_exactly_as_it_says(cli: Shell) -> None:
     saved = cli.home / "plan.json"
     assert cli("plan", "--gpu", "T4", "--spot", "--disk", "150", "-o", str(saved)).code == 0
     first = json.loads(saved.read_text())["attempts"][0]
-    box = cli.launch(str(saved), "--name", "") if False else cli("launch", str(saved), "--yes", "--json").box
+    box = cli.launch(str(saved))
     assert {key: box[key] for key in ("region", "zone", "instance_type", "purchase")} == {
         key: first[key] for key in ("region", "zone", "instance_type", "purchase")
     }
@@ -195,7 +212,7 @@ def test_a_plan_costs_and_changes_nothing(cli: Shell) -> None:
 
 def test_a_budget_becomes_a_deadline(cli: Shell) -> None:
     """One dollar over compute, disk and address, as the clouds of the sandbox bill them."""
-    box = cli.launch("--gpu", "T4", "--budget", "1")
+    box = cli.launch("--gpu", "T4", "--budget", "1", "--max-price", "0.526")
     life = datetime.fromisoformat(box["expires_at"]) - datetime.fromisoformat(box["created_at"])
     per_hour = Decimal(cli.sandbox.status()["billed_per_hour"]["amount"])
     spent = per_hour * Decimal(life.total_seconds()) / 3600
@@ -236,12 +253,9 @@ def test_held_capacity_is_used_where_it_is_and_nothing_is_bought_where_none_is(c
     assert none.code == 3
     assert cli.changes_asked() == []
 
-    held = cli.sandbox.cloud("aws", "reserve", region="us-east-2", zone="use2-az1", instance_type="p4d.24xlarge")
+    held = cli.sandbox.cloud(
+        "aws", "reserve", region="us-east-2", zone="use2-az1", instance_type="p4d.24xlarge"
+    )
     box = cli.launch("--gpu", "A100:8", "--reserved", "--name", "ours")
     assert (box["zone"], box["purchase"]) == ("use2-az1", "reserved")
     assert instance(cli, box)["CapacityReservationId"] == held
-
-
-@pytest.mark.parametrize("action", ["purchase-host-reservation", "purchase-reserved-instances-offering"])
-def test_the_sandbox_sells_no_commitment(cli: Shell, action: str) -> None:
-    del action

@@ -73,6 +73,9 @@ class Deleting(Conformance):
         assert kinds | {part.kind for part in machines[0].parts} <= set(declared)
         assert len(set(declared)) == len(declared)
 
+    def test_it_is_said_what_ends_a_box_at_its_deadline(self, harness: Harness) -> None:
+        assert harness.provider.ending.strip()
+
     def test_a_box_is_taken_down_in_that_order(self, harness: Harness) -> None:
         order = harness.order(nodes=2)
         told = Told()

@@ -430,6 +430,23 @@ def test_a_bid_below_the_market_is_refused_for_its_price(sandbox: SandboxClient)
     assert verdict.error_class is ErrorClass.PRICE
 
 
+def test_a_machine_that_is_not_shown_yet_is_not_found_rather_than_gone(sandbox: SandboxClient) -> None:
+    """EC2 is eventually consistent; the same request still gives the same machine meanwhile."""
+    aws = AwsProvider()
+    request = aws.prepare(order(), Remembered())
+    sandbox.pace(lag_calls=2)
+    [machine] = aws.create(request)
+    sandbox.pace(lag_calls=0)
+    with pytest.raises(ClientError) as caught:
+        aws.get(machine.ref)
+    verdict = aws.classify(caught.value)
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.NOT_FOUND
+    assert [again.ref for again in aws.create(request)] == [machine.ref]
+    aws.find(Search(token=order().key, regions=("us-east-1",)))
+    assert aws.get(machine.ref).ref == machine.ref
+
+
 def test_a_spot_quote_is_what_the_zone_asks_now(sandbox: SandboxClient) -> None:
     sandbox.price(cloud="aws", zone="use1-az2", instance_type="g4dn.xlarge", purchase="spot", amount="0.3")
     quotes = AwsProvider().quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)

@@ -91,7 +91,7 @@ def running_sandbox(folder: Path, **pace: float) -> Iterator[Endpoint]:
     finally:
         running = find(folder)
         if running is not None:
-            running.client.stop(force=True)
+            running.stop(force=True)
 
 
 def client(endpoint: Endpoint, service: str = "ec2", region: str = "us-east-1", **options: Any) -> Any:

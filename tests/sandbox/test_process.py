@@ -58,7 +58,7 @@ def test_two_shells_that_start_it_at_once_get_the_same_sandbox(tmp_path: Path) -
         assert stat.S_IMODE((folder / "sandbox.db").stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     finally:
-        endpoints[0].client.stop(force=True)
+        endpoints[0].stop(force=True)
 
 
 def test_a_killed_sandbox_comes_back_with_everything_that_it_billed(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_it_does_not_stop_while_something_is_billed(tmp_path: Path) -> None:
             endpoint.client.stop()
         assert made in {each["id"] for each in busy.value.left}
         ec2.terminate_instances(InstanceIds=[made])
-        endpoint.client.stop()
-        until(lambda: find(tmp_path) is None)
+        endpoint.stop()
+        assert find(tmp_path) is None
 
 
 def test_idle_it_ends_itself_but_never_while_something_is_billed(tmp_path: Path) -> None:

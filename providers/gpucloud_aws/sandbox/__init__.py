@@ -6,6 +6,7 @@ and takes over a second to its first answer, so that EC2 itself is served here.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,6 +25,8 @@ from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import grant
 from gpucloud_aws.sandbox.review import review_action
 from gpucloud_aws.sandbox.wire import AwsError
+
+_LOG = logging.getLogger(__name__)
 
 _READS = ("Describe", "Get", "List")
 
@@ -94,6 +97,12 @@ class AwsSandbox:
             return _response(self._do(request, call, request_id), request_id)
         except AwsError as failure:
             return _response(wire.error(call.service, failure, request_id), request_id)
+        except Exception:  # a fault of ours must not look like a broken protocol
+            _LOG.exception("%s:%s failed", call.service, call.action)
+            ours = AwsError(
+                "InternalError", "This is a fault of the gpucloud sandbox; its log says more", 500
+            )
+            return _response(wire.error(call.service, ours, request_id), request_id)
 
     def fail(self, call: Call, fault: Fault) -> Response:
         """The answer that a fault makes."""

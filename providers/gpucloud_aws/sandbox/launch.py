@@ -17,7 +17,7 @@ from gpucloud_aws.sandbox.order import Order, read_order
 from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region, tags_of
 from gpucloud_aws.sandbox.spot import new_request
 from gpucloud_aws.sandbox.tags import tags_for
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.wire import AwsError, part
 
 
 def run_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -66,7 +66,7 @@ def _repeated(region: Region, token: str, digest: str) -> Document | None:
 
 def _digest(parameters: Mapping[str, Any]) -> str:
     """A hash of what must not change under one token: all but the zone (EC2, "Ensuring idempotency")."""
-    placement = {k: v for k, v in (parameters.get("Placement") or {}).items() if k != "AvailabilityZone"}
+    placement = {k: v for k, v in part(parameters, "Placement").items() if k != "AvailabilityZone"}
     relevant = {**parameters, "Placement": placement}
     for key in ("ClientToken", "DryRun"):
         relevant.pop(key, None)
@@ -103,7 +103,7 @@ def _make(region: Region, order: Order, reservation_id: str, index: int) -> Docu
         "Placement": {
             "AvailabilityZone": order.zone,
             "AvailabilityZoneId": region.zones[order.zone],
-            "GroupName": (parameters.get("Placement") or {}).get("GroupName", ""),
+            "GroupName": part(parameters, "Placement").get("GroupName", ""),
             "Tenancy": "default",
         },
         "KeyName": parameters.get("KeyName"),
@@ -222,7 +222,7 @@ def _make_disks(region: Region, order: Order, instance: Document) -> list[Docume
 
 
 def _make_interfaces(region: Region, order: Order, instance: Document) -> list[str]:
-    wanted = order.parameters.get("NetworkInterfaces") or [{}]
+    wanted: list[dict[str, Any]] = order.parameters.get("NetworkInterfaces") or [{}]
     ids: list[str] = []
     for index, each in enumerate(wanted):
         address = instance["PrivateIpAddress"] if index == 0 else _private_ip(region, order.zone)

@@ -44,7 +44,10 @@ def reset() -> None:
 
 @cache
 def _application() -> WSGIApplication:
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import (  # pyright: ignore[reportMissingTypeStubs]
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
 
     application: WSGIApplication = DomainDispatcherApplication(create_backend_app)
     return application

@@ -95,7 +95,7 @@ def describe_vpcs(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 def describe_subnets(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeSubnets: the default one of each zone."""
-    rows = [
+    rows: list[Document] = [
         {
             "SubnetId": region.subnet_id(zone),
             "SubnetArn": f"arn:aws:ec2:{region.name}:{ACCOUNT}:subnet/{region.subnet_id(zone)}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,10 +19,13 @@ from gpucloud_aws.sandbox.quotas import check_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import find_reservation
 from gpucloud_aws.sandbox.review import review_launch
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.tags import tags_for
+from gpucloud_aws.sandbox.wire import AwsError, part
 
 USER_DATA_LIMIT = 16384
 """Bytes before base64 (EC2 user guide, "Add user data")."""
+
+_METADATA_TAG = re.compile(r"[\w+\-=.,:@]{1,128}", re.ASCII)
 
 _DISK_GIB = {"gp2": (1, 16384), "gp3": (1, 65536), "io1": (4, 16384), "io2": (4, 65536)}
 
@@ -71,6 +75,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         )
     _check_disks(parameters, image)
     review_launch(parameters, image.root_device)
+    _check_metadata_tags(parameters)
     user_data = _user_data(parameters.get("UserData"))
     groups, subnet, public, interfaces = _network(region, parameters)
     purchase, max_price = _purchase(parameters)
@@ -121,6 +126,16 @@ def _check_disks(parameters: Mapping[str, Any], image: Image) -> None:
             raise AwsError("InvalidBlockDeviceMapping", text)
 
 
+def _check_metadata_tags(parameters: Mapping[str, Any]) -> None:
+    """Tags that the metadata shows have stricter names (EC2 user guide, "View tags in metadata")."""
+    if part(parameters, "MetadataOptions").get("InstanceMetadataTags") != "enabled":
+        return
+    for tag in tags_for(parameters, "instance"):
+        if not _METADATA_TAG.fullmatch(tag["Key"]) or tag["Key"] in {".", "..", "_index"}:
+            text = f"'{tag['Key']}' is not a valid key of a tag in instance metadata"
+            raise AwsError("InvalidParameterValue", text)
+
+
 def _user_data(encoded: str | None) -> str:
     try:
         raw = base64.b64decode(encoded or "", validate=True)
@@ -133,7 +148,7 @@ def _user_data(encoded: str | None) -> str:
 
 def _network(region: Region, parameters: Mapping[str, Any]) -> tuple[list[Document], str | None, bool, int]:
     """The groups, the subnet, whether there is to be a public address, and how many interfaces."""
-    interfaces = parameters.get("NetworkInterfaces") or []
+    interfaces: list[dict[str, Any]] = parameters.get("NetworkInterfaces") or []
     top = [key for key in ("SubnetId", "SecurityGroupIds", "SecurityGroups") if parameters.get(key)]
     if interfaces and top:
         text = (
@@ -149,7 +164,8 @@ def _network(region: Region, parameters: Mapping[str, Any]) -> tuple[list[Docume
         raise AwsError("InvalidParameterCombination", text)
     if parameters.get("SecurityGroups"):
         raise AwsError("InvalidParameterValue", "The sandbox takes security groups by id only")
-    primary: Mapping[str, Any] = next((each for each in interfaces if each.get("DeviceIndex", 0) == 0), {})
+    first = (each for each in interfaces if each.get("DeviceIndex", 0) == 0)
+    primary = next(first, dict[str, Any]())
     if interfaces and not primary:
         raise AwsError("InvalidParameterValue", "A network interface with device index 0 is needed")
     ids = primary.get("Groups") if interfaces else parameters.get("SecurityGroupIds")
@@ -161,10 +177,10 @@ def _network(region: Region, parameters: Mapping[str, Any]) -> tuple[list[Docume
 
 def _purchase(parameters: Mapping[str, Any]) -> tuple[str, str | None]:
     """The way of paying, in the market's terms, and the price ceiling that was named."""
-    market = parameters.get("InstanceMarketOptions") or {}
+    market = part(parameters, "InstanceMarketOptions")
     match market.get("MarketType"):
         case "spot":
-            return "spot", (market.get("SpotOptions") or {}).get("MaxPrice")
+            return "spot", part(market, "SpotOptions").get("MaxPrice")
         case "capacity-block":
             return "capacity_block", None
         case None:
@@ -176,7 +192,7 @@ def _purchase(parameters: Mapping[str, Any]) -> tuple[str, str | None]:
 def _zone(region: Region, parameters: Mapping[str, Any], subnet: str | None, purchase: str) -> str:
     """The zone's name: what the caller says, or else the first that can."""
     name = parameters["InstanceType"]
-    named = (parameters.get("Placement") or {}).get("AvailabilityZone")
+    named = part(parameters, "Placement").get("AvailabilityZone")
     if subnet is not None:
         zone = region.zone_of_subnet(subnet)
         if zone is None:

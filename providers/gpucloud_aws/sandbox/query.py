@@ -25,7 +25,8 @@ def select(
     """
     found = list(documents)
     for each in filters or ():
-        name, values = each["Name"], each.get("Values") or []
+        name: str = each["Name"]
+        values: list[str] = each.get("Values") or []
         field = _field(name, fields)
         if not values:
             raise AwsError("InvalidParameterValue", f"The filter '{name}' has no values")
@@ -71,18 +72,21 @@ def _field(name: str, fields: Mapping[str, Field]) -> Field:
     return fields[name]
 
 
+Value = list[Any] | Document | str | int | None
+
+
 def _values(document: Document, field: Field) -> Iterable[str]:
     return _at(document, field.split(".")) if isinstance(field, str) else field(document)
 
 
-def _at(value: Any, path: Sequence[str]) -> list[str]:
+def _at(value: Value, path: Sequence[str]) -> list[str]:
     if value is None:
         return []
     if isinstance(value, list):
         return [each for item in value for each in _at(item, path)]
     if not path:
         return [str(value).lower() if isinstance(value, bool) else str(value)]
-    return _at(value.get(path[0]), path[1:])
+    return _at(value.get(path[0]), path[1:]) if isinstance(value, dict) else []
 
 
 def _glob(wanted: str) -> str:

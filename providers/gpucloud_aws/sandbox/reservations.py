@@ -8,7 +8,7 @@ from typing import Any
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.wire import AwsError, part
 
 _FILTERS: dict[str, Field] = {
     "availability-zone": "AvailabilityZone",
@@ -71,9 +71,9 @@ def find_reservation(region: Region, parameters: Mapping[str, Any], zone: str, l
     Raises:
         AwsError: it is not there, does not fit, or is full.
     """
-    specification = parameters.get("CapacityReservationSpecification") or {}
-    id_ = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
-    market = (parameters.get("InstanceMarketOptions") or {}).get("MarketType")
+    specification = part(parameters, "CapacityReservationSpecification")
+    id_ = part(specification, "CapacityReservationTarget").get("CapacityReservationId")
+    market = part(parameters, "InstanceMarketOptions").get("MarketType")
     if id_ is None:
         if market == "capacity-block":
             text = "A capacity block launch needs CapacityReservationTarget.CapacityReservationId"

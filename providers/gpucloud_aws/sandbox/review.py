@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import ip_network
 from typing import Any
 
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.wire import AwsError, part
 
 TAGS = tuple(f"gpucloud:{name}" for name in ("owner", "box", "op", "run", "expires"))
 
@@ -46,7 +46,7 @@ def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
         parameters: those of RunInstances.
         root_device: the name of the image's root device.
     """
-    metadata = parameters.get("MetadataOptions") or {}
+    metadata = part(parameters, "MetadataOptions")
     if metadata.get("HttpTokens") != "required":
         raise refusal("MetadataOptions.HttpTokens is not required")
     if metadata.get("HttpPutResponseHopLimit") != 1:
@@ -63,9 +63,9 @@ def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
         raise refusal(
             "InstanceInitiatedShutdownBehavior is not terminate: a box that powers off would be billed on"
         )
-    market = parameters.get("InstanceMarketOptions") or {}
+    market = part(parameters, "InstanceMarketOptions")
     spot = market.get("MarketType") == "spot"
-    if (market.get("SpotOptions") or {}).get("SpotInstanceType", "one-time") != "one-time":
+    if part(market, "SpotOptions").get("SpotInstanceType", "one-time") != "one-time":
         raise refusal("a persistent spot request starts instances anew")
     tagged = {
         each.get("ResourceType"): {tag["Key"] for tag in each.get("Tags") or ()}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from xml.sax.saxutils import escape
 
 from botocore.loaders import Loader
@@ -42,6 +42,11 @@ class AwsError(Exception):
 
 class HiddenError(AwsError):
     """A thing is there, but this read does not see it yet. That it was read is kept."""
+
+
+def part(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A structure among the parameters; empty where it is not given."""
+    return parameters.get(name) or dict[str, Any]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ def parse(operation: OperationModel, body: str, form: Mapping[str, str]) -> dict
     """
     shape = operation.input_shape
     if operation.service_model.metadata["protocol"] == "json":
-        parameters: dict[str, Any] = json.loads(body or "{}")
+        parameters = _json(body)
     elif shape is None:
         parameters = {}
     else:
@@ -105,7 +110,7 @@ def answer(operation: OperationModel, result: Mapping[str, Any], request_id: str
     shape = operation.output_shape
     protocol = operation.service_model.metadata["protocol"]
     if protocol == "json":
-        document = {} if shape is None else _plain(shape, result)
+        document: Any = dict[str, Any]() if shape is None else _plain(shape, result)
         return Answer(200, "application/x-amz-json-1.1", json.dumps(document))
     inner = "" if shape is None else _members(shape, result)
     namespace = operation.service_model.metadata["xmlNamespace"].rstrip("/")
@@ -147,6 +152,16 @@ def error(service: str, failure: AwsError, request_id: str) -> Answer:
 
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def _json(body: str) -> dict[str, Any]:
+    try:
+        parameters = json.loads(body or "{}")
+    except ValueError:
+        parameters = None
+    if not isinstance(parameters, dict):
+        raise AwsError("SerializationException", "The request body is no JSON object")
+    return cast("dict[str, Any]", parameters)
 
 
 def _tree(fields: Mapping[str, str]) -> Tree:

@@ -1,0 +1,123 @@
+"""``gpucloud sandbox`` as people and programs use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.sandbox.client import find
+from tests.sandbox.running import SPOT, client, launch, make_group
+
+
+class Person:
+    """Somebody at a terminal, with a home folder of their own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "gpucloud", "sandbox", *words]
+        environment = {**os.environ, "GPUCLOUD_HOME": str(self.home)}
+        return subprocess.run(
+            argv,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def json(self, *words: str) -> Any:
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    yield Person(tmp_path)
+    running = find(tmp_path / "sandbox")
+    if running is not None:
+        running.stop(force=True)
+
+
+def test_the_printed_lines_let_a_vendors_tool_in(person: Person) -> None:
+    started = person.run("start", "--pace", "0")
+    assert started.returncode == 0, started.stderr
+    question = "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])"
+    script = f'{started.stdout}\nexec {sys.executable} -c "{question}"'
+    shell = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert shell.stdout.strip() == "123456789012", shell.stderr
+
+
+def test_status_is_the_documented_document_whether_it_runs_or_not(person: Person) -> None:
+    stopped = person.json("status")
+    assert stopped == {
+        "schema": "gpucloud.sandbox/v1",
+        "running": False,
+        "endpoints": {"aws": None, "azure": None, "alibaba": None},
+        "billed_per_hour": {"amount": "0", "currency": "USD"},
+        "billing": [],
+    }
+    person.json("start", "--pace", "0")
+    running = person.json("status")
+    assert running["running"]
+    assert running["endpoints"]["aws"].startswith("http://127.0.0.1:")
+
+
+def test_stop_names_what_is_billed_and_leaves_it_alone(person: Person) -> None:
+    person.json("start", "--pace", "0")
+    endpoint = find(person.home / "sandbox")
+    assert endpoint is not None
+    ec2 = client(endpoint)
+    made = ec2.run_instances(**launch(make_group(ec2), InstanceMarketOptions=SPOT))["Instances"][0][
+        "InstanceId"
+    ]
+    refused = person.run("stop")
+    assert refused.returncode == 8
+    assert made in refused.stderr
+    billing = person.json("status")["billing"]
+    (instance,) = [each for each in billing if each["kind"] == "instance"]
+    assert (instance["id"], instance["cloud"], instance["box"]) == (made, "aws", "b")
+    person.json("interrupt", made, "--notice", "0")
+    assert person.json("status")["billing"] == []
+    assert person.run("stop").returncode == 0
+    assert find(person.home / "sandbox") is None
+
+
+def test_the_clouds_are_steered_by_words(person: Person) -> None:
+    person.json("start", "--pace", "0")
+    assert person.json("stock", "0", "--cloud", "aws", "--zone", "use1-az1")["rules"][0]["count"] == 0
+    assert person.json("price", "x1.5", "--type", "g4dn.*")["moves"][0]["factor"] == "1.5"
+    assert person.json("fault", "kill", "--action", "RunInstances")["faults"][0]["effect"] == "kill"
+    assert person.json("fault", "--clear")["faults"] == []
+    assert person.json("address", "198.51.100.9")["address"] == "198.51.100.9"
+    before = person.json("clock")["now"]
+    assert person.json("clock", "3600")["now"] > before
+    assert "forgets everything" in person.run("reset").stderr
+    person.json("reset", "--yes")
+    assert person.json("stock")["rules"] == []
+
+
+@pytest.mark.parametrize(
+    "words", [("price", "-1"), ("price", "x"), ("stock", "-1"), ("fault", "explode"), ("address", "home")]
+)
+def test_a_wrong_word_is_a_usage_error(person: Person, words: tuple[str, ...]) -> None:
+    person.json("start", "--pace", "0")
+    done = person.run(*words)
+    assert done.returncode == 2
+    assert "unexpected" not in done.stderr
+
+
+def test_without_a_sandbox_it_says_how_to_start_one(person: Person) -> None:
+    done = person.run("stock")
+    assert done.returncode == 2
+    assert "gpucloud sandbox start" in done.stderr

@@ -16,6 +16,7 @@ from gpucloud.errors import (
     ErrorClass,
     Next,
     OutcomeUnknownError,
+    UsageError,
 )
 from gpucloud.model import (
     Found,
@@ -243,15 +244,25 @@ class Clouds:
 
     @classmethod
     def installed(cls) -> Clouds:
-        """Every provider of the entry-point group ``gpucloud.providers``."""
+        """Every provider of the entry-point group ``gpucloud.providers``.
+
+        Raises:
+            UsageError: two packages bring a cloud of the same name.
+        """
         from importlib.metadata import entry_points
 
         def make(entry: Any) -> Provider:
             provider: Provider = entry.load()()
             return provider
 
-        entries = entry_points(group="gpucloud.providers")
-        return cls({entry.name: partial(make, entry) for entry in entries})
+        entries = {entry.name: entry for entry in entry_points(group="gpucloud.providers")}
+        for entry in entry_points(group="gpucloud.providers"):
+            if entries[entry.name].value != entry.value:
+                raise UsageError(
+                    f"two packages bring a cloud named {entry.name!r}: {entry.value} is one of them",
+                    hint="remove one of them; which of the two buys must not be left to chance",
+                )
+        return cls({name: partial(make, entry) for name, entry in entries.items()})
 
     def names(self) -> list[str]:
         """The clouds' names, sorted."""

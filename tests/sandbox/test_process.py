@@ -183,3 +183,32 @@ def test_the_client_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_guest_that_switches_itself_off_ends_its_instance(tmp_path: Path) -> None:
+    with running_sandbox(tmp_path) as endpoint:
+        ec2 = client(endpoint)
+        parameters = launch(make_group(ec2), UserData="#cloud-config\nruncmd:\n  - [poweroff]\n")
+        made = ec2.run_instances(**parameters)["Instances"][0]["InstanceId"]
+        until(lambda: shown(ec2, made)[0]["State"]["Name"] == "terminated")
+        assert shown(ec2, made)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
+        assert endpoint.client.status()["billing"] == []
+
+
+def test_what_was_set_outlives_the_process(tmp_path: Path) -> None:
+    with running_sandbox(tmp_path, latency_s=0.001) as endpoint:
+        endpoint.client.stock(count=0, instance_type="p5.*")
+        endpoint.client.price(amount="9", instance_type="g4dn.xlarge")
+        endpoint.client.address("198.51.100.8")
+        endpoint.client.clock(advance_s=3600)
+        set_before = _set(endpoint)
+        endpoint.stop()
+        again = ensure_started(tmp_path)
+        assert _set(again) == set_before
+        assert again.environ == endpoint.environ
+
+
+def _set(endpoint: Endpoint) -> Any:
+    steering = endpoint.client
+    status = steering.status()
+    return steering.stock(), steering.price(), steering.address(), status["pace"], status["clock"][:13]

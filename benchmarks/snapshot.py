@@ -1,8 +1,9 @@
 """Forms in which the price snapshot could ship, and how long each takes to be readable.
 
 The form in use is JSON with prices grouped by type. It is compared with reading the CSV files, with marshal
-(faster, but tied to a Python version and unfit for review) and with SQLite (opening it and one look-up; it
-wins that, but loses it again by its import, and a search without a model reads everything).
+(twice as fast, but tied to a Python version) and with SQLite (opening it and one look-up: the fastest, but a
+search without a model reads everything). JSON is text that a review can read, and costs about a millisecond
+more than the fastest. Not part of the budget: ``python -m benchmarks.snapshot``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import csv
 import json
 import marshal
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ def read_csv() -> None:
             list(csv.reader(file))
 
 
-def main() -> int:
+def show() -> None:
     """Prints milliseconds and size of each form."""
     text = SNAPSHOT.read_bytes()
     document = json.loads(text)
@@ -65,8 +65,7 @@ def main() -> int:
         }
         for name, (read, size) in forms.items():
             print(f"{name:20} {best_of(read):6.2f} ms {size // 1024:5} KiB")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    show()

@@ -21,6 +21,8 @@ from gpucloud_pricing.values import Offer
 QUOTE_TIMEOUT_S = 60.0
 TOP_REGIONS = 12
 """How many (cloud, region, way of paying) are asked for today's price: enough for every attempt of a plan."""
+MOVES_SHOWN = 3
+"""How many prices that differ from the market's data are shown one by one."""
 
 
 Place = tuple[str, str, Purchase]
@@ -93,6 +95,7 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
             f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
             hint="accept it with --accept-snapshot-price",
         )
+    _tell_moves(world, candidates, tried)
     endings = {name: world.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(created_at=world.clock(), spec=wish.spec, attempts=tried, left_out=left_out, endings=endings)
 
@@ -166,6 +169,17 @@ def _too_dear(cheapest: Candidate, limit: Decimal | None) -> PriceError:
     )
     error.cloud = cheapest.cloud
     return error
+
+
+def _tell_moves(world: World, snapshot: Iterable[Candidate], today: Iterable[Candidate]) -> None:
+    """Shows how today's prices differ from the market's data."""
+    then = {candidate.key: candidate for candidate in snapshot}
+    moved = [c for c in today if c.key in then and c.price != then[c.key].price]
+    for c in moved[:MOVES_SHOWN]:
+        was = then[c.key]
+        world.tell("quote", f"{c.place}: {c.price} {c.currency} per hour today, {was.price} on {was.as_of}")
+    if len(moved) > MOVES_SHOWN:
+        world.tell("quote", f"{len(moved) - MOVES_SHOWN} more prices moved: gpucloud plan shows today's")
 
 
 def _first_places(candidates: Sequence[Candidate]) -> list[Place]:

@@ -9,8 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gpucloud.cloud import Backoff, Cloud, Clouds
 from gpucloud.attempt import Terms
+from gpucloud.cloud import Backoff, Cloud, Clouds
 from gpucloud.plan import Candidate
 from gpucloud.provider import Provider
 from gpucloud.store import Journal

@@ -46,8 +46,8 @@ class AwsSandbox:
             world.database.keep_setting("aws_credentials", kept)
         self._key: str = kept["key"]
         self._secret: str = kept["secret"]
-        # Reading EC2's model takes 0.2 s: best while the first client is still starting
-        threading.Thread(target=wire.service_model, args=("ec2",), daemon=True).start()
+        # EC2's model and the catalog take 0.3 s to read: best while the first client is still starting
+        threading.Thread(target=self._warm_up, daemon=True).start()
 
     @property
     def controls(self) -> Mapping[str, Control]:
@@ -159,6 +159,11 @@ class AwsSandbox:
                 boxes.end(self._region(name), instance)
         self._shelf.clear()
         moto_backend.reset()
+
+    def _warm_up(self) -> None:
+        wire.service_model("ec2")
+        catalog = self._world.market.catalog(CLOUD)
+        _ = catalog.types, catalog.offered, catalog.storage
 
     def _do(self, request: Request, call: Call, request_id: str) -> wire.Answer:
         review_action(call.action)

@@ -241,6 +241,9 @@ def _machines_of(world: World, cloud: Cloud, intent: Intent, found: Found) -> li
 def adopt(world: World, box: str, intent: str, machines: Sequence[Machine], *, name: str) -> None:
     """Writes down what a create call made: ids first, in one transaction, before any waiting."""
     started = [machine.created_at for machine in machines if machine.created_at]
+    facts: dict[str, Any] = {"nodes": [node_facts(machine) for machine in machines]}
+    if machines[0].zone:
+        facts["zone"] = machines[0].zone
     world.journal.note(
         box,
         "resolved",
@@ -251,7 +254,7 @@ def adopt(world: World, box: str, intent: str, machines: Sequence[Machine], *, n
             "things": [
                 made_data(ref, name=name) for machine in machines for ref in (machine.ref, *machine.parts)
             ],
-            "facts": {"nodes": [node_facts(machine) for machine in machines]},
+            "facts": facts,
         },
     )
 

@@ -26,8 +26,11 @@ RELAY_FAILED = 125
 """The exit code of ``exec`` when gpucloud itself failed: every other one is the remote command's own."""
 
 _SECRETS = re.compile(
-    r"(?P<name>(?:secret|password|passwd|token|signature|credential|authorization|accesskey(?:id)?)"
-    r"[\w-]*[\"']?\s*[=:]\s*[\"']?(?:bearer\s+|basic\s+)?)[^\s\"',;&}]+"
+    # A name that always stands for a secret, with whatever follows it.
+    r"(?P<name>(?:secret|password|passwd|access_?key)[\w-]*[\"']?\s*[=:]\s*[\"']?"
+    # A name that also stands in error codes ("InvalidToken: The ..."): only what looks like a value.
+    r"|(?:token|signature|credential|authorization)[\w-]*[\"']?\s*"
+    r"(?:=\s*[\"']?|:\s*[\"']?(?:bearer|basic)\s+|:\s*[\"']?(?=[A-Za-z0-9+/=_.~-]{16})))[^\s\"',;&}]+"
     r"|\b(?:AKIA|ASIA|LTAI)[A-Za-z0-9]{12,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.IGNORECASE | re.DOTALL,

@@ -80,6 +80,7 @@ def test_a_launch_gives_the_document_of_the_contract_and_nothing_else_on_stdout(
 def test_what_was_asked_for_answers_over_ssh(cli: Shell, gpu: str, answers: list[str], paid: str) -> None:
     box = cli.launch("--gpu", gpu, f"--{paid}", "--name", "a")
     assert box["purchase"] == paid.replace("-", "_")
+    assert box["zone"], "also where the market knew no zone before"
     listed = gpus(cli("exec", "a", "--", "nvidia-smi", "-L").out)
     assert [name[: len(want)] for name, want in zip(listed, answers, strict=True)] == answers
     [billed] = cli.billed()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.conftest import User
+from tests.shell import Shell
 
 STAGES = ("received", "applied", "answered")
 
@@ -16,85 +16,83 @@ def named(entries: list[dict[str, Any]]) -> set[str]:
     return {str(entry["box"]) for entry in entries}
 
 
-def known(user: User) -> set[str]:
-    return {str(box["id"]) for box in user.boxes()}
+def known(cli: Shell) -> set[str]:
+    return {str(box["id"]) for box in cli.boxes()}
 
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("action", ["CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"])
 def test_a_launch_that_is_killed_loses_nothing_and_doubles_nothing(
-    user: User, action: str, stage: str
+    cli: Shell, action: str, stage: str
 ) -> None:
     """SIGKILL around each mutating call of a launch; then `list` and `launch` in a second shell."""
-    user.sandbox.fault(effect="kill", action=action, stage=stage)
-    assert user.run("launch", "--gpu", "T4", "--name", "first", "--yes").code == -signal.SIGKILL
-    assert named(user.billed()) <= known(user), (
-        "every instance that is billed belongs to a box that list shows"
-    )
-    assert len(user.billed()) <= 1
+    cli.sandbox.fault(effect="kill", action=action, stage=stage)
+    assert cli("launch", "--gpu", "T4", "--name", "first", "--yes").code == -signal.SIGKILL
+    assert named(cli.billed()) <= known(cli), "every instance that is billed belongs to a box that list shows"
+    assert len(cli.billed()) <= 1
 
-    second = user.run("launch", "--gpu", "T4", "--name", "second", "--yes", "--json")
+    second = cli("launch", "--gpu", "T4", "--name", "second", "--yes", "--json")
     assert second.code == 0, second.err
-    assert [box["name"] for box in user.boxes() if box["state"] == "ready"] == ["second"]
-    assert named(user.billed()) == {second.json["box"]["id"]}, "what the killed launch left is gone"
-    assert user.run("down", "second", "--yes").code == 0
-    assert user.billed() == []
+    assert [box["name"] for box in cli.boxes() if box["state"] == "ready"] == ["second"]
+    assert named(cli.billed()) == {second.json["box"]["id"]}, "what the killed launch left is gone"
+    assert cli("down", "second", "--yes").code == 0
+    assert cli.billed() == []
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_same_name_again_after_a_kill_gives_one_box_or_none(user: User, stage: str) -> None:
+def test_the_same_name_again_after_a_kill_gives_one_box_or_none(cli: Shell, stage: str) -> None:
     """While the outcome of the first launch is unknown its name stays taken; afterwards there is one box."""
-    user.sandbox.fault(effect="kill", action="RunInstances", stage=stage)
-    user.run("launch", "--gpu", "T4", "--name", "x", "--yes")
-    again = user.run("launch", "--gpu", "T4", "--name", "x", "--yes")
+    cli.sandbox.fault(effect="kill", action="RunInstances", stage=stage)
+    cli("launch", "--gpu", "T4", "--name", "x", "--yes")
+    again = cli("launch", "--gpu", "T4", "--name", "x", "--yes")
     assert again.code in {0, 2}
-    assert len(user.billed()) == (1 if again.code == 0 else 0)
-    assert named(user.billed()) <= known(user)
+    assert len(cli.billed()) == (1 if again.code == 0 else 0)
+    assert named(cli.billed()) <= known(cli)
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_down_that_is_killed_is_finished_by_the_next_one(user: User, stage: str) -> None:
+def test_a_down_that_is_killed_is_finished_by_the_next_one(cli: Shell, stage: str) -> None:
     """The deletion is owed until the cloud confirms it."""
-    user.run("launch", "--gpu", "T4", "--name", "x", "--yes")
-    user.sandbox.fault(effect="kill", action="TerminateInstances", stage=stage)
-    assert user.run("down", "x", "--yes").code == -signal.SIGKILL
-    assert [box["state"] for box in user.boxes()] == ["deleting"]
-    assert user.run("down", "x", "--yes").code == 0
-    assert user.billed() == []
-    assert user.boxes() == []
+    cli("launch", "--gpu", "T4", "--name", "x", "--yes")
+    cli.sandbox.fault(effect="kill", action="TerminateInstances", stage=stage)
+    assert cli("down", "x", "--yes").code == -signal.SIGKILL
+    assert [box["state"] for box in cli.boxes()] == ["deleting"]
+    assert cli("down", "x", "--yes").code == 0
+    assert cli.billed() == []
+    assert cli.boxes() == []
 
 
-def test_an_answer_that_is_lost_is_asked_for_again_with_the_same_token(user: User) -> None:
+def test_an_answer_that_is_lost_is_asked_for_again_with_the_same_token(cli: Shell) -> None:
     """The connection breaks after the instance was made: the same call again gives the same instance."""
-    user.sandbox.fault(effect="drop", action="RunInstances", stage="applied", times=2)
-    assert user.run("launch", "--gpu", "T4", "--name", "x", "--yes").code == 0
-    assert len(user.billed()) == 1
-    births = [entry for entry in user.sandbox.ledger() if entry.get("kind") == "instance"]
+    cli.sandbox.fault(effect="drop", action="RunInstances", stage="applied", times=2)
+    assert cli("launch", "--gpu", "T4", "--name", "x", "--yes").code == 0
+    assert len(cli.billed()) == 1
+    births = [entry for entry in cli.sandbox.ledger() if entry.get("kind") == "instance"]
     assert len(births) == 1
 
 
-def test_a_deletion_that_is_denied_stays_owed(user: User) -> None:
+def test_a_deletion_that_is_denied_stays_owed(cli: Shell) -> None:
     """Exit 8, what is left, what the cloud said, and the command that ends it; then that command ends it."""
-    user.run("launch", "--gpu", "T4", "--name", "x", "--yes")
-    user.sandbox.fault(
+    cli("launch", "--gpu", "T4", "--name", "x", "--yes")
+    cli.sandbox.fault(
         effect="error", action="TerminateInstances", times=None, code="UnauthorizedOperation", status=403
     )
-    denied = user.run("down", "x", "--yes", "--json")
+    denied = cli("down", "x", "--yes", "--json")
     assert denied.code == 8
     error = denied.json["error"]
     assert [left["kind"] for left in error["left"]] == ["instance", "disk"]
     assert error["code"] == "UnauthorizedOperation"
     assert error["owed_command"] == "gpucloud down x --yes"
-    assert [box["state"] for box in user.boxes()] == ["deleting"]
-    user.sandbox.clear_faults()
-    assert user.run("down", "x", "--yes").code == 0
+    assert [box["state"] for box in cli.boxes()] == ["deleting"]
+    cli.sandbox.clear_faults()
+    assert cli("down", "x", "--yes").code == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_takes_everything_down(user: User, number: signal.Signals) -> None:
+def test_a_signal_takes_everything_down(cli: Shell, number: signal.Signals) -> None:
     """In the middle of a launch: exit 130, 143 or 129, and nothing is billed."""
-    user.sandbox.fault(effect="delay", action="DescribeInstances", stage="received", times=None, seconds=0.5)
-    process = user.start("launch", "--gpu", "T4", "--name", "x", "--yes")
+    cli.sandbox.fault(effect="delay", action="DescribeInstances", stage="received", times=None, seconds=0.5)
+    process = cli.start("launch", "--gpu", "T4", "--name", "x", "--yes")
     assert process.stderr is not None
     for line in process.stderr:
         if "  boot " in line:
@@ -102,15 +100,15 @@ def test_a_signal_takes_everything_down(user: User, number: signal.Signals) -> N
     process.send_signal(number)
     process.communicate(timeout=120)
     assert process.returncode == 128 + number
-    assert user.billed() == []
-    assert [box["state"] for box in user.run("list", "--all", "--json").json["boxes"]] == ["failed"]
+    assert cli.billed() == []
+    assert [box["state"] for box in cli("list", "--all", "--json").json["boxes"]] == ["failed"]
 
 
-def test_a_second_signal_ends_at_once_and_names_the_command(user: User) -> None:
+def test_a_second_signal_ends_at_once_and_names_the_command(cli: Shell) -> None:
     """Somebody who cannot wait is told what remains to be done; the journal knows it too."""
-    user.sandbox.fault(effect="delay", action="DescribeInstances", times=None, seconds=1)
-    user.sandbox.fault(effect="hang", action="TerminateInstances", times=1)
-    process = user.start("launch", "--gpu", "T4", "--name", "x", "--yes")
+    cli.sandbox.fault(effect="delay", action="DescribeInstances", times=None, seconds=1)
+    cli.sandbox.fault(effect="hang", action="TerminateInstances", times=1)
+    process = cli.start("launch", "--gpu", "T4", "--name", "x", "--yes")
     assert process.stderr is not None
     for line in process.stderr:
         if "  boot " in line:
@@ -123,43 +121,43 @@ def test_a_second_signal_ends_at_once_and_names_the_command(user: User) -> None:
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "gpucloud down x" in err
-    user.sandbox.clear_faults()
-    assert user.run("down", "x", "--yes").code == 0
-    assert user.billed() == []
+    cli.sandbox.clear_faults()
+    assert cli("down", "x", "--yes").code == 0
+    assert cli.billed() == []
 
 
-def test_two_shells_with_one_name_make_one_box(user: User) -> None:
+def test_two_shells_with_one_name_make_one_box(cli: Shell) -> None:
     """The second is refused before it spends anything."""
-    both = [user.start("launch", "--gpu", "T4", "--name", "x", "--yes") for _ in range(2)]
+    both = [cli.start("launch", "--gpu", "T4", "--name", "x", "--yes") for _ in range(2)]
     codes = sorted(process.wait(timeout=120) for process in both)
     for process in both:
         process.communicate()
     assert codes == [0, 2]
-    assert len(user.billed()) == 1
+    assert len(cli.billed()) == 1
 
 
-def test_a_box_that_is_being_launched_is_left_alone(user: User) -> None:
+def test_a_box_that_is_being_launched_is_left_alone(cli: Shell) -> None:
     """A second shell neither takes it down nor cleans it up."""
-    user.sandbox.fault(effect="delay", action="DescribeInstances", times=3, seconds=1)
-    process = user.start("launch", "--gpu", "T4", "--name", "x", "--yes")
+    cli.sandbox.fault(effect="delay", action="DescribeInstances", times=3, seconds=1)
+    process = cli.start("launch", "--gpu", "T4", "--name", "x", "--yes")
     assert process.stderr is not None
     for line in process.stderr:
         if "  boot " in line:
             break
-    refused = user.run("down", "x", "--yes")
+    refused = cli("down", "x", "--yes")
     assert refused.code == 2
     assert str(process.pid) in refused.err
     process.communicate(timeout=120)
     assert process.returncode == 0
-    assert [box["state"] for box in user.boxes()] == ["ready"]
+    assert [box["state"] for box in cli.boxes()] == ["ready"]
 
 
-def test_a_deleted_state_file_is_no_reason_to_lose_a_box(user: User) -> None:
+def test_a_deleted_state_file_is_no_reason_to_lose_a_box(cli: Shell) -> None:
     """Everything billable is found by its tags alone."""
-    user.run("launch", "--gpu", "T4", "--name", "x", "--yes")
-    for file in (user.home / "state-sandbox").glob("journal.db*"):
+    cli("launch", "--gpu", "T4", "--name", "x", "--yes")
+    for file in (cli.home / "state-sandbox").glob("journal.db*"):
         file.unlink()
-    assert user.boxes() == []
-    [entry] = user.billed()
+    assert cli.boxes() == []
+    [entry] = cli.billed()
     assert entry["owner"]
     assert entry["box"]

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from gpucloud.sandbox.client import Endpoint
-from tests.cli.conftest import Shell, newcomer
+from tests.shell import Shell, newcomer
 
 ODD_NAMES = (
     "plain.txt",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.shell import Shell
 
 PLACE = ("cloud", "region", "zone", "instance_type", "purchase")
 G_ON_DEMAND = "L-DB2E81BA"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.shell import Shell
 
 BOX = {
     *(

@@ -1,0 +1,141 @@
+"""A sandbox, and somebody at a shell who has the real program, the real ``aws`` and the real ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
+
+PROGRAMS = Path(sysconfig.get_path("scripts"))
+TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def box(self) -> Any:
+        """The box of ``launch`` and ``show``; a command that failed shows what it said."""
+        assert self.code == 0, self.err or self.out
+        return self.json["box"]
+
+    @property
+    def error(self) -> Any:
+        """The error of a command that failed with ``--json``."""
+        assert self.code != 0, self.out
+        assert self.json["schema"] == "gpucloud.error/v1"
+        return self.json["error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Runs commands with a home folder and a sandbox, and nothing of whoever runs the tests."""
+
+    home: Path
+    runtime: Path
+    endpoint: Endpoint
+
+    @property
+    def sandbox(self) -> SandboxClient:
+        """Steers the sandbox behind the program's back."""
+        return self.endpoint.client
+
+    def __call__(self, *arguments: str, **environment: str) -> Result:
+        """Runs ``gpucloud`` to its end."""
+        return self.finish(self.start(*arguments, **environment))
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Starts ``gpucloud``."""
+        return self._start("gpucloud", *arguments, **{"GPUCLOUD_SANDBOX": "1", **environment})
+
+    def finish(self, process: subprocess.Popen[str]) -> Result:
+        """Waits for what was started."""
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        return Result(process.returncode, out, err)
+
+    def launch(self, *arguments: str) -> Any:
+        """The box of a launch that succeeds."""
+        return self("launch", "--yes", "--json", *arguments).box
+
+    def boxes(self, *arguments: str) -> Any:
+        """What ``list`` shows."""
+        return self("list", "--json", *arguments).json["boxes"]
+
+    def aws(self, *arguments: str) -> Any:
+        """What the ``aws`` command-line client says, pointed at the sandbox as its documentation tells."""
+        ran = self.finish(self._start("aws", "--output", "json", *arguments, **self.endpoint.environ))
+        assert ran.code == 0, ran.err
+        return ran.json
+
+    def billed(self, kind: str = "instance") -> list[dict[str, Any]]:
+        """What the ledger bills of a kind: the ground truth."""
+        return [entry for entry in self.sandbox.status()["billing"] if entry["kind"] == kind]
+
+    def changes_asked(self) -> list[str]:
+        """The calls that changed something, or tried to, since the last reset."""
+        return [call["action"] for call in self.sandbox.calls() if call["mutating"]]
+
+    def _start(self, program: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(PROGRAMS / program), *arguments],
+            env={
+                "PATH": os.environ["PATH"],
+                "LC_ALL": "C.UTF-8",
+                "HOME": str(self.home),
+                "GPUCLOUD_HOME": str(self.home),
+                "XDG_RUNTIME_DIR": str(self.runtime),
+                **environment,
+            },
+            cwd=self.home,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """A sandbox of its own for each file of tests, ended with everything in it."""
+    started = ensure_started(tmp_path_factory.mktemp("clouds") / "sandbox", transition_s=0.0)
+    yield started
+    started.client.stop(force=True)
+    os.waitpid(started.pid, 0)
+
+
+@contextmanager
+def newcomer(endpoint: Endpoint, home: Path) -> Iterator[Shell]:
+    """A shell with nothing in the home folder and nothing in the clouds, which leaves nothing there."""
+    endpoint.client.reset()
+    (home / "sandbox").symlink_to(endpoint.folder)
+    with TemporaryDirectory(prefix="run-") as runtime:  # sockets live here: their paths must be short
+        yield Shell(home, Path(runtime), endpoint)
+    endpoint.client.reset()
+
+
+@pytest.fixture
+def cli(endpoint: Endpoint, tmp_path: Path) -> Iterator[Shell]:
+    """A newcomer's shell for each test."""
+    with newcomer(endpoint, tmp_path) as shell:
+        yield shell

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.model import Held, Purchase, Quote
-from gpucloud.plan import MAX_ATTEMPTS, Candidate, Plan, attempts, into_held, rank, requote, under
+from gpucloud.plan import Candidate, Plan, attempts, into_held, rank, requote, under
 from gpucloud.spec import Spec
 from gpucloud.waiter import Call, TimedOutError
 from gpucloud.world import World
@@ -19,14 +19,12 @@ from gpucloud_pricing.demand import Demand
 from gpucloud_pricing.values import Offer
 
 QUOTE_TIMEOUT_S = 60.0
-TOP_REGIONS = 12
-"""How many (cloud, region, way of paying) are asked for today's price: enough for every attempt of a plan."""
 MOVES_SHOWN = 3
 """How many prices that differ from the market's data are shown one by one."""
 
 
-Place = tuple[str, str, Purchase]
-"""What a cloud is asked for prices by: cloud, region, way of paying."""
+Priced = tuple[str, str, Purchase, str]
+"""What has one price of its own: cloud, region, way of paying, instance type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,20 +64,20 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
         raise _nobody(left_out, refusals)
     held = _held(world, candidates) if Purchase.RESERVED in wish.purchases else []
     quotes: list[Quote] = []
-    asked: set[Place] = set()
+    asked: set[Priced] = set()
     ranked: list[Candidate] = []
     trusted: list[Candidate] = []
-    new = _first_places(candidates)
+    new = _priced(attempts(candidates))
     while new:
-        quotes += _quotes(world, new, candidates)
+        quotes += _quotes(world, new)
         asked.update(new)
         today = requote(candidates, quotes, usd=market.usd)
         bought = [c for c in today if c.purchase in wish.purchases]
         ranked = rank(bought + into_held(today, held, nodes=wish.nodes))
         trusted = [c for c in ranked if wish.accept_snapshot_price or not c.stale]
-        # Today's prices may bring forward a place that was not asked; nothing is bought there unasked.
+        # Today's prices may bring forward what was not asked for; nothing is bought unasked.
         ahead = attempts(under(trusted, wish.max_price_usd)) or ranked[:1]
-        new = [place for place in _places(ahead) if place not in asked]
+        new = [each for each in _priced(ahead) if each not in asked]
     if not ranked:
         raise NoOfferError(
             "the account holds no capacity that matches this spec",
@@ -182,32 +180,26 @@ def _tell_moves(world: World, snapshot: Iterable[Candidate], today: Iterable[Can
         world.tell("quote", f"{len(moved) - MOVES_SHOWN} more prices moved: gpucloud plan shows today's")
 
 
-def _first_places(candidates: Sequence[Candidate]) -> list[Place]:
-    """The first regions in the order of the market, enough for all attempts."""
-    places: dict[Place, int] = {}
-    for candidate in candidates:
-        place = _place(candidate)
-        if place not in places and (len(places) >= TOP_REGIONS and sum(places.values()) >= MAX_ATTEMPTS):
-            break
-        places[place] = places.get(place, 0) + 1
-    return list(places)
+def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
+    """What these are sold as; held capacity is not bought any more."""
+    return list(
+        dict.fromkeys(
+            (c.cloud, c.region, c.purchase, c.instance_type)
+            for c in candidates
+            if c.purchase is not Purchase.RESERVED
+        )
+    )
 
 
-def _places(candidates: Iterable[Candidate]) -> list[Place]:
-    """Where these are bought; held capacity is not bought any more."""
-    return list(dict.fromkeys(_place(c) for c in candidates if c.purchase is not Purchase.RESERVED))
-
-
-def _place(candidate: Candidate) -> Place:
-    return (candidate.cloud, candidate.region, candidate.purchase)
-
-
-def _quotes(world: World, places: Iterable[Place], candidates: Sequence[Candidate]) -> list[Quote]:
+def _quotes(world: World, wanted: Iterable[Priced]) -> list[Quote]:
     """Asks the clouds for today's prices, all at once. Silence is no failure."""
-    calls: list[Call] = []
-    for cloud, region, purchase in places:
-        types = sorted({c.instance_type for c in candidates if _place(c) == (cloud, region, purchase)})
-        calls.append(world.waiter.start(partial(world.clouds[cloud].quotes, region, types, purchase)))
+    types: dict[tuple[str, str, Purchase], list[str]] = {}
+    for cloud, region, purchase, instance_type in wanted:
+        types.setdefault((cloud, region, purchase), []).append(instance_type)
+    calls = [
+        world.waiter.start(partial(world.clouds[cloud].quotes, region, names, purchase))
+        for (cloud, region, purchase), names in types.items()
+    ]
     return [quote for call in calls for quote in _answer(world, call)]
 
 

@@ -129,6 +129,12 @@ def _heard(target: Target, file: str) -> Target:
     return replace(target, proxy_command=f"{target.proxy_command} 2>{shlex.quote(file).replace('%', '%%')}")
 
 
+def _connected(target: Target) -> None:
+    """Opens the shared connection where there is none. A socket left by a dead one is passed over by ssh."""
+    if not _socket(target).exists():
+        connect(target)
+
+
 def disconnect(target: Target) -> None:
     """Closes the shared connection, if there is one."""
     _control(target, "exit")
@@ -176,7 +182,7 @@ def run(
     Raises:
         ConnectionFailedError: the box could not be reached, or the connection broke.
     """
-    connect(target)
+    _connected(target)
     command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s, check=False)
@@ -205,7 +211,7 @@ def relay(
     Raises:
         ConnectionFailedError: the box could not be reached, or the connection broke.
     """
-    connect(target)
+    _connected(target)
     command = [*client(target), "-tt" if terminal else "-T", target.alias]
     if argv:
         command += ["--", shlex.join(argv)]
@@ -223,7 +229,7 @@ def lines(target: Target, argv: Sequence[str]) -> Generator[str]:
     Raises:
         ConnectionFailedError: the box could not be reached, or the connection broke.
     """
-    connect(target)
+    _connected(target)
     command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None  # noqa: S101  (it is a pipe)

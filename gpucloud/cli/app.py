@@ -7,6 +7,7 @@ running program. They give ``None``, or an exit code.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import sys
@@ -196,6 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
     )  # looking for some reads every package's metadata
     _mend_streams()
+    gc.set_threshold(200_000, 20, 20)  # importing makes many objects and no garbage
     line = list(sys.argv[1:] if arguments is None else arguments)
     switches = Switches(sandbox=_is_on(os.environ.get("GPUCLOUD_SANDBOX", "")))
     try:
@@ -205,6 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from gpucloud.cli.failure import report
 
         code = report(error, line=line, switches=switches)
+    gc.freeze()  # the end of the process is no time to look through everything for garbage
     sys.exit(code)
 
 

@@ -50,12 +50,12 @@ class Clients:
                 return "aws"
 
     def ec2(self, region: str) -> EC2Client:
-        """EC2 for reading."""
+        """EC2 for reading many regions at once, where the SDK's own patience keeps one from spoiling all."""
         client: EC2Client = self.client("ec2", region, attempts=READ_ATTEMPTS)
         return client
 
     def ec2_once(self, region: str) -> EC2Client:
-        """EC2 for changing: every request is sent once."""
+        """EC2 for everything else: every request is sent once, the engine repeats what may be repeated."""
         client: EC2Client = self.client("ec2", region, attempts=1)
         return client
 

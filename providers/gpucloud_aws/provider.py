@@ -61,7 +61,7 @@ class AwsProvider:
     def prepare(self, order: Order, record: Record, /) -> Request:
         """Makes the box's security group and gives the call of RunInstances."""
         create.check(order)
-        ec2 = self.clients.ec2(order.region)
+        ec2 = self.clients.ec2_once(order.region)
         image = create.image_of(order, ec2)
         block = order.purchase is Purchase.RESERVED and create.is_block(order, ec2)
         usd = self._currency(order.region) == "USD"
@@ -87,7 +87,7 @@ class AwsProvider:
     def get(self, ref: Ref, /) -> Thing:
         """One thing by id."""
         self._refuse_foreign(ref)
-        return find.get(ref, self.clients.ec2(ref.region), self._zone_id_in(ref.region))
+        return find.get(ref, self.clients.ec2_once(ref.region), self._zone_id_in(ref.region))
 
     def find(self, search: Search, /) -> Found:
         """Everything with gpucloud's tags, in the regions named or in all that are enabled."""
@@ -131,7 +131,7 @@ class AwsProvider:
     def console(self, ref: Ref, /) -> str:
         """The serial console's text: the newest where the type can give it, else that of the boot."""
         self._refuse_foreign(ref)
-        ec2 = self.clients.ec2(ref.region)
+        ec2 = self.clients.ec2_once(ref.region)
         try:
             answer = ec2.get_console_output(InstanceId=ref.id, Latest=True)
         except Exception as error:
@@ -176,7 +176,7 @@ class AwsProvider:
     def _subnets_of(self, region: str) -> Sequence[network.Subnet]:
         vpc = os.environ.get(VPC_VARIABLE) or None
         if (region, vpc) not in self._subnets:
-            self._subnets[region, vpc] = network.subnets(self.clients.ec2(region), region, vpc)
+            self._subnets[region, vpc] = network.subnets(self.clients.ec2_once(region), region, vpc)
         return self._subnets[region, vpc]
 
     def _zone_id_in(self, region: str) -> Callable[[str], str]:
@@ -184,7 +184,7 @@ class AwsProvider:
 
         def zone_id(name: str) -> str:
             if region not in self._zone_ids:
-                answer = self.clients.ec2(region).describe_availability_zones()
+                answer = self.clients.ec2_once(region).describe_availability_zones()
                 self._zone_ids[region] = {
                     zone.get("ZoneName", ""): zone.get("ZoneId", "") for zone in answer["AvailabilityZones"]
                 }

@@ -1,0 +1,91 @@
+"""The READMEs: what they show is what appears, and both say the same."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gpucloud.cli.app import COMMANDS
+from gpucloud.spec_yaml import read_file
+from tests.shell import Shell
+
+ROOT = Path(__file__).parents[2]
+READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+
+
+def text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def blocks(file: Path) -> list[str]:
+    return re.findall(r"```(?:sh|console|yaml|python)\n(.*?)```", text(file), re.DOTALL)
+
+
+def session() -> list[tuple[str, list[str]]]:
+    """The commands of the terminal session, each with the lines that it shows."""
+    [console] = re.findall(r"```console\n(.*?)```", text(READMES[0]), re.DOTALL)
+    parts = re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]
+    return [(part.splitlines()[0], part.splitlines()[1:]) for part in parts]
+
+
+def shape(line: str) -> str:
+    """A line without what differs each time: ids, addresses, seconds, ages, amounts."""
+    line = re.sub(r"i-[0-9a-f]+|GPU-[0-9a-f-]+|203\.0\.113\.\d+", "ID", line)
+    line = re.sub(r"[$]?\d+(\.\d+)?(ms|[smhd]\b)?|\d+m\d+s|\b\d+h\d+m\b", "N", line)
+    return re.sub(r"N+", "N", " ".join(line.split()))
+
+
+def test_both_readmes_have_the_same_blocks_headings_and_links() -> None:
+    """The Chinese one is no lesser one."""
+    english, chinese = READMES
+    assert blocks(english) == blocks(chinese)
+    counted = [
+        [len(re.findall(rule, text(file), re.MULTILINE)) for file in READMES] for rule in (r"^#+ ", r"^\| ")
+    ]
+    assert all(first == second for first, second in counted)
+    links = [
+        sorted(set(re.findall(r"\]\(([^)]+)\)", text(file))) - {f.name for f in READMES}) for file in READMES
+    ]
+    assert links[0] == links[1]
+    assert all((ROOT / link).exists() for link in links[0])
+
+
+@pytest.mark.parametrize("file", READMES, ids=["en", "zh"])
+def test_every_command_is_in_the_table_and_nothing_else(file: Path) -> None:
+    """The table of commands is the program's."""
+    rows = re.findall(r"^\| (`[a-z].*?) \|", text(file), re.MULTILINE)
+    named = {word.split()[0] for row in rows for word in re.findall(r"`([a-z ]+)`", row)}
+    assert named == set(COMMANDS)
+
+
+def test_the_session_is_what_appears(cli: Shell) -> None:
+    """Each command of the session gives the lines that the README shows, but for what differs each time."""
+    steps = session()
+    assert steps[0][0].startswith("export GPUCLOUD_SANDBOX=1")
+    for command, shown in steps[1:]:
+        program, *arguments = shlex.split(command)
+        assert program == "gpucloud"
+        ran = cli(*arguments)
+        assert ran.code == 0, ran.err
+        appeared = {shape(line) for line in (ran.out + ran.err).splitlines()}
+        missing = [line for line in shown if shape(line) not in appeared]
+        assert not missing, f"{command} showed {ran.out}{ran.err}"
+
+
+def test_the_spec_example_is_a_spec(tmp_path: Path, cli: Shell) -> None:
+    """It can be read, and asked for."""
+    [example] = re.findall(r"```yaml\n(.*?)```", text(READMES[0]), re.DOTALL)
+    file = tmp_path / "box.yaml"
+    file.write_text(example, encoding="utf-8")
+    assert read_file(file).fields["name"] == "trainer"
+    assert cli("offers", "-f", str(file), "--limit", "1").code in {0, 7}
+
+
+def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """As it stands there."""
+    [example] = re.findall(r"```python\n(.*?)```", text(READMES[0]), re.DOTALL)
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102
+    assert "p4d.24xlarge" in capsys.readouterr().out

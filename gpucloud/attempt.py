@@ -284,7 +284,7 @@ def _wait_until_running(
         ended = [machine for machine in current if machine.state is State.GONE]
         if ended:
             raise _never_started(world, box, cloud, ended[0])
-        if all(machine.state is State.RUNNING and machine.public_ip for machine in current):
+        if _all_run(current):
             return current
         if world.clock() > end:
             raise CloudError(
@@ -292,12 +292,17 @@ def _wait_until_running(
                 error_class=ErrorClass.SERVER,
                 cloud=cloud.name,
             )
-        world.waiter.pause(pause_s)
-        pause_s = min(pause_s * 1.6, 3.0)
         calls = [world.waiter.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
         seen = [world.waiter.wait(call, CREATE_TIMEOUT_S) for call in calls]
         # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations.
         current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
+        if not _all_run(current):
+            world.waiter.pause(pause_s)
+            pause_s = min(pause_s * 1.6, 3.0)
+
+
+def _all_run(machines: Sequence[Machine]) -> bool:
+    return all(machine.state is State.RUNNING and machine.public_ip for machine in machines)
 
 
 def _never_started(world: World, box: Box, cloud: Cloud, machine: Machine) -> CloudError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -142,8 +141,8 @@ class Waiter:
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.signum is not None:
-            sys.stderr.write(f"\nended at once; clean up with: {self.clean_up}\n")
-            sys.stderr.flush()
+            # Not through sys.stderr: the signal may have come in the middle of a write to it.
+            os.write(2, f"\nended at once; clean up with: {self.clean_up}\n".encode())
             os._exit(128 + signum)
         self.signum = signum
         self._inbox.put(None)

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -364,13 +365,14 @@ async def _word(reader: asyncio.StreamReader) -> str:
 def _end_processes(mark: str) -> None:
     """Ends every process with this entry in its environment: also those that left their session."""
     wanted = mark.encode()
-    for _ in range(3):  # a process may be born while we look
+    quiet = 0
+    while quiet < 2:  # a process is born, or has no environment for a moment while it begins a program
         found = [pid for pid in _pids() if wanted in _environment(pid)]
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if not found:
-            return
+        quiet = 0 if found else quiet + 1
+        time.sleep(0.01)
 
 
 def _pids() -> list[int]:

@@ -138,8 +138,9 @@ async def _session(box: Serving, process: asyncssh.SSHServerProcess[bytes]) -> N
     arguments = box.shell(process.command)
     box.entered(user)
     try:
-        if process.term_type:
-            code = await _in_terminal(process, arguments, {**environment, "TERM": process.term_type})
+        if process.term_type is not None:  # empty where the caller has none
+            terminal = {**environment, "TERM": process.term_type or "dumb"}
+            code = await _in_terminal(process, arguments, terminal)
         else:
             head = b""
             if _SECLUDED.match(process.command or ""):

@@ -18,6 +18,7 @@ from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.provider import AwsProvider
 from tests.providers.aws_wire import ACCOUNT, Answer, Remembered, Wire, answer, order, ref, refusal
+from tests.sandbox.box_rental import until
 
 FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
 
@@ -363,7 +364,7 @@ def tagged(kind: str) -> list[dict[str, Any]]:
 
 def test_a_console_is_text(aws: AwsProvider) -> None:
     [machine] = launched(aws)
-    assert aws.console(machine.ref).count("\n") > 1
+    assert until(lambda: aws.console(machine.ref).count("\n") > 1)
 
 
 # --- what moto does not know

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -43,9 +44,8 @@ def logs(
         return
     script = 'for file; do [ ! -r "$file" ] || files="$files $file"; done; exec '
     script += 'tail -q -n +1 -F "$@"' if follow else "cat $files </dev/null"
-    _show(
-        app, "job" if job else "boot", map(clean, lines(target, ["sh", "-c", script, "sh", *files])), follow
-    )
+    with closing(lines(target, ["sh", "-c", script, "sh", *files])) as stream:
+        _show(app, "job" if job else "boot", map(clean, stream), follow)
 
 
 def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ import pytest
 from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.conformance")
+
+if threading.current_thread() is threading.main_thread():
+    # A test run that was started in the background ignores SIGINT, and so would every program that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("repeatable", parent=settings.get_profile("default"), derandomize=True)

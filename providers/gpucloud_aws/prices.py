@@ -70,7 +70,6 @@ def on_demand(
     pricing: Any, region: str, instance_types: Sequence[str], *, currency: str, now: datetime
 ) -> Sequence[Quote]:
     """Today's list prices, for the whole region."""
-    from multiprocessing.pool import ThreadPool
 
     def ask(instance_type: str) -> Quote | None:
         asked = {**_ASKED, "instanceType": instance_type, "regionCode": region}
@@ -96,8 +95,10 @@ def on_demand(
             source="AWS price list, pricing:GetProducts",
         )
 
-    if not instance_types:
-        return ()
+    if len(instance_types) < 2:  # the usual case, and threads cost more than the call
+        return [quote for quote in map(ask, instance_types) if quote is not None]
+    from multiprocessing.pool import ThreadPool
+
     with ThreadPool(min(8, len(instance_types))) as pool:
         return [quote for quote in pool.map(ask, instance_types, chunksize=1) if quote is not None]
 

@@ -31,7 +31,7 @@ users:
 ALIAS = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
 
 
-def main(region: str, zone: str, instance_type: str, owner: str, *elsewhere: str) -> None:
+def launch(region: str, zone: str, instance_type: str, owner: str, *elsewhere: str) -> None:
     """Prices, group, instance, address, ssh, ``nvidia-smi``."""
     box = uuid.uuid4().hex
     tags: Any = [
@@ -118,4 +118,4 @@ def main(region: str, zone: str, instance_type: str, owner: str, *elsewhere: str
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    launch(*sys.argv[1:])

@@ -143,9 +143,10 @@ class Output:
     def say(self, text: str) -> None:
         """Writes progress, prose or a hint to stderr. A reader who went away is no reason to stop."""
         try:
+            sys.stdout.flush()  # what was said before must not appear after, where both go to one place
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError):
             pass
 
     def ask(self, question: str) -> bool:

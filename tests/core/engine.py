@@ -32,6 +32,7 @@ class Bench:
     clock: Clock
     providers: Sequence[MemoryProvider]
     lines: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    kind: type[MemoryProvider] = MemoryProvider
 
     def world(self) -> World:
         """A process: its own waiter and clients, the same journal and clouds."""
@@ -46,7 +47,7 @@ class Bench:
             )
 
         def factory(provider: MemoryProvider) -> Any:
-            return lambda: MemoryProvider(provider.cloud)
+            return lambda: self.kind(provider.cloud)
 
         return World(
             owner=OWNER,

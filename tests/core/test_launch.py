@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpucloud.errors import CloudError, ErrorClass, OutcomeUnknownError, OwedError, Scope
+from gpucloud.errors import CloudError, ErrorClass, OutcomeUnknownError, OwedError, PriceError, Scope
 from gpucloud.launch import launch
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.model import Purchase
+from gpucloud.model import Machine, Purchase, Request
 from gpucloud.recover import refresh, remains, settle
 from gpucloud.store import NameTakenError
 from gpucloud.teardown import take_down
@@ -198,6 +199,22 @@ def test_all_nodes_or_none(bench: Make, temperament: Temperament) -> None:
     box = launch(b.world(), b.terms(nodes=3), b.offers())
     zone = zones_worth_trying(temperament)[1]
     assert (box.facts["zone"], len(box.facts["nodes"]), b.machines()) == (zone, 3, 3)
+
+
+class Cheat(MemoryProvider):
+    """A cloud that starts something else than what was ordered."""
+
+    def create(self, request: Request, /) -> Sequence[Machine]:
+        return [replace(machine, instance_type="dear.24xlarge") for machine in super().create(request)]
+
+
+def test_a_machine_that_is_not_what_was_agreed_to_is_taken_down(bench: Make) -> None:
+    """Another type, another way of paying or another zone is never kept."""
+    b = bench()
+    b.kind = Cheat
+    with pytest.raises(PriceError, match=r"dear\.24xlarge"):
+        launch(b.world(), b.terms(), b.offers())
+    assert b.billed() == []
 
 
 def test_down_returns_when_nothing_is_billed(bench: Make) -> None:

@@ -50,7 +50,7 @@ docs: setup  ## write the generated parts of docs/
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet uv
-	$(COMPILE) --extra sandbox --extra aws --group dev -o requirements/dev.txt
+	$(COMPILE) --extra sandbox --group dev -o requirements/dev.txt
 	$(COMPILE) --all-extras -o requirements/all.txt
 
 clean:  ## remove what the targets above made

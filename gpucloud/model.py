@@ -231,6 +231,58 @@ class Held:
     purchase: str  # "reservation" or "capacity_block"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """How much of something an account may rent in a region.
+
+    Attributes:
+        cloud: the provider's name.
+        region: the region's id.
+        name: the cloud's own name of it (``L-DB2E81BA``, ``lowPriorityCores``).
+        instance_types: those asked about that count against it.
+        unit: ``vcpus`` or ``instances``: what one machine takes is its vCPUs, or one.
+        limit: how much in all.
+        used: how much is taken; ``None`` where the cloud does not say.
+        fix: the command or page that asks for more.
+    """
+
+    cloud: str
+    region: str
+    name: str
+    instance_types: tuple[str, ...]
+    unit: str
+    limit: Decimal
+    used: Decimal | None
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose credentials are in use.
+
+    ``who`` is the cloud's own name of the user, role or application; ``source`` is where the SDK found the
+    credentials (``environment``, ``profile default``).
+    """
+
+    account: str
+    who: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """Whether an action is allowed.
+
+    ``allowed`` is ``None`` where it could not be told; ``said`` are the cloud's own words, ``fix`` is the
+    command or page that grants it.
+    """
+
+    action: str
+    allowed: bool | None
+    said: str
+    fix: str
+
+
 def token_for(*, op: str, account: str, region: str, zone: str, attempt: int) -> str:
     """The idempotency key of one attempt: same inputs, same token; 40 ASCII characters."""
     text = "\n".join((op, account, region, zone, str(attempt)))

@@ -16,7 +16,22 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from gpucloud.errors import ErrorClass, Scope
-from gpucloud.model import Found, Held, Kind, Machine, Order, Purchase, Quote, Ref, Request, Search, Thing
+from gpucloud.model import (
+    Found,
+    Held,
+    Identity,
+    Kind,
+    Machine,
+    Order,
+    Permission,
+    Purchase,
+    Quota,
+    Quote,
+    Ref,
+    Request,
+    Search,
+    Thing,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,4 +178,53 @@ class Echo(Protocol):
 
     def caller_address(self) -> str:
         """This machine's public IP address, as an https echo of the cloud says; validated."""
+        ...
+
+
+@runtime_checkable
+class QuotaSource(Protocol):
+    """Clouds that can say how much the account may rent."""
+
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
+        """The quotas in this region that a launch of these types counts against, each once.
+
+        A type may count against several (its family's and the region's). A type that no quota limits, or
+        whose quota the cloud does not tell, is in none.
+        """
+        ...
+
+
+@runtime_checkable
+class Checkup(Protocol):
+    """Clouds that can say whether gpucloud will work with these credentials. Changes and costs nothing."""
+
+    @property
+    def credentials_hint(self) -> str:
+        """The command or page with which a person without credentials gets some."""
+        ...
+
+    @property
+    def policy(self) -> str:
+        """The least privileges that every command needs, in the cloud's own JSON."""
+        ...
+
+    def identity(self) -> Identity:
+        """Whose the credentials are."""
+        ...
+
+    def permissions(self, region: str, /) -> Sequence[Permission]:
+        """Each action of :attr:`policy` that can be tried without effect, and whether it is allowed."""
+        ...
+
+    def server_time(self) -> datetime:
+        """What the cloud's clock says (the ``Date`` of an answer), in UTC."""
+        ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """Clouds where what a box gets depends on the account."""
+
+    def remarks(self) -> Sequence[str]:
+        """For people: what boxes of this account have otherwise than they should; a sentence each."""
         ...

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import asyncssh
 
 from gpucloud.sandbox import boxes_programs, boxes_shims, boxes_ssh
-from gpucloud.sandbox.boxes_metadata import MetadataService, spot_notice
+from gpucloud.sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
 from gpucloud.sandbox.boxes_nvidia import Gpus
 from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap, User, parse
 
@@ -31,7 +31,7 @@ class BoxSpec:
     """What was rented. ``user_data`` is cloud-config text, not encoded; ``gpu_memory_mib`` is of each GPU.
 
     With ``driver_ready`` the image brings the NVIDIA driver; otherwise ``nvidia-smi`` is there once an
-    install step has run.
+    install step has run. ``metadata`` is what the box's metadata service says: its cloud's.
     """
 
     id: str
@@ -45,6 +45,7 @@ class BoxSpec:
     driver_ready: bool
     tags: Mapping[str, str]
     spot: bool
+    metadata: Answerer = silent
 
 
 class Box:
@@ -80,7 +81,8 @@ class Box:
         self._bash = shutil.which("bash") or "/bin/bash"
         self._token = secrets.token_hex(16)
         self._paths = PathMap(self._root, self._shims, boxes_shims.ASKING | {"nvidia-smi"})
-        self._metadata = MetadataService(secrets.token_urlsafe(32), self._metadata_values)
+        self._metadata_token = secrets.token_urlsafe(32)
+        self._metadata = MetadataService(spec.metadata, self._facts)
         self._metadata_port = 0
         self._control: asyncio.Server | None = None
         self._control_port = 0
@@ -231,7 +233,7 @@ class Box:
             "PATH": f"{self._shims}:{os.environ.get('PATH', os.defpath)}",
             "TMPDIR": str(self._root / "tmp"),
             "GPUCLOUD_BOX_ROOT": str(self._root),
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self._metadata_port}",
+            "GPUCLOUD_METADATA_URL": f"http://127.0.0.1:{self._metadata_port}",
         }
 
     def local_path(self, user: str, path: str) -> str:
@@ -339,23 +341,20 @@ class Box:
         finally:
             writer.close()
 
-    def _metadata_values(self) -> Mapping[str, str]:
+    def _facts(self) -> Facts:
         spec = self.spec
-        values = {
-            "user-data": spec.user_data,
-            "meta-data/instance-id": spec.id,
-            "meta-data/hostname": spec.hostname,
-            "meta-data/local-hostname": spec.hostname,
-            "meta-data/public-ipv4": spec.public_ip,
-            "meta-data/local-ipv4": spec.private_ip,
-            "meta-data/instance-life-cycle": "spot" if spec.spot else "on-demand",
-            **{f"meta-data/tags/instance/{key}": value for key, value in spec.tags.items()},
-        }
-        if spec.spot and self.interruption is not None:
-            time = self.interruption.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            values["meta-data/spot/instance-action"] = spot_notice(time)
-            values["meta-data/spot/termination-time"] = time
-        return values
+        return Facts(
+            id=spec.id,
+            hostname=spec.hostname,
+            public_ip=spec.public_ip,
+            private_ip=spec.private_ip,
+            user_data=spec.user_data,
+            tags=spec.tags,
+            spot=spec.spot,
+            token=self._metadata_token,
+            interruption=self.interruption,
+            now=self.now(),
+        )
 
 
 async def _word(reader: asyncio.StreamReader) -> str:

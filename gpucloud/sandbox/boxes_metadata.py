@@ -1,28 +1,65 @@
-"""The metadata service of a box, version 2 of EC2's: a token by PUT, then text by GET.
-
-Paths and bodies: EC2 User Guide, "Instance metadata categories" and "Spot Instance interruption notices".
-"""
+"""The metadata service of a box: one HTTP server each; what it says is the cloud's own (:data:`Answerer`)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
 Answer = tuple[int, str]
+"""An HTTP status and a body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a metadata service can tell.
+
+    ``token`` is secret to the box, for clouds that want one in each question. ``interruption`` is when a spot
+    box will be taken away, once that has been announced; ``now`` is the sandbox's time.
+    """
+
+    id: str
+    hostname: str
+    public_ip: str
+    private_ip: str
+    user_data: str
+    tags: Mapping[str, str]
+    spot: bool
+    token: str
+    interruption: datetime | None
+    now: datetime
+
+
+Answerer = Callable[[Facts, str, str, Mapping[str, str]], Answer]
+"""A cloud's metadata service: facts, method, path with query, headers (names in lower case) to an answer."""
+
+
+def silent(facts: Facts, method: str, path: str, headers: Mapping[str, str]) -> Answer:  # noqa: ARG001
+    """The metadata service of a cloud that has none."""
+    return 404, ""
+
+
+def listed(values: Mapping[str, str], key: str) -> Answer:
+    """The text of a key, or the names below it, as the clouds with a tree of keys answer."""
+    key = key.rstrip("/")
+    if key in values:
+        return 200, values[key]
+    below = {name[len(key) + 1 :].partition("/")[0] for name in values if name.startswith(f"{key}/")}
+    return (200, "\n".join(sorted(below))) if below else (404, "")
 
 
 class MetadataService:
     """Serves one box on a loopback port of its own.
 
     Args:
-        token: what a PUT of ``/latest/api/token`` gives, and every GET must bring.
-        values: gives the text of each path below ``/latest/`` as it is now.
+        answerer: what is said.
+        facts: gives the box's facts as they are now.
     """
 
-    def __init__(self, token: str, values: Callable[[], Mapping[str, str]]) -> None:
-        self._token = token
-        self._values = values
+    def __init__(self, answerer: Answerer, facts: Callable[[], Facts]) -> None:
+        self._answerer = answerer
+        self._facts = facts
         self._server: asyncio.Server | None = None
 
     async def start(self) -> int:
@@ -42,7 +79,7 @@ class MetadataService:
             request, *lines = head.decode("latin-1").split("\r\n")
             method, path, _ = request.split(" ", 2)
             headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
-            status, body = self._answer(method, path, headers)
+            status, body = self._answerer(self._facts(), method, path, headers)
             data = body.encode()
             writer.write(
                 f"HTTP/1.1 {status} {'OK' if status == 200 else 'No'}\r\nContent-Type: text/plain\r\n"
@@ -54,23 +91,3 @@ class MetadataService:
             pass  # whoever asked so gets no answer
         finally:
             writer.close()
-
-    def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
-        if method == "PUT" and path == "/latest/api/token":
-            known = "x-aws-ec2-metadata-token-ttl-seconds" in headers
-            return (200, self._token) if known else (400, "")
-        if method != "GET":
-            return 405, ""
-        if headers.get("x-aws-ec2-metadata-token") != self._token:
-            return 401, ""
-        values = self._values()
-        key = path.removeprefix("/latest/").rstrip("/")
-        if key in values:
-            return 200, values[key]
-        below = {name[len(key) + 1 :].partition("/")[0] for name in values if name.startswith(f"{key}/")}
-        return (200, "\n".join(sorted(below))) if below else (404, "")
-
-
-def spot_notice(time: str) -> str:
-    """The body of ``spot/instance-action`` (RFC 3339 time in UTC)."""
-    return json.dumps({"action": "terminate", "time": time})

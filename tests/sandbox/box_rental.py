@@ -13,6 +13,7 @@ from gpucloud.sandbox.boxes import Boxes, BoxSpec
 from gpucloud.ssh import Target, disconnect, wait_until_reachable
 from gpucloud.ssh_boot import rotate_host_key, wait_until_ready
 from gpucloud.ssh_keys import create_keys
+from gpucloud_aws.sandbox import metadata
 from gpucloud_templates import BootPlan, render
 
 PATIENCE_S = 30.0
@@ -76,6 +77,7 @@ class Rental:
             "driver_ready": True,
             "tags": {"gpucloud:box": box},
             "spot": False,
+            "metadata": metadata.answer,
         }
         return BoxSpec(**{**rented, **changes})
 

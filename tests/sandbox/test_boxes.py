@@ -360,7 +360,7 @@ def test_nothing_of_the_callers_environment_is_in_a_box(
 
 
 def metadata(rental: Rental, path: str, *, token: bool = True) -> tuple[int, str]:
-    url = run(rental.targets["i-1"], ["printenv", "AWS_EC2_METADATA_SERVICE_ENDPOINT"]).out.decode().strip()
+    url = run(rental.targets["i-1"], ["printenv", "GPUCLOUD_METADATA_URL"]).out.decode().strip()
     headers = {}
     if token:
         lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}

@@ -8,6 +8,7 @@ import threading
 
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox import metadata
 from gpucloud_aws.sandbox.region import Region, tags_of
 
 
@@ -29,6 +30,7 @@ def boot(region: Region, instance: Document) -> None:
             driver_ready=instance["_driver"],
             tags=tags_of(instance),
             spot=instance["_purchase"] == "spot",
+            metadata=metadata.answer,
         )
     )
 

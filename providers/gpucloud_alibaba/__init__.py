@@ -1,0 +1,1 @@
+"""Alibaba Cloud for gpucloud."""

@@ -33,13 +33,26 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
+def open_market() -> Market:
+    """The shipped market, and what other packages bring (entry-point group ``gpucloud.markets``).
+
+    An entry is a callable without arguments that gives a :class:`Market`.
+    """
+    from importlib.metadata import entry_points
+
+    market = Market.load()
+    for entry in entry_points(group="gpucloud.markets"):
+        market = market.joined(entry.load()())
+    return market
+
+
 def load_market(demand: Demand) -> Market:
-    """The shipped market.
+    """The market in which a demand is looked for.
 
     Raises:
         UsageError: the demand names a cloud, region or zone that is not there.
     """
-    market = Market.load()
+    market = open_market()
     try:
         market.check(demand)
     except BadPlaceError as error:

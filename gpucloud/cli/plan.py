@@ -65,14 +65,14 @@ def plan(
 
 def make(world: World, spec: Spec, *, accept_snapshot_price: bool) -> Plan:
     """The plan for a spec, at today's prices."""
+    from gpucloud.cli.market import load_market
     from gpucloud.quote import make_plan, wish_for
-    from gpucloud_pricing import Market
 
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     world.tell("plan", "searching the market")
     wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price)
-    market = Market.load()
+    market = load_market(wish.demand)
     made = make_plan(world, market, wish)
     return made if spec.budget is None else _where_a_budget_holds(made, market)
 
@@ -143,13 +143,13 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
     Raises:
         UsageError: there is a budget, but a price that it must cover is not known.
     """
+    from gpucloud.cli.market import open_market
     from gpucloud.spec import deadline
-    from gpucloud_pricing import Market
 
     ttl = spec.ends_after(LAUNCH_TTL)
     if spec.budget is None:
         return ttl
-    market = Market.load()
+    market = open_market()
     lives: list[timedelta] = []
     for attempt in made.attempts:
         disk, address = (_tariff_usd(market, attempt, kind) for kind in BESIDE)

@@ -6,13 +6,13 @@ from collections import defaultdict
 from dataclasses import asdict
 
 from gpucloud.cli.context import App
-from gpucloud.cli.market import rates_document, show_table, today
-from gpucloud_pricing import Market, Price
+from gpucloud.cli.market import open_market, rates_document, show_table, today
+from gpucloud_pricing import Price
 
 
 def show(app: App) -> None:
     """Show how many prices are known, how old they are and where they come from. Asks no cloud."""
-    market = Market.load()
+    market = open_market()
     groups: dict[tuple[str, str, str], list[Price]] = defaultdict(list)
     for price in market.prices():
         groups[price.cloud, price.purchase, price.source].append(price)

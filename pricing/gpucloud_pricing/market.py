@@ -134,6 +134,23 @@ class Market:
             market._rank(kind)
         return market
 
+    def joined(self, other: Market) -> Market:
+        """Both markets in one. What both have (a type, a rate) is as it is here."""
+
+        def side(kind: InstanceType) -> Market:
+            return self if (kind.cloud, kind.name) in self.types else other
+
+        return Market(
+            types={**other.types, **self.types},
+            regions={**other.regions, **self.regions},
+            prices=lambda kind: side(kind)._prices(kind),
+            zones=lambda kind: side(kind)._zones(kind),
+            interruptions=lambda kind: side(kind)._interruptions(kind),
+            tariffs=(*self.tariffs, *other.tariffs),
+            rates=(*other.rates, *self.rates),
+            sources={**other.sources, **self.sources},
+        )
+
     def search(self, demand: Demand, today: date, limit: int | None = None) -> list[Offer]:
         """The offers that meet a demand, the best first.
 

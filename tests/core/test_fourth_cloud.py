@@ -143,21 +143,21 @@ def data_centre(folder: Path, tmp_path: Path, wheel: Path, monkeypatch: pytest.M
     boxes.close()
 
 
-T4 = ("--gpu", "T4", "--cloud", "azure", "--allow-from", "198.51.100.7/32")
+T4 = ("--gpu", "T4", "--cloud", "dummy", "--allow-from", "198.51.100.7/32")
 
 
 def test_the_plan_names_the_fourth_cloud_among_those_that_can_be_launched(shell: Shell) -> None:
     plan = shell.json("plan", *T4)
-    assert "azure" in json.dumps(plan)
+    assert {attempt["cloud"] for attempt in plan["attempts"]} == {"dummy"}
     without = Shell({**shell.environment, "PYTHONPATH": ""})
     refused = without.gpucloud("plan", *T4, "--json")
-    assert refused.returncode == 3
-    assert "azure" in refused.stdout + refused.stderr
+    assert refused.returncode == 2
+    assert "dummy" in refused.stdout + refused.stderr
 
 
 def test_a_box_is_launched_used_and_taken_down(shell: Shell, folder: Path, data_centre: None) -> None:
     box = shell.json("launch", *T4, "--name", "four", "--yes")["box"]
-    assert (box["cloud"], box["state"], box["gpu"]["model"]) == ("azure", "ready", "T4")
+    assert (box["cloud"], box["state"], box["gpu"]["model"]) == ("dummy", "ready", "T4")
 
     (listed,) = shell.json("list")["boxes"]
     assert (listed["name"], listed["state"]) == ("four", "ready")

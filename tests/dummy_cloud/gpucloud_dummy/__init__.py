@@ -41,7 +41,7 @@ class DummyProvider:
     @property
     def name(self) -> str:
         """The name under which the market knows this cloud."""
-        return "azure"
+        return "dummy"
 
     @property
     def deletion_order(self) -> Sequence[Kind]:

@@ -268,6 +268,23 @@ class Clouds:
         """The clouds' names, sorted."""
         return sorted(self._factories)
 
+    def caller_address(self, name: str) -> str | None:
+        """This machine's address as this cloud sees it, else as another tells it; ``None`` if none does.
+
+        An echo needs no credentials, so any installed cloud may be asked.
+
+        Raises:
+            CloudError: the one that was asked did not answer.
+        """
+        for each in (name, *(other for other in self.names() if other != name)):
+            try:
+                address = self[each].caller_address()
+            except ImportError:
+                continue
+            if address is not None:
+                return address
+        return None
+
     def __getitem__(self, name: str) -> Cloud:
         """The cloud with this name.
 

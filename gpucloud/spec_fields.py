@@ -274,10 +274,8 @@ def tags(value: object) -> dict[str, str]:
                 f"the tag {shown(f'{key}={each}')} is not allowed; allowed: keys of 1-128 and values of "
                 "up to 256 letters, digits, spaces and . : / = - + @ _"
             )
-        if key.lower().startswith(("gpucloud:", "aws:")):
-            raise ValueError(
-                f"the tag {shown(key)} is not allowed: gpucloud: and aws: are kept for their owners"
-            )
+        if key.lower().startswith("gpucloud:"):
+            raise ValueError(f"the tag {shown(key)} is not allowed: gpucloud: is kept for gpucloud's own")
     return pairs
 
 

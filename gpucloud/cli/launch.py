@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -181,7 +182,7 @@ class Buyer:
         if self.spec.allow_from:
             return self.spec.allow_from
         try:
-            address = self.world.waiter.run(cloud.caller_address)
+            address = self.world.waiter.run(partial(self.world.clouds.caller_address, cloud.name))
         except GpucloudError as error:
             raise UsageError(
                 f"cannot tell this machine's address: {error.message}",
@@ -189,7 +190,8 @@ class Buyer:
             ) from error
         if address is None:
             raise UsageError(
-                f"{cloud.name} does not tell this machine's address", hint="name it: --allow-from ADDRESS/32"
+                f"neither {cloud.name} nor another installed cloud tells this machine's address",
+                hint="name it: --allow-from ADDRESS/32",
             )
         return (str(ip_network(address)),)
 

@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
-CLOUDS = ("aws", "azure", "alibaba")
-"""The clouds of the contract; an endpoint is ``None`` where its emulator is not installed."""
-
 Cloud = Annotated[str, typer.Option("--cloud", help="A cloud, or a glob.")]
 Region = Annotated[str, typer.Option("--region", help="A region, or a glob.")]
-Zone = Annotated[str, typer.Option("--zone", help="A zone (AWS: its id, use1-az1), or a glob.")]
+Zone = Annotated[str, typer.Option("--zone", help="A zone, as offers shows it, or a glob.")]
 InstanceType = Annotated[str, typer.Option("--type", help="An instance type, or a glob.")]
 Purchase = Annotated[str, typer.Option("--purchase", help="on_demand, spot, or a glob.")]
 
@@ -55,7 +52,7 @@ def start(
     for name, value in endpoint.environ.items():
         app.output.line(f"export {name}={shlex.quote(value)}")
     app.output.say(
-        f"The sandbox runs (pid {endpoint.pid}). With these lines set, `aws ec2 describe-instances` asks it."
+        f"The sandbox runs (pid {endpoint.pid}). With these lines set, the vendors' tools and SDKs ask it."
     )
     app.output.say("Next: gpucloud --sandbox launch --gpu T4")
 
@@ -84,7 +81,7 @@ def status(app: App) -> None:
         app.output.document("sandbox", _status(found))
         return
     app.output.line(f"running   {'yes' if found['running'] else 'no'}")
-    for cloud, url in found["endpoints"].items():
+    for cloud, url in sorted(found["endpoints"].items()):
         app.output.line(f"{cloud:<9} {url}")
     price = found["billed_per_hour"]
     app.output.line(f"billed    {money_text(Decimal(price['amount']), price['currency'])} per hour")
@@ -242,10 +239,13 @@ def _client(app: App) -> SandboxClient:
 
 
 def _status(found: Json) -> dict[str, Any]:
-    endpoints = found["endpoints"]
+    """The documented fields; the endpoint of an emulated cloud that does not run is ``None``."""
+    from importlib.metadata import entry_points
+
+    emulated = sorted(entry.name for entry in entry_points(group="gpucloud.sandboxes"))
     return {
         "running": found["running"],
-        "endpoints": {**dict.fromkeys(CLOUDS), **endpoints},
+        "endpoints": {**dict.fromkeys(emulated), **found["endpoints"]},
         "billed_per_hour": found["billed_per_hour"],
         "billing": found["billing"],
     }

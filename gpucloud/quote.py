@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -58,26 +58,33 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
             "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
         )
     world.tell("quote", "asking the clouds for today's prices")
-    usable, left_out, refusals = _usable(world, wanted)
-    candidates = [candidate for candidate in wanted if candidate.cloud in usable]
-    if not candidates:
-        raise _nobody(left_out, refusals)
-    held = _held(world, candidates) if Purchase.RESERVED in wish.purchases else []
+    access = Access(world)
+    if Purchase.RESERVED in wish.purchases:  # held capacity may be anywhere
+        access.ask(candidate.cloud for candidate in wanted)
+    held: list[Held] | None = None
     quotes: list[Quote] = []
     asked: set[Priced] = set()
-    ranked: list[Candidate] = []
-    trusted: list[Candidate] = []
-    new = _priced(attempts(candidates))
-    while new:
-        quotes += _quotes(world, new)
-        asked.update(new)
+    while True:
+        candidates = [candidate for candidate in wanted if candidate.cloud not in access.left_out]
+        if not candidates:
+            raise access.nobody()
+        if held is None:
+            held = _held(world, candidates) if Purchase.RESERVED in wish.purchases else []
         today = requote(candidates, quotes, usd=market.usd)
         bought = [c for c in today if c.purchase in wish.purchases]
         ranked = rank(bought + into_held(today, held, nodes=wish.nodes))
         trusted = [c for c in ranked if wish.accept_snapshot_price or not c.stale]
         # Today's prices may bring forward what was not asked for; nothing is bought unasked.
         ahead = attempts(under(trusted, wish.max_price_usd)) or ranked[:1]
+        if not quotes and not asked:
+            ahead = attempts(candidates)
+        if access.ask(candidate.cloud for candidate in ahead):
+            continue  # without those, others come forward
         new = [each for each in _priced(ahead) if each not in asked]
+        if not new:
+            break
+        quotes += _quotes(world, new)
+        asked.update(new)
     if not ranked:
         raise NoOfferError(
             "the account holds no capacity that matches this spec",
@@ -95,7 +102,13 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
         )
     _tell_moves(world, candidates, tried)
     endings = {name: world.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
-    return Plan(created_at=world.clock(), spec=wish.spec, attempts=tried, left_out=left_out, endings=endings)
+    return Plan(
+        created_at=world.clock(),
+        spec=wish.spec,
+        attempts=tried,
+        left_out=access.left_out,
+        endings=endings,
+    )
 
 
 def _candidate(offer: Offer) -> Candidate | None:
@@ -123,40 +136,50 @@ def _candidate(offer: Offer) -> Candidate | None:
     )
 
 
-def _usable(
-    world: World, candidates: Iterable[Candidate]
-) -> tuple[set[str], dict[str, str], list[CloudError]]:
-    """Which of the candidates' clouds have a provider and credentials; the others, with the reason."""
-    left_out: dict[str, str] = {}
-    refusals: list[CloudError] = []
-    asked: dict[str, Call] = {}
-    for name in sorted({candidate.cloud for candidate in candidates}):
-        try:
-            asked[name] = world.waiter.start(world.clouds[name].account)
-        except KeyError:
-            left_out[name] = "gpucloud cannot launch there yet"
-        except ImportError as error:
-            left_out[name] = f"its SDK is not installed ({error}): pip install 'gpucloud[{name}]'"
-    usable: set[str] = set()
-    for name, call in asked.items():
-        try:
-            world.waiter.wait(call, QUOTE_TIMEOUT_S)
-            usable.add(name)
-        except CloudError as error:
-            left_out[name] = error.message
-            refusals.append(error)
-        except (TimedOutError, ImportError) as error:
-            left_out[name] = str(error)
-    return usable, left_out, refusals
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which clouds can be used. A cloud is asked once, and only when one of its offers comes into question.
 
+    Attributes:
+        left_out: the clouds that cannot be used, with the reason.
+        refusals: what the clouds said of our credentials.
+    """
 
-def _nobody(left_out: Mapping[str, str], refusals: Sequence[CloudError]) -> GpucloudError:
-    if refusals:
-        return refusals[0]
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-    return NoOfferError(
-        f"no cloud that offers this can be used: {reasons}", hint="gpucloud --sandbox tries it here"
-    )
+    world: World
+    usable: set[str] = field(default_factory=set[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    refusals: list[CloudError] = field(default_factory=list[CloudError])
+
+    def ask(self, clouds: Iterable[str]) -> bool:
+        """Asks those of the clouds that were not asked before, all at once; True if one cannot be used."""
+        asked: dict[str, Call] = {}
+        before = len(self.left_out)
+        for name in sorted(set(clouds) - self.usable - set(self.left_out)):
+            try:
+                asked[name] = self.world.waiter.start(self.world.clouds[name].account)
+            except KeyError:
+                self.left_out[name] = "gpucloud cannot launch there yet"
+            except ImportError as error:
+                self.left_out[name] = f"its SDK is not installed ({error}): pip install 'gpucloud[{name}]'"
+        for name, call in asked.items():
+            try:
+                self.world.waiter.wait(call, QUOTE_TIMEOUT_S)
+                self.usable.add(name)
+            except CloudError as error:
+                self.left_out[name] = error.message
+                self.refusals.append(error)
+            except (TimedOutError, ImportError) as error:
+                self.left_out[name] = str(error)
+        return len(self.left_out) > before
+
+    def nobody(self) -> GpucloudError:
+        """Why no cloud is left."""
+        if self.refusals:
+            return self.refusals[0]
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
+        return NoOfferError(
+            f"no cloud that offers this can be used: {reasons}", hint="gpucloud --sandbox tries it here"
+        )
 
 
 def _too_dear(cheapest: Candidate, limit: Decimal | None) -> PriceError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -241,6 +242,7 @@ class Clouds:
         self._factories = factories
         self._wrap = wrap
         self._made: dict[str, Cloud] = {}
+        self._making = threading.Lock()
 
     @classmethod
     def installed(cls) -> Clouds:
@@ -292,6 +294,7 @@ class Clouds:
             KeyError: no provider of this name is installed.
             ImportError: its SDK is not installed.
         """
-        if name not in self._made:
-            self._made[name] = self._wrap(self._factories[name]())
-        return self._made[name]
+        with self._making:
+            if name not in self._made:
+                self._made[name] = self._wrap(self._factories[name]())
+            return self._made[name]

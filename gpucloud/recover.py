@@ -5,15 +5,16 @@ Nothing is created here. Reading commands only report what is owed; see :func:`r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
 from gpucloud.errors import GpucloudError
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState
-from gpucloud.model import Kind, Machine, Ref, State
+from gpucloud.model import Kind, Machine, Ref, State, Thing
 from gpucloud.store import Box
 from gpucloud.teardown import CALL_TIMEOUT_S, node_facts, settle_box, take_down
-from gpucloud.waiter import TimedOutError
+from gpucloud.waiter import Call, TimedOutError
 from gpucloud.world import World
 
 DEFAULT_BUDGET_S = 2.0
@@ -79,14 +80,42 @@ def refresh(world: World, box: Box) -> Box:
 
     A box whose machines have all ended by themselves becomes ``interrupted`` when its cloud took it back, and
     ``deleting`` otherwise, until a changing command has confirmed that nothing is left.
+
+    Raises:
+        GpucloudError: the cloud did not answer, or refused.
     """
-    if box.state in OVER or not box.facts.get("nodes"):
-        return box
+    for trouble in refresh_all(world, [box]):
+        raise trouble
+    return world.journal.box(box.id)
+
+
+def refresh_all(world: World, boxes: Sequence[Box]) -> list[GpucloudError]:
+    """Asks the clouds how these boxes are, all at once, as :func:`refresh` does with one.
+
+    Returns:
+        What could not be asked, one error per box.
+    """
+    asked = [(box, _ask(world, box)) for box in boxes if box.state not in OVER and box.facts.get("nodes")]
+    troubles: list[GpucloudError] = []
+    for box, calls in asked:
+        try:
+            _write_down(world, box, [world.waiter.wait(call, CALL_TIMEOUT_S) for call in calls])
+        except GpucloudError as error:
+            troubles.append(error)
+        except (KeyError, ImportError) as error:
+            troubles.append(
+                GpucloudError(f"{box.name}: its cloud {box.facts['cloud']} cannot be used: {error}")
+            )
+        except TimedOutError as error:
+            troubles.append(GpucloudError(f"{box.name}: {box.facts['cloud']}: {error}"))
+    return troubles
+
+
+def _ask(world: World, box: Box) -> list[Call]:
     facts = box.facts
-    cloud = world.clouds[facts["cloud"]]
     refs = [
         Ref(
-            cloud=cloud.name,
+            cloud=facts["cloud"],
             account=facts["account"],
             region=facts["region"],
             kind=Kind.INSTANCE,
@@ -94,11 +123,11 @@ def refresh(world: World, box: Box) -> Box:
         )
         for node in facts["nodes"]
     ]
-    calls = [world.waiter.start(partial(cloud.get, ref)) for ref in refs]
-    try:
-        things = [world.waiter.wait(call, CALL_TIMEOUT_S) for call in calls]
-    except TimedOutError as error:
-        raise GpucloudError(f"{cloud.name}: {error}") from error
+    # The cloud is made inside the call: its SDK takes long to import, and clouds do not wait for each other.
+    return [world.waiter.start(partial(lambda ref: world.clouds[ref.cloud].get(ref), ref)) for ref in refs]
+
+
+def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:
     machines = [thing for thing in things if isinstance(thing, Machine)]
     data: dict[str, object] = {}
     if machines:
@@ -107,7 +136,6 @@ def refresh(world: World, box: Box) -> Box:
     # A young machine that is not shown may only be late; one that ran for long and is unknown by id is gone.
     shown = machines or world.clock() - box.created_at >= CONSISTENCY_WINDOW
     if over and shown and box.state is BoxState.READY:
-        taken_back = any(m.preempted for m in machines) or (not machines and facts["purchase"] == "spot")
+        taken_back = any(m.preempted for m in machines) or (not machines and box.facts["purchase"] == "spot")
         data["state"] = str(BoxState.INTERRUPTED if taken_back else BoxState.DELETING)
     world.journal.note(box.id, "seen", data)
-    return world.journal.box(box.id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
@@ -19,25 +20,51 @@ def list_boxes(
     ] = False,
 ) -> None:
     """List boxes: state, age, price, cost so far, time left."""
+    around: dict[str, Any] = {}
     if live:
-        from gpucloud.errors import GpucloudError
-        from gpucloud.recover import refresh
-
-        with engine(app) as world:
-            for box in world.journal.boxes(owner=app.owner):
-                try:
-                    refresh(world, box)
-                except GpucloudError as error:
-                    app.output.say(f"{box.name}: not asked: {error.message}")
-            boxes = world.journal.boxes(owner=app.owner, over=all)
-    else:
-        boxes = open_journal(app).boxes(owner=app.owner, over=all)
+        around = _look(app)
+    boxes = open_journal(app).boxes(owner=app.owner, over=all)
     moment = now()
     if app.output.json:
-        app.output.document("list", {"boxes": [box_document(box, moment) for box in boxes]})
+        app.output.document("list", {"boxes": [box_document(box, moment) for box in boxes], **around})
         return
+    if around.get("strangers"):
+        columns = ("KIND", "ID", "CLOUD", "REGION", "BOX")
+        rows = [[each[column.lower()] for column in columns] for each in around["strangers"]]
+        app.output.say("Yours, and in no living box of this journal (another machine's, or a leak):")
+        app.output.table(columns, rows)
     if boxes:
         show_boxes(app.output, boxes, moment)
         app.output.say(paying_text(boxes))
     else:
         app.output.say("No boxes. Launch one: gpucloud launch --gpu T4")
+
+
+def _look(app: App) -> dict[str, Any]:
+    """Asks the clouds: the journal's boxes by id, and every region for what the journal does not know."""
+    from gpucloud.recover import refresh_all
+    from gpucloud.survey import begin, finish, strangers
+
+    with engine(app) as world:
+        calls = begin(world)
+        for trouble in refresh_all(world, world.journal.boxes(owner=app.owner)):
+            app.output.say(f"Not asked: {trouble.message}")
+        survey = finish(world, calls)
+        for cloud, reason in survey.left_out.items():
+            app.output.say(f"Left out: {cloud}: {reason}")
+        for region in survey.unread:
+            app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
+        return {
+            "strangers": [
+                {
+                    "kind": str(thing.ref.kind),
+                    "id": thing.ref.id,
+                    "cloud": thing.ref.cloud,
+                    "region": thing.ref.region,
+                    "box": thing.tags.box if thing.tags else None,
+                }
+                for thing in strangers(world, survey)
+            ],
+            "unread": [asdict(region) for region in survey.unread],
+            "left_out": dict(survey.left_out),
+        }

@@ -1,0 +1,40 @@
+"""``list --live``: the clouds' own word, in every region, whatever the journal says."""
+
+from __future__ import annotations
+
+import shutil
+
+from tests.shell import Shell
+
+OWNER = {"GPUCLOUD_OWNER": "u-live"}
+
+
+def test_what_a_lost_journal_forgot_is_shown(cli: Shell) -> None:
+    box = cli("launch", "--gpu", "T4", "--cloud", "aws", "--yes", "--json", **OWNER).box
+    known = cli("list", "--live", "--json", **OWNER).json
+    assert ([each["id"] for each in known["boxes"]], known["strangers"]) == ([box["id"]], [])
+    shutil.rmtree(cli.home / "state-sandbox")
+    lost = cli("list", "--live", "--json", **OWNER).json
+    assert lost["boxes"] == []
+    assert {(each["kind"], each["box"]) for each in lost["strangers"]} >= {("instance", box["id"])}
+    assert box["nodes"][0]["instance_id"] in cli("list", "--live", **OWNER).out
+
+
+def test_a_region_that_cannot_be_read_is_said(cli: Shell) -> None:
+    cli.sandbox.fault(
+        effect="error",
+        action="DescribeInstances",
+        region="eu-west-1",
+        times=None,
+        code="UnauthorizedOperation",
+        status=403,
+        message="You are not authorized to perform this operation.",
+    )
+    found = cli("list", "--live", "--json").json
+    assert [(each["cloud"], each["region"]) for each in found["unread"]] == [("aws", "eu-west-1")]
+    assert "eu-west-1" in cli("list", "--live").err
+
+
+def test_a_look_changes_nothing(cli: Shell) -> None:
+    assert cli("list", "--live").code == 0
+    assert not cli.changes_asked()

@@ -1,4 +1,4 @@
-"""What a launch costs: against a bare script, in mutating calls, and with many nodes on a slow cloud."""
+"""What a launch costs: on each cloud against a bare script, in memory, in calls, and on a slow cloud."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.startup import GPUCLOUD
+from benchmarks.startup import GPUCLOUD, run
 from benchmarks.table import Row
 from gpucloud.sandbox.client import Endpoint, ensure_started
 
-BARE = str(Path(__file__).with_name("bare_launch.py"))
-RUNS = 7
+CLOUDS = ("aws", "azure", "alibaba")
+RUNS = 5
 NODES = 16
 LATENCY_S = 0.1
+MEMORY_BUDGET_MB = 130.0
+LIVE_BUDGET_S = 1.5
 
 
 @contextmanager
@@ -52,39 +54,77 @@ def timed(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[float, s
     return seconds, done.stdout
 
 
-def launched(environment: Mapping[str, str], name: str, *more: str) -> float:
-    """Seconds of a launch to ready."""
-    argv = (GPUCLOUD, "launch", "--gpu", "T4", "--name", name, "--yes", *more)
-    return timed(argv, environment)[0]
+def launch_argv(cloud: str, name: str, *more: str) -> tuple[str, ...]:
+    """The launch that is measured."""
+    return (GPUCLOUD, "launch", "--gpu", "T4", "--cloud", cloud, "--name", name, "--yes", *more)
+
+
+def against_bare(cloud: str, endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
+    """Time to ready against the cloud's bare script, A B A B, and the peak of memory."""
+    argv = (GPUCLOUD, "plan", "--gpu", "T4", "--cloud", cloud, "--json")
+    attempts = json.loads(timed(argv, environment)[1])["attempts"]
+    offer = {**attempts[0], "regions": list(dict.fromkeys(attempt["region"] for attempt in attempts))}
+    bare_environment = {
+        **environment,
+        **endpoint.environ,
+        "SSH_PROXY": endpoint.ssh_proxy_command,
+        "BARE": json.dumps(offer),
+    }
+    bare_argv = (sys.executable, "-m", f"benchmarks.bare.{cloud}")
+    turns = [
+        (timed(bare_argv, bare_environment)[0], timed(launch_argv(cloud, f"b{turn}"), environment)[0])
+        for turn in range(RUNS + 1)
+    ][1:]
+    bare, ours = (statistics.median(column) for column in zip(*turns, strict=True))
+    peak_mb = run(launch_argv(cloud, "memory"), environment).peak_mb
+    endpoint.client.reset()
+    return [
+        Row(f"launch to ready on {cloud}, against a bare script", bare, ours, 1.5),
+        Row("  its peak memory, against the budget", MEMORY_BUDGET_MB, peak_mb, 1, "MB"),
+    ]
+
+
+def mutating_calls(endpoint: Endpoint, environment: Mapping[str, str]) -> Row:
+    """How many calls of a launch change something."""
+    timed(launch_argv("aws", "prepared"), environment)
+    endpoint.client.calls(clear=True)
+    timed(launch_argv("aws", "counted"), environment)
+    calls = sum(call["count"] for call in endpoint.client.calls() if call["mutating"])
+    endpoint.client.reset()
+    return Row("mutating calls on aws: group, its rule, RunInstances", 3, calls, 1, "calls")
+
+
+def many_nodes(environment: Mapping[str, str]) -> Row:
+    """Many nodes against one, on a slow cloud."""
+    pairs = [
+        [
+            timed(launch_argv("aws", f"{name}{turn}", "--nodes", str(nodes)), environment)[0]
+            for name, nodes in (("one", 1), ("many", NODES))
+        ]
+        for turn in range(3)
+    ]
+    one, many = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return Row(f"{NODES} nodes against 1, {LATENCY_S * 1000:.0f} ms per call", one, many, 2)
+
+
+def live_list(endpoint: Endpoint, environment: Mapping[str, str]) -> Row:
+    """How much longer a look at every region of every cloud takes when each call takes a while."""
+    seconds: dict[float, float] = {}
+    for latency_s in (0.0, LATENCY_S):
+        endpoint.client.pace(latency_s=latency_s)
+        turns = [timed((GPUCLOUD, "list", "--live"), environment)[0] for _ in range(4)][1:]
+        seconds[latency_s] = statistics.median(turns)
+    more = seconds[LATENCY_S] - seconds[0.0]
+    what = f"list --live, all regions: seconds more with {LATENCY_S * 1000:.0f} ms per call"
+    return Row(what, LIVE_BUDGET_S, more, 1)
 
 
 def main() -> list[Row]:
-    """Time to ready; mutating calls; 16 nodes against 100 ms per call."""
+    """Each cloud against its bare script; calls; a slow cloud."""
     with sandbox() as (endpoint, environment):
-        plan = json.loads(timed((GPUCLOUD, "plan", "--gpu", "T4", "--json"), environment)[1])
-        first = plan["attempts"][0]
-        regions = list(dict.fromkeys(attempt["region"] for attempt in plan["attempts"]))[1:]
-        where = (first["region"], first["zone"], first["instance_type"], "bench", *regions)
-        bare_environment = {**environment, **endpoint.environ, "SSH_PROXY": endpoint.ssh_proxy_command}
-        turns = [
-            (timed((sys.executable, BARE, *where), bare_environment)[0], launched(environment, f"b{turn}"))
-            for turn in range(RUNS + 1)
-        ][1:]
-        bare, ours = (statistics.median(column) for column in zip(*turns, strict=True))
-        endpoint.client.reset()
-        launched(environment, "prepared")
-        endpoint.client.calls(clear=True)
-        launched(environment, "counted")
-        calls = sum(call["count"] for call in endpoint.client.calls() if call["mutating"])
-        endpoint.client.reset()
+        rows = [row for cloud in CLOUDS for row in against_bare(cloud, endpoint, environment)]
+        rows.append(mutating_calls(endpoint, environment))
+        rows.append(live_list(endpoint, environment))
         endpoint.client.pace(latency_s=LATENCY_S)
-        pairs = [
-            (launched(environment, f"one{turn}"), launched(environment, f"many{turn}", "--nodes", str(NODES)))
-            for turn in range(3)
-        ]
-        one, many = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return [
-        Row("launch to ready, against a bare script", bare, ours, 1.5),
-        Row("mutating calls: group, its rule, RunInstances", 3, calls, 1, "calls"),
-        Row(f"{NODES} nodes against 1, {LATENCY_S * 1000:.0f} ms per call", one, many, 2),
-    ]
+        rows.append(many_nodes(environment))
+    return rows

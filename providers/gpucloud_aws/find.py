@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types_boto3_ec2.type_defs import InstanceTypeDef, TagTypeDef
 
 CLOUD = "aws"
-THREADS = 8
+THREADS = 48
 PAGE_SIZE = 500
 PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
-from pathlib import Path
 from typing import Any
 
 import botocore.exceptions
@@ -14,35 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.provider import Verdict
 from gpucloud_aws import errors
-from gpucloud_aws.errors import classify, row_for, table
-
-COLLECTED = Path(__file__).with_name("aws_error_codes.csv")
-
-MEANS = {
-    "throttle": {ErrorClass.THROTTLED},
-    "retry": {ErrorClass.EVENTUAL, ErrorClass.SERVER},
-    "gone": {ErrorClass.NOT_FOUND},
-}
-"""The collected table's classes that are finer here; the others have the same name."""
-
-HERE_OTHERWISE = {
-    # Only just-made things are "not there yet"; these we never make, or meet only when asking by id.
-    "InvalidKeyPair.NotFound": ErrorClass.BAD_PARAM,
-    "InvalidSubnetID.NotFound": ErrorClass.BAD_PARAM,
-    "InvalidVpcID.NotFound": ErrorClass.BAD_PARAM,
-    "InvalidGroup.NotFound": ErrorClass.NOT_FOUND,
-    "InvalidSecurityGroupID.NotFound": ErrorClass.NOT_FOUND,
-    "InvalidSpotInstanceRequestID.NotFound": ErrorClass.NOT_FOUND,
-    "InvalidNetworkInterfaceID.NotFound": ErrorClass.NOT_FOUND,
-}
-
-NO_ERROR = {"DryRunOperation"}
-"""The answer of a dry run that would have worked; no dry run is sent."""
-
-
-def collected() -> list[tuple[str, str]]:
-    with COLLECTED.open(encoding="utf-8", newline="") as lines:
-        return [(row["code"], row["class"]) for row in csv.DictReader(lines)]
+from gpucloud_aws.errors import classify, table
 
 
 def refused(code: str, *, status: int = 400, message: str = "no", operation: str = "RunInstances") -> Verdict:
@@ -53,16 +23,6 @@ def refused(code: str, *, status: int = 400, message: str = "no", operation: str
     verdict = classify(ClientError(response, operation))
     assert verdict is not None
     return verdict
-
-
-@pytest.mark.parametrize(("code", "said"), [pair for pair in collected() if pair[0] not in NO_ERROR])
-def test_every_collected_code_has_the_class_that_was_found_for_it(code: str, said: str) -> None:
-    row = row_for(code)
-    assert row is not None
-    if code in HERE_OTHERWISE:
-        assert row.error_class is HERE_OTHERWISE[code]
-    else:
-        assert row.error_class in MEANS.get(said, {said})
 
 
 def test_no_code_has_two_rows_that_fit_equally() -> None:

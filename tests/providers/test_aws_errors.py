@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import botocore.exceptions
@@ -11,8 +13,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.provider import Verdict
+from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.errors import classify, table
+from gpucloud_aws.provider import AwsProvider
 
 
 def refused(code: str, *, status: int = 400, message: str = "no", operation: str = "RunInstances") -> Verdict:
@@ -163,3 +167,91 @@ def test_what_the_cloud_tells_to_wait_is_passed_on() -> None:
     verdict = classify(ClientError(response, "RunInstances"))
     assert verdict is not None
     assert (verdict.error_class, verdict.retry_after_s) == (ErrorClass.THROTTLED, 7.0)
+
+
+def provoked(ask: Callable[[AwsProvider], object]) -> Verdict:
+    """The verdict on what a client in this environment raises."""
+    provider = AwsProvider()
+    with pytest.raises(Exception) as raised:  # noqa: PT011  (which one, the verdict's code says)
+        ask(provider)
+    verdict = provider.classify(raised.value)
+    assert verdict is not None
+    return verdict
+
+
+def who(provider: AwsProvider) -> object:
+    return provider.account()
+
+
+NOBODY = {
+    "AWS_ACCESS_KEY_ID": None,
+    "AWS_SECRET_ACCESS_KEY": None,
+    "AWS_SESSION_TOKEN": None,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+SSO_PROFILE = """[profile tired]
+sso_session = house
+sso_account_id = 111122223333
+sso_role_name = builder
+region = us-east-1
+[sso-session house]
+sso_start_url = https://sso.invalid/start
+sso_region = us-east-1
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "environment", "error_class"),
+    [
+        ("NoCredentialsError", NOBODY, ErrorClass.AUTH),
+        ("PartialCredentialsError", {"AWS_SECRET_ACCESS_KEY": None}, ErrorClass.AUTH),
+        ("ProfileNotFound", {"AWS_PROFILE": "nobody"}, ErrorClass.AUTH),
+        ("EndpointConnectionError", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, ErrorClass.SERVER),
+    ],
+)
+def test_a_client_that_cannot_ask_says_why(
+    aws_environment: None,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    environment: dict[str, str | None],
+    error_class: ErrorClass,
+) -> None:
+    for name, value in environment.items():
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    verdict = provoked(who)
+    assert (verdict.code, verdict.error_class, verdict.sent) == (code, error_class, False)
+
+
+def test_a_sign_on_that_has_ended_is_a_matter_of_credentials(
+    aws_environment: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    config = tmp_path / "config"
+    config.write_text(SSO_PROFILE)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_PROFILE", "tired")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert provoked(who).error_class is ErrorClass.AUTH
+
+
+def test_wrong_parameters_never_leave(aws_environment: None) -> None:
+    wrong: Any = {"Nonsense": 1}
+    verdict = provoked(lambda aws: aws.clients.ec2_once("us-east-1").run_instances(**wrong))
+    assert (verdict.code, verdict.error_class) == ("ParamValidationError", ErrorClass.BAD_PARAM)
+    assert not verdict.sent
+
+
+def test_a_connection_that_ends_without_an_answer_leaves_the_outcome_open(sandbox: SandboxClient) -> None:
+    aws = AwsProvider()
+    aws.account()
+    sandbox.fault(effect="drop", action="RunInstances", times=None)
+    with pytest.raises(botocore.exceptions.ConnectionClosedError) as raised:
+        aws.clients.ec2_once("us-east-1").run_instances(MinCount=1, MaxCount=1, ImageId="ami-0")
+    sandbox.clear_faults()
+    verdict = aws.classify(raised.value)
+    assert verdict is not None
+    assert (verdict.error_class, verdict.sent) == (ErrorClass.SERVER, True)

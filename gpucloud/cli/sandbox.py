@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -215,6 +216,19 @@ def address(
     _answer(app, {"address": found}, f"The clouds see the caller at {found}.")
 
 
+def control(
+    app: App,
+    cloud: Annotated[str, typer.Argument(help="The cloud.")],
+    name: Annotated[str, typer.Argument(help="What to set there: quota, deny, reserve, ...")],
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="With what; a value may be JSON.")
+    ] = None,
+) -> None:
+    """Set what only one cloud has: a quota, a permission, held capacity."""
+    answer = _client(app).cloud(cloud, name, **dict(map(_pair, values or ())))
+    _answer(app, {"answer": answer}, "Done." if answer in (None, {}) else str(answer))
+
+
 COMMANDS: dict[str, Callable[..., int | None]] = {
     "start": start,
     "stop": stop,
@@ -226,6 +240,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "interrupt": interrupt,
     "clock": clock,
     "address": address,
+    "control": control,
 }
 
 
@@ -276,6 +291,16 @@ def _amount(text: str) -> dict[str, str]:
     if not (number.is_finite() and number > 0):
         raise UsageError(f"{text!r} is no price; allowed are an amount above 0 and a factor such as x1.5")
     return {name: digits}
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, is_pair, value = text.partition("=")
+    if not is_pair:
+        raise UsageError(f"{text!r} is no KEY=VALUE")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
 
 
 def _answer(app: App, fields: Json, text: str) -> None:

@@ -201,8 +201,14 @@ class Control:
 
     def cloud(self, body: Body) -> Any:
         """Asks one cloud for something of its own."""
-        controls = self._emulators[body["cloud"]].controls
-        return controls[body["control"]](body.get("values", {}))
+        emulator = self._emulators.get(body["cloud"])
+        if emulator is None:
+            raise UnknownThingError(f"no cloud {body['cloud']!r}; there are {', '.join(self._emulators)}")
+        control = emulator.controls.get(body["control"])
+        if control is None:
+            names = ", ".join(sorted(emulator.controls))
+            raise UnknownThingError(f"{emulator.name} has no control {body['control']!r}; it has {names}")
+        return control(body.get("values", {}))
 
     def _tick(self) -> None:
         for emulator in self._emulators.values():

@@ -107,6 +107,16 @@ def test_the_clouds_are_steered_by_words(person: Person) -> None:
     assert person.json("stock")["rules"] == []
 
 
+def test_what_only_one_cloud_has_is_set_by_name(person: Person) -> None:
+    person.json("start", "--pace", "0")
+    place = ("region=us-east-1", "zone=use1-az1", "instance_type=g4dn.xlarge", "count=2")
+    assert person.json("control", "aws", "reserve", *place)["answer"].startswith("cr-")
+    unknown = person.run("control", "aws", "weather")
+    assert (unknown.returncode, "it has" in unknown.stderr, "quota" in unknown.stderr) == (2, True, True)
+    assert "there are" in person.run("control", "moon", "quota").stderr
+    assert person.run("control", "aws", "quota", "value").returncode == 2
+
+
 @pytest.mark.parametrize(
     "words", [("price", "-1"), ("price", "x"), ("stock", "-1"), ("fault", "explode"), ("address", "home")]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -204,18 +204,18 @@ class Market:
         amount = Decimal(move.amount) if move.amount is not None else price.amount * Decimal(move.factor or 1)
         return Price(amount=amount, currency=price.currency, as_of=move.at)
 
-    def disk_price(self, cloud: str, region: str, gib: int) -> Decimal:
+    def disk_price(self, cloud: str, region: str, gib: int) -> Price:
         """What a disk costs per hour; the catalog's dearest region where it does not know this one."""
-        storage = self.catalog(cloud).storage
-        known = storage.get((region, "disk_gb_month")) or storage.get(("*", "disk_gb_month"))
-        month = known.amount if known else _dearest(storage, "disk_gb_month")
-        return (month * gib / HOURS_PER_MONTH).quantize(Decimal("0.000001"))
+        month = self._stored(cloud, region, "disk_gb_month")
+        return replace(month, amount=(month.amount * gib / HOURS_PER_MONTH).quantize(Decimal("0.000001")))
 
-    def address_price(self, cloud: str, region: str) -> Decimal:
+    def address_price(self, cloud: str, region: str) -> Price:
         """What a public address costs per hour."""
+        return self._stored(cloud, region, "public_ip_hour")
+
+    def _stored(self, cloud: str, region: str, kind: str) -> Price:
         storage = self.catalog(cloud).storage
-        known = storage.get((region, "public_ip_hour")) or storage.get(("*", "public_ip_hour"))
-        return known.amount if known else _dearest(storage, "public_ip_hour")
+        return storage.get((region, kind)) or storage.get(("*", kind)) or _dearest(storage, kind)
 
 
 def in_usd(amount: Decimal, currency: str) -> Decimal:
@@ -232,5 +232,8 @@ def _matches(rule: Stock | PriceMove, place: tuple[str, str, str, str, str]) -> 
     return all(fnmatchcase(value, glob) for value, glob in zip(place, globs, strict=True))
 
 
-def _dearest(storage: Mapping[tuple[str, str], Price], kind: str) -> Decimal:
-    return max((price.amount for (_, each), price in storage.items() if each == kind), default=Decimal(0))
+def _dearest(storage: Mapping[tuple[str, str], Price], kind: str) -> Price:
+    known = [price for (_, each), price in storage.items() if each == kind]
+    return max(
+        known, key=lambda price: price.amount, default=Price(amount=Decimal(0), currency="USD", as_of="")
+    )

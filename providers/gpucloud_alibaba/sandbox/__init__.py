@@ -1,62 +1,261 @@
-"""Alibaba Cloud in the sandbox."""
+"""Alibaba Cloud in the sandbox: ECS, VPC, and what a launch needs besides, in their RPC protocol.
+
+The names and types of parameters come from the cloud's own metadata (``api.json``); what they mean is written
+here by hand. No SDK is imported.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
+from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownThingError, World
-from gpucloud.sandbox.faults import Call, Fault
+from gpucloud.sandbox.faults import Call, Effect, Fault
+from gpucloud_alibaba.sandbox import account, api, boxes, instances, network, permissions, wire
+from gpucloud_alibaba.sandbox.actions import ACTIONS
+from gpucloud_alibaba.sandbox.groups import admits
+from gpucloud_alibaba.sandbox.launch import VANISHING, KeptError
+from gpucloud_alibaba.sandbox.quotas import set_limit
+from gpucloud_alibaba.sandbox.region import CLOUD, Region, known_regions
+from gpucloud_alibaba.sandbox.reservations import grant
+from gpucloud_alibaba.sandbox.review import review_action
+from gpucloud_alibaba.sandbox.signature import Credential, Signatures
+from gpucloud_alibaba.sandbox.stock import alive
+from gpucloud_alibaba.sandbox.wire import AlibabaError
+
+_LOG = logging.getLogger(__name__)
+
+HOME = "cn-hangzhou"
+_READS = ("Describe", "Get", "List")
 
 
 class AlibabaSandbox:
     """The emulated Alibaba Cloud (an :class:`gpucloud.sandbox.emulator.Emulator`)."""
 
-    name = "alibaba"
+    name = CLOUD
     tls = None
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._shelf = Shelf(world.database, CLOUD)
+        self._signatures = Signatures()
+        kept = world.database.setting("alibaba_credentials")
+        if kept is None:
+            kept = {"key": f"LTAI5tSANDBOX{world.token(11)}", "secret": world.token(30)}
+            world.database.keep_setting("alibaba_credentials", kept)
+        self._key: str = kept["key"]
+        self._secret: str = kept["secret"]
+        threading.Thread(target=self._warm_up, daemon=True).start()
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """None yet."""
-        return {}
+        """Quotas, held capacity, permissions, the account's standing, ids that come to nothing."""
+        return {
+            "reserve": self._reserve,
+            "quota": self._quota,
+            "deny": self._deny,
+            "balance": self._balance,
+            "close": self._close,
+            "real-name": self._real_name,
+            "vanish": self._vanish,
+            "expire": self._expire,
+        }
 
     def environment(self, origin: str) -> Mapping[str, str]:
-        """Nothing yet."""
-        return {}
+        """What makes gpucloud come here, and the SDK look at no file of the user's."""
+        return {
+            "GPUCLOUD_ALIBABA_ENDPOINT": origin,
+            "ALIBABA_CLOUD_ACCESS_KEY_ID": self._key,
+            "ALIBABA_CLOUD_ACCESS_KEY_SECRET": self._secret,
+            "ALIBABA_CLOUD_SECURITY_TOKEN": "",
+            "ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true",
+            "ALIBABA_CLOUD_REGION_ID": HOME,
+        }
 
     def identify(self, request: Request) -> Call:
         """Which call this is."""
-        return Call(cloud=self.name, service="?", action=request.path, region="?", mutating=False)
+        product, action, flat = wire.asked(request)
+        return Call(
+            cloud=CLOUD,
+            service=product,
+            action=action or f"{request.method} {request.path}",
+            region=flat.get("RegionId", HOME),
+            mutating=not action.startswith(_READS),
+        )
 
     def answer(self, request: Request, call: Call) -> Response:
-        """Nothing is emulated yet."""
-        return Response(status=501)
+        """Checks the signature, does what the call asks, and answers."""
+        request_id = self._request_id()
+        try:
+            self._verify(request)
+            return wire.answer(self._do(request), request_id)
+        except AlibabaError as failure:
+            return wire.error(failure, request_id, _host(call))
+        except Exception:  # a fault of ours must not look like a broken protocol
+            _LOG.exception("%s:%s failed", call.service, call.action)
+            ours = AlibabaError(
+                "InternalError", "This is a fault of the gpucloud sandbox; its log says more", 500
+            )
+            return wire.error(ours, request_id, _host(call))
 
     def fail(self, call: Call, fault: Fault) -> Response:
         """The answer that a fault makes."""
-        return Response(status=fault.status)
+        failure = AlibabaError(fault.code, fault.message, fault.status)
+        if fault.effect is Effect.THROTTLE:
+            failure = AlibabaError("Throttling.User", "Request was denied due to user flow control.", 400)
+        return wire.error(failure, self._request_id(), _host(call))
 
     def admits(self, box: str, port: int, source: str) -> bool:
-        """Nobody."""
+        """Whether an instance runs and its groups let ``source`` in."""
+        with self._world.database.transaction():
+            for name, instance in self._shelf.everywhere("instance"):
+                if instance["InstanceId"] == box:
+                    region = self._region(name)
+                    instances.settle(region)
+                    now = region.all("instance")[box]
+                    groups = now["SecurityGroupIds"]["SecurityGroupId"]
+                    running = alive(now) and now["Status"] == "Running"
+                    return running and admits(region, groups, port, source)
         return False
 
     def tick(self) -> None:
-        """Nothing is due."""
+        """Lets transitions, releases and interruptions happen that are due."""
+        with self._world.database.transaction():
+            for name in {name for name, _ in self._shelf.everywhere("instance")}:
+                instances.settle(self._region(name))
 
     def resume(self) -> None:
-        """Nothing lived."""
+        """Boots what was running when the process ended."""
+        for name, instance in self._shelf.everywhere("instance"):
+            if alive(instance) and instance["Status"] != "Stopped":
+                boxes.boot(self._region(name), instance)
 
     def power_off(self, box: str) -> None:
-        """Nothing lives."""
+        """The guest switched itself off."""
+        with self._world.database.transaction():
+            for name, instance in self._shelf.everywhere("instance"):
+                if instance["InstanceId"] == box:
+                    instances.power_off(self._region(name), instance)
 
     def interrupt(self, instance: str, at: datetime) -> None:
-        """Nothing runs."""
-        raise UnknownThingError(instance)
+        """Takes a spot instance back."""
+        for name, each in self._shelf.everywhere("instance"):
+            if each["InstanceId"] == instance and each["_purchase"] == "spot" and alive(each):
+                instances.interrupt(self._region(name), each, at)
+                return
+        raise UnknownThingError(f"{instance} is no running spot instance")
 
     def reset(self) -> None:
-        """Nothing is kept."""
+        """Forgets everything and ends all instances."""
+        for name, instance in self._shelf.everywhere("instance"):
+            if alive(instance):
+                boxes.end(self._region(name), instance)
+        self._shelf.clear()
+        permissions.deny(self._world, [])
+        account.forget(self._world)
+        for setting in (VANISHING, "alibaba_token"):
+            self._world.database.keep_setting(setting, None)
+
+    # --- one call
+
+    def _verify(self, request: Request) -> None:
+        expires = self._world.database.setting("alibaba_token")
+        until = datetime.fromisoformat(expires["until"]) if expires else None
+        token = expires["token"] if expires else ""
+        credentials = {self._key: Credential(secret=self._secret)}
+        if expires:
+            credentials["STS.sandbox"] = Credential(secret=self._secret, token=token, until=until)
+        self._signatures.verify(request, credentials, self._world.clock.now())
+
+    def _do(self, request: Request) -> Mapping[str, Any]:
+        product, action, flat = wire.asked(request)
+        review_action(action)
+        api.check(product, action, flat)
+        act = ACTIONS.get((product, action))
+        if act is None:
+            raise AlibabaError(
+                "UnsupportedOperation", f"The gpucloud sandbox does not emulate {product}:{action}.", 400
+            )
+        name = flat.get("RegionId", HOME)
+        if name not in known_regions(self._world):
+            raise AlibabaError("InvalidRegionId.NotFound", "The specified RegionId does not exist.", 404)
+        parameters = wire.nested(flat)
+        silent = permissions.check(self._world, product, action, dry_run=wire.true(flat.get("DryRun")))
+        if silent is not None:
+            return silent
+        region = self._region(name)
+        with self._world.database.transaction():
+            instances.settle(region)
+            network.settle(region)
+            try:
+                answer = act(region, parameters)
+            except KeptError as kept:
+                refused = AlibabaError(kept.code, kept.message, kept.status)
+            else:
+                instances.settle(region)
+                network.settle(region)
+                return answer
+        raise refused
+
+    def _region(self, name: str) -> Region:
+        return Region(self._world, self._shelf, name)
+
+    def _request_id(self) -> str:
+        digits = self._world.token(32).upper()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    def _warm_up(self) -> None:
+        catalog = self._world.market.catalog(CLOUD)
+        _ = catalog.types, catalog.offered, catalog.storage
+        api.parameters_of("ecs", "RunInstances")
+
+    # --- controls
+
+    def _reserve(self, values: Mapping[str, Any]) -> Any:
+        pool = grant(
+            self._region(values["region"]),
+            zone=values["zone"],
+            instance_type=values["instance_type"],
+            count=int(values.get("count", 1)),
+        )
+        return pool["PrivatePoolOptionsId"]
+
+    def _quota(self, values: Mapping[str, Any]) -> Any:
+        set_limit(self._region(values["region"]), values["name"], int(values["value"]))
+        return {}
+
+    def _deny(self, values: Mapping[str, Any]) -> Any:
+        permissions.deny(self._world, list(values["actions"]))
+        return {}
+
+    def _balance(self, values: Mapping[str, Any]) -> Any:
+        account.set_balance(self._world, enough=bool(values["enough"]))
+        return {}
+
+    def _close(self, values: Mapping[str, Any]) -> Any:
+        account.close(self._world, list(values["regions"]))
+        return {}
+
+    def _real_name(self, values: Mapping[str, Any]) -> Any:
+        account.set_real_name(self._world, verified=bool(values["verified"]))
+        return {}
+
+    def _vanish(self, values: Mapping[str, Any]) -> Any:
+        self._world.database.keep_setting(VANISHING, list(values["instance_types"]))
+        return {}
+
+    def _expire(self, values: Mapping[str, Any]) -> Any:
+        """Gives temporary credentials that end at a time; the same secret, key ``STS.sandbox``."""
+        token = {"token": self._world.token(40), "until": values["until"]}
+        self._world.database.keep_setting("alibaba_token", token)
+        return {"key": "STS.sandbox", "secret": self._secret, "token": token["token"]}
+
+
+def _host(call: Call) -> str:
+    return f"{call.service}.{call.region}.aliyuncs.com"

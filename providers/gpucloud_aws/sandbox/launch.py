@@ -205,7 +205,7 @@ def _make_disks(region: Region, order: Order, instance: Document) -> list[Docume
         }
         volume["Attachments"][0]["VolumeId"] = volume["VolumeId"]
         region.put("volume", volume)
-        price = region.world.market.disk_price(CLOUD, region.name, volume["Size"])
+        price = region.world.market.disk_price(CLOUD, region.name, volume["Size"]).amount
         _born(region, "disk", volume["VolumeId"], price, tags=tags_of(volume), order=order)
         mappings.append(
             {
@@ -281,7 +281,7 @@ def _bill(region: Region, instance: Document, order: Order) -> None:
     tags = tags_of(instance)
     _born(region, "instance", instance["InstanceId"], order.price, tags=tags, order=order)
     if order.public:
-        price = region.world.market.address_price(CLOUD, region.name)
+        price = region.world.market.address_price(CLOUD, region.name).amount
         _born(region, "address", instance["_public_ip"], price, tags=tags, order=order)
 
 

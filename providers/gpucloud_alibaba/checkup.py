@@ -1,0 +1,165 @@
+"""Whether gpucloud will work with these credentials: who they are, what they may do, what time it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+from gpucloud.errors import ErrorClass
+from gpucloud.model import Identity, Permission
+from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.errors import DRY_RUN_PASSED, MalformedAnswerError, classify, code_of, reading
+
+THREADS = 8
+CREDENTIALS_HINT = (
+    "make an AccessKey for a RAM user at https://ram.console.alibabacloud.com/users (China site: "
+    "https://ram.console.aliyun.com/users), then set ALIBABA_CLOUD_ACCESS_KEY_ID and "
+    "ALIBABA_CLOUD_ACCESS_KEY_SECRET, or run: aliyun configure"
+)
+FIX = "grant it: gpucloud check --policy alibaba prints the policy; attach it at https://ram.console.alibabacloud.com/policies"
+
+NOBODY = "gpucloud-check"
+"""Stands for an id where a question needs one: nothing has it."""
+
+
+def policy() -> str:
+    """The least privileges, in RAM's JSON."""
+    return files("gpucloud_alibaba").joinpath("policy.json").read_text(encoding="utf-8")
+
+
+def caller(clients: Clients) -> Mapping[str, Any]:
+    """What STS says of the caller: ``body`` and ``headers``."""
+    return clients.call("sts", clients.home_region, "GetCallerIdentity", {})
+
+
+def identity(clients: Clients) -> Identity:
+    """Whose the credentials are, and where the SDK found them."""
+    body = caller(clients)["body"]
+    source = str(clients.credential().get_credential().provider_name or "")
+    with reading("GetCallerIdentity"):
+        return Identity(
+            account=str(body["AccountId"]),
+            who=str(body["Arn"]),
+            source="environment" if source.startswith("static_") else source.removeprefix("default/"),
+        )
+
+
+def server_time(clients: Clients) -> datetime:
+    """The ``Date`` of an answer.
+
+    Raises:
+        MalformedAnswerError: the answer has none.
+    """
+    date = caller(clients)["headers"].get("date")
+    if not date:
+        raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
+    return parsedate_to_datetime(date).astimezone(UTC)
+
+
+def permissions(clients: Clients, region: str) -> Sequence[Permission]:
+    """Each action that can be tried without effect: reads, and changes that have a dry run."""
+    from multiprocessing.pool import ThreadPool
+
+    tries = _tries(clients, region)
+    with ThreadPool(THREADS) as pool:
+        return pool.starmap(_tried, tries.items(), chunksize=1)
+
+
+def _tried(action: str, attempt: Callable[[], object]) -> Permission:
+    try:
+        attempt()
+    except Exception as error:
+        code = code_of(error)
+        if code in DRY_RUN_PASSED:
+            return Permission(action=action, allowed=True, said=code, fix="")
+        verdict = classify(error)
+        if verdict is None:
+            raise
+        said = f"{verdict.code}: {verdict.message}"
+        if verdict.error_class is ErrorClass.AUTH:
+            return Permission(action=action, allowed=False, said=said, fix=FIX)
+        # A complaint about what was asked for says nothing about who asked.
+        return Permission(action=action, allowed=None, said=said, fix="")
+    return Permission(action=action, allowed=True, said="", fix="")
+
+
+def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
+    """The actions, each with a harmless call.
+
+    Not among them: changes without a dry run (groups, disks, interfaces, addresses, release times).
+    """
+    m = ecs_models()
+
+    ecs = clients.ecs(region)
+    vpc = partial(clients.vpc, region)
+    dry = {"DryRun": True}
+    made_up = {"instance_type": "ecs.gn6i-c4g1.xlarge", "image_id": NOBODY, "v_switch_id": NOBODY}
+    return {
+        "ecs:RunInstances": lambda: ecs.run_instances(
+            m.RunInstancesRequest(
+                region_id=region,
+                security_group_id=NOBODY,
+                instance_charge_type="PostPaid",
+                amount=1,
+                dry_run=True,
+                **made_up,
+            )
+        ),
+        "ecs:DeleteInstances": lambda: ecs.delete_instances(
+            m.DeleteInstancesRequest(region_id=region, instance_id=[NOBODY], dry_run=True)
+        ),
+        "ecs:DescribeInstances": lambda: ecs.describe_instances(
+            m.DescribeInstancesRequest(region_id=region, dry_run=True)
+        ),
+        "ecs:DescribeRegions": lambda: ecs.describe_regions(m.DescribeRegionsRequest()),
+        "ecs:DescribeDisks": lambda: ecs.describe_disks(
+            m.DescribeDisksRequest(region_id=region, max_results=10)
+        ),
+        "ecs:DescribeNetworkInterfaces": lambda: ecs.describe_network_interfaces(
+            m.DescribeNetworkInterfacesRequest(region_id=region, max_results=10)
+        ),
+        "ecs:DescribeSecurityGroups": lambda: ecs.describe_security_groups(
+            m.DescribeSecurityGroupsRequest(region_id=region, max_results=10)
+        ),
+        "ecs:DescribeImages": lambda: ecs.describe_images(
+            m.DescribeImagesRequest(region_id=region, image_owner_alias="system", page_size=1)
+        ),
+        "ecs:DescribeInstanceHistoryEvents": lambda: ecs.describe_instance_history_events(
+            m.DescribeInstanceHistoryEventsRequest(region_id=region, max_results=10)
+        ),
+        "ecs:DescribePrice": lambda: ecs.describe_price(
+            m.DescribePriceRequest(
+                region_id=region,
+                resource_type="instance",
+                instance_type=made_up["instance_type"],
+                price_unit="Hour",
+                amount=1,
+            )
+        ),
+        "ecs:DescribeSpotPriceHistory": lambda: ecs.describe_spot_price_history(
+            m.DescribeSpotPriceHistoryRequest(
+                region_id=region, instance_type=made_up["instance_type"], network_type="vpc", spot_duration=0
+            )
+        ),
+        "ecs:DescribeAccountAttributes": lambda: ecs.describe_account_attributes(
+            m.DescribeAccountAttributesRequest(
+                region_id=region, attribute_name=["max-postpaid-instance-vcpu-count"]
+            )
+        ),
+        "ecs:DescribeCapacityReservations": lambda: ecs.describe_capacity_reservations(
+            m.DescribeCapacityReservationsRequest(region_id=region, max_results=10)
+        ),
+        "ecs:DescribeElasticityAssurances": lambda: ecs.describe_elasticity_assurances(
+            m.DescribeElasticityAssurancesRequest(region_id=region, max_results=10)
+        ),
+        "vpc:DescribeVpcs": lambda: vpc("DescribeVpcs", {"PageSize": 10}),
+        "vpc:DescribeVSwitches": lambda: vpc("DescribeVSwitches", {"PageSize": 10}),
+        "vpc:DescribeEipAddresses": lambda: vpc("DescribeEipAddresses", {"PageSize": 10}),
+        "vpc:CreateVpc": lambda: vpc("CreateVpc", {"CidrBlock": "10.42.0.0/16", **dry}),
+        "vpc:DeleteVSwitch": lambda: vpc("DeleteVSwitch", {"VSwitchId": NOBODY, **dry}),
+        "vpc:DeleteVpc": lambda: vpc("DeleteVpc", {"VpcId": NOBODY, **dry}),
+    }

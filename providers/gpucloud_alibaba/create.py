@@ -1,0 +1,207 @@
+"""Buying: an order becomes the exact call of RunInstances, and the call becomes machines."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, Tags
+from gpucloud_alibaba.clients import ecs_models
+from gpucloud_alibaba.errors import MalformedAnswerError, NoZoneError, named, reading
+from gpucloud_alibaba.find import TOKEN_TAG
+from gpucloud_alibaba.network import Ground
+from gpucloud_alibaba.shelves import ref_of
+
+USER_DATA_BYTES = 32 * 1024
+"""The limit before base64. Source: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``)."""
+
+SHORTEST_LIFE = timedelta(minutes=32)
+"""A release time must be half an hour ahead; two minutes are for the call itself and its repetitions."""
+
+LONGEST_LIFE = timedelta(days=3 * 365 - 1)
+MOST_TAGS = 20
+_FORBIDDEN_STARTS = ("aliyun", "acs:")
+
+
+def tags_of(order: Order) -> dict[str, str]:
+    """The tags of everything that is made for a box: the user's own, and the five, which win."""
+    return {**order.extra_tags, **order.tags.as_dict()}
+
+
+def check(order: Order) -> None:
+    """Refuses, before anything is made, what the cloud would refuse later.
+
+    Raises:
+        UsageError: says what is wrong.
+        NoZoneError: the order names no zone.
+    """
+    size = len(packed(order.user_data))
+    if size > USER_DATA_BYTES:
+        raise UsageError(
+            f"the boot script is {size} bytes, compressed; Alibaba Cloud takes {USER_DATA_BYTES}",
+            hint="move parts of setup into a script of your own and sync it",
+        )
+    for key, value in order.extra_tags.items():
+        _check_tag(key, value)
+    if len(tags_of(order)) + 1 > MOST_TAGS:
+        raise UsageError(f"Alibaba Cloud takes {MOST_TAGS} tags; {len(tags_of(order)) + 1} are wanted")
+    if order.purchase is Purchase.RESERVED and not order.reservation:
+        raise UsageError("a launch into held capacity needs the private pool's id")
+    if not order.zone:
+        raise NoZoneError(f"nothing is sold in {order.region} as a whole: name a zone")
+
+
+def _check_tag(key: str, value: str) -> None:
+    lowered = key.lower()
+    if not 0 < len(key) <= 128 or lowered.startswith(_FORBIDDEN_STARTS):
+        raise UsageError(
+            f"tag {key!r} cannot be used on Alibaba Cloud: up to 128 characters, not aliyun or acs:"
+        )
+    if len(value) > 128:
+        raise UsageError(f"the value of tag {key!r} cannot be used on Alibaba Cloud: up to 128 characters")
+    if any(scheme in text.lower() for text in (key, value) for scheme in ("http://", "https://")):
+        raise UsageError(f"tag {key!r} cannot be used on Alibaba Cloud: no http:// or https:// in it")
+
+
+def packed(user_data: str) -> bytes:
+    """Boot data as it is sent, before base64: compressed where that is smaller, the same every time."""
+    plain = user_data.encode()
+    return min(plain, gzip.compress(plain, mtime=0), key=len)
+
+
+def release_time(deadline: datetime | None, now: datetime) -> str | None:
+    """When the cloud itself releases the machines; ``None`` for never.
+
+    Args:
+        deadline: when the box should end.
+        now: the time of the order.
+    """
+    if deadline is None:
+        return None
+    end = min(max(deadline, now + SHORTEST_LIFE), now + LONGEST_LIFE)
+    # The cloud cuts the seconds off, so a part of a minute is a minute more.
+    whole = end.astimezone(UTC).replace(second=0, microsecond=0)
+    if whole < end:
+        whole += timedelta(minutes=1)
+    return whole.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def spot_limit(max_price_usd: Decimal, rate: Decimal) -> float:
+    """The bid in the account's currency: at most three decimals, never above what was said.
+
+    Args:
+        max_price_usd: per hour and node.
+        rate: what a USD is in that currency.
+    """
+    return float((max_price_usd * rate).quantize(Decimal("0.001"), rounding=ROUND_DOWN))
+
+
+def market_of(order: Order, limit: float | None) -> dict[str, Any]:
+    """The part of the call that says how the machines are paid for.
+
+    Args:
+        order: what is bought.
+        limit: the bid of a spot order, in the account's currency.
+    """
+    if order.purchase is Purchase.SPOT:
+        spot: dict[str, Any] = {
+            "SpotStrategy": "SpotAsPriceGo",
+            "SpotDuration": 0,
+            "SpotInterruptionBehavior": "Terminate",
+        }
+        return (
+            spot if limit is None else {**spot, "SpotStrategy": "SpotWithPriceLimit", "SpotPriceLimit": limit}
+        )
+    if order.purchase is Purchase.RESERVED:
+        pool = {"MatchCriteria": "Target", "Id": order.reservation}
+        return {"SpotStrategy": "NoSpot", "PrivatePoolOptions": pool}
+    return {"SpotStrategy": "NoSpot", "PrivatePoolOptions": {"MatchCriteria": "None"}}
+
+
+def request_of(
+    order: Order, *, ground: Ground, image: str, market: Mapping[str, Any], ends: str | None
+) -> Request:
+    """The create call as plain JSON. Pure: the same order gives the same request.
+
+    Args:
+        order: what is bought.
+        ground: network and group.
+        image: the image's id.
+        market: from :func:`market_of`.
+        ends: from :func:`release_time`.
+    """
+    tags = {**tags_of(order), TOKEN_TAG: order.key}
+    call: dict[str, Any] = {
+        "RegionId": order.region,
+        "ZoneId": order.zone,
+        "InstanceType": order.instance_type,
+        "ImageId": image,
+        "Amount": order.nodes,
+        "MinAmount": order.nodes,
+        "ClientToken": order.key,
+        "InstanceName": order.name,
+        "UniqueSuffix": order.nodes > 1,
+        "InstanceChargeType": "PostPaid",
+        "VSwitchId": ground.vswitch,
+        "SecurityGroupId": ground.group,
+        "InternetChargeType": "PayByTraffic",
+        "InternetMaxBandwidthOut": 100,
+        "SystemDisk": {
+            "Category": "cloud_essd",
+            "PerformanceLevel": "PL1",
+            "Size": str(order.disk_gib),
+            "Encrypted": "true",
+        },
+        "HttpEndpoint": "enabled",
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 1,
+        "UserData": base64.b64encode(packed(order.user_data)).decode(),
+        "Tag": [{"Key": key, "Value": value} for key, value in tags.items()],
+        **market,
+        **({"AutoReleaseTime": ends} if ends else {}),
+    }
+    return {"account": order.account, "run_instances": call}
+
+
+def create(request: Request, ecs: Any) -> Sequence[Machine]:
+    """Sends the call, once. The answer holds ids only; all else is as ordered.
+
+    Args:
+        request: from :func:`request_of`.
+        ecs: the client of the request's region.
+
+    Raises:
+        MalformedAnswerError: the answer does not name as many machines as were asked for.
+    """
+    models = ecs_models()
+
+    call: Mapping[str, Any] = request["run_instances"]
+    answer = ecs.run_instances(models.RunInstancesRequest().from_map(dict(call))).body
+    with reading("RunInstances"):
+        ids = [named(id_) for id_ in answer.instance_id_sets.instance_id_set]
+    if len(ids) != call["Amount"]:
+        raise MalformedAnswerError(f"RunInstances gave {len(ids)} ids for {call['Amount']} machines")
+    tags = Tags.parse({tag["Key"]: tag["Value"] for tag in call["Tag"]})
+    return [
+        Machine(
+            ref=ref_of(request["account"], call["RegionId"], Kind.INSTANCE, id_),
+            state=State.PENDING,
+            tags=tags,
+            zone=call["ZoneId"],
+            instance_type=call["InstanceType"],
+            purchase=_purchase(call),
+        )
+        for id_ in ids
+    ]
+
+
+def _purchase(call: Mapping[str, Any]) -> Purchase:
+    if call["SpotStrategy"] != "NoSpot":
+        return Purchase.SPOT
+    targeted = call["PrivatePoolOptions"]["MatchCriteria"] == "Target"
+    return Purchase.RESERVED if targeted else Purchase.ON_DEMAND

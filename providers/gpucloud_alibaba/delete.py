@@ -1,0 +1,82 @@
+"""Ending: one thing of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import Kind, Ref
+from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.errors import classify
+
+
+def _instance(clients: Clients, ref: Ref) -> None:
+    models = ecs_models()
+
+    clients.ecs(ref.region).delete_instances(
+        models.DeleteInstancesRequest(region_id=ref.region, instance_id=[ref.id], force=True)
+    )
+
+
+def _disk(clients: Clients, ref: Ref) -> None:
+    models = ecs_models()
+
+    clients.ecs(ref.region).delete_disk(models.DeleteDiskRequest(disk_id=ref.id))
+
+
+def _nic(clients: Clients, ref: Ref) -> None:
+    models = ecs_models()
+
+    clients.ecs(ref.region).delete_network_interface(
+        models.DeleteNetworkInterfaceRequest(region_id=ref.region, network_interface_id=ref.id)
+    )
+
+
+def _group(clients: Clients, ref: Ref) -> None:
+    models = ecs_models()
+
+    clients.ecs(ref.region).delete_security_group(
+        models.DeleteSecurityGroupRequest(region_id=ref.region, security_group_id=ref.id)
+    )
+
+
+def _address(clients: Clients, ref: Ref) -> None:
+    clients.vpc(ref.region, "ReleaseEipAddress", {"AllocationId": ref.id})
+
+
+def _network(clients: Clients, ref: Ref) -> None:
+    if ref.id.startswith("vsw-"):
+        clients.vpc(ref.region, "DeleteVSwitch", {"VSwitchId": ref.id})
+    else:
+        clients.vpc(ref.region, "DeleteVpc", {"VpcId": ref.id})
+
+
+_CALLS: dict[Kind, Callable[[Clients, Ref], None]] = {
+    Kind.INSTANCE: _instance,
+    Kind.ADDRESS: _address,
+    Kind.NIC: _nic,
+    Kind.DISK: _disk,
+    Kind.GROUP: _group,
+    Kind.NETWORK: _network,
+}
+
+
+def delete(ref: Ref, clients: Clients) -> None:
+    """Asks the cloud to end one thing; one that is gone already is fine.
+
+    Args:
+        ref: the thing.
+        clients: the SDK's.
+
+    Raises:
+        UsageError: Alibaba Cloud has no such kind.
+    """
+    call = _CALLS.get(ref.kind)
+    if call is None:
+        raise UsageError(f"Alibaba Cloud has no things of kind {ref.kind}")
+    try:
+        call(clients, ref)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
+            raise

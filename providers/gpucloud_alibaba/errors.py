@@ -1,0 +1,189 @@
+"""What Alibaba Cloud's refusals mean: a table (``errors.csv``, read by :mod:`gpucloud.verdicts`).
+
+The SDK wraps whatever goes wrong before an answer in ``UnretryableException``; what is inside decides. Its
+exceptions do not say of which call they are; :mod:`gpucloud_alibaba.clients` notes that on them.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from gpucloud import verdicts
+from gpucloud.errors import ErrorClass
+from gpucloud.provider import Verdict
+
+log = logging.getLogger(__name__)
+
+PACKAGES = frozenset(
+    {
+        "Tea",
+        "alibabacloud_credentials",
+        "alibabacloud_ecs20140526",
+        "alibabacloud_tea_openapi",
+        "darabonba",
+        "gpucloud_alibaba",
+    }
+)
+DRY_RUN_PASSED = frozenset({"DryRunOperation", "DRYRUN.SUCCESS"})
+"""What a dry run that would have worked is refused with."""
+
+
+class AlibabaRefusal(Exception):  # noqa: N818  (the base of what this package itself refuses)
+    """What the cloud would refuse, or answered by an empty list; classified by the table as well."""
+
+
+class NoZoneError(AlibabaRefusal):
+    """The order names no zone; everything here is in one."""
+
+
+class NoImageError(AlibabaRefusal):
+    """The region has no public image of the recipe for the type."""
+
+
+class NotReadyError(AlibabaRefusal):
+    """A network was made and is not usable yet."""
+
+
+class GoneError(AlibabaRefusal):
+    """The cloud answered a question by id with an empty list, and the caller may read."""
+
+
+class UnprovenError(AlibabaRefusal):
+    """An empty list without proof that the caller may read: nothing follows from it."""
+
+
+class MalformedAnswerError(AlibabaRefusal):
+    """An answer lacks what every such answer has: after a change, its outcome is unknown."""
+
+
+class ActionRefusedError(AlibabaRefusal):
+    """A call that may not be sent; see :mod:`gpucloud_alibaba.actions`."""
+
+
+@contextmanager
+def reading(operation: str) -> Generator[None]:
+    """Gives a missing member of an answer its name.
+
+    Raises:
+        MalformedAnswerError: the answer lacks a member, or has it in another form.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise MalformedAnswerError(f"the answer to {operation} is not complete: {error}") from error
+
+
+def named(value: Any) -> str:
+    """An id or a name out of an answer.
+
+    Raises:
+        ValueError: there is none (the SDK gives ``None``); to be caught by :func:`reading`.
+    """
+    if not isinstance(value, str) or not value:
+        raise ValueError("it lacks an id")
+    return value
+
+
+def table() -> verdicts.Table:
+    """The rows of ``errors.csv``."""
+    return verdicts.table_of("gpucloud_alibaba")
+
+
+def row_for(code: str, message: str = "", operation: str | None = None) -> verdicts.Row | None:
+    """The row of a code: an exact code before a prefix, a longer prefix before a shorter one."""
+    return verdicts.row_for(table(), code, message, operation)
+
+
+def _unlisted(code: str, status: int, operation: str | None) -> ErrorClass:
+    """The class of a code that the table does not know, by the shape of the code and HTTP status."""
+    log.warning("Alibaba error code %r (HTTP %d) is not in the table", code, status)
+    if status == 404 or code.endswith(".NotFound"):
+        return ErrorClass.BAD_PARAM if operation == "RunInstances" else ErrorClass.NOT_FOUND
+    return verdicts.class_of_status(status)
+
+
+def _answered(error: Any, operation: str | None) -> Verdict:
+    """The verdict on the SDK's ``AlibabaCloudException``: the cloud answered."""
+    data = cast("Mapping[str, Any]", error.data or {})
+    code, message = str(error.code), str(data.get("Message") or error.message)
+    request_id = data.get("RequestId") or getattr(error, "request_id", None)
+    row = row_for(code, message, operation)
+    if row is None:
+        error_class = _unlisted(code, int(error.status_code or 400), operation)
+        scope = verdicts.usual_scope(error_class)
+    else:
+        error_class, scope = row.error_class, row.scope
+    told_ms = getattr(error, "retry_after", None)
+    return Verdict(
+        error_class=error_class,
+        code=code,
+        message=message,
+        request_id=str(request_id) if request_id else None,
+        retry_after_s=told_ms / 1000 if told_ms else None,
+        scope=scope,
+    )
+
+
+_UNSENT = {"ConnectTimeout", "ConnectTimeoutError", "NameResolutionError", "NewConnectionError", "SSLError"}
+"""Where requests and urllib3 say that no connection came about."""
+
+
+def _never_left(error: BaseException) -> bool:
+    """Whether a transport failure happened before a connection was there."""
+    cause = error.__context__
+    reason = getattr(cause.args[0], "reason", None) if cause and cause.args else None
+    return bool({type(each).__name__ for each in (cause, reason)} & _UNSENT)
+
+
+def _without_url(message: str) -> str:
+    """A message without the request's URL, in which all parameters travel, the boot script too."""
+    return re.sub(r"(url: )\S+", r"\1…", message)
+
+
+_NO_CREDENTIALS = "from any of the providers in the chain"
+"""What the SDK says before it lists every place where it looked."""
+
+
+def _words(inner: Any) -> str:
+    """An exception's words, without what is secret or helps nobody."""
+    said = str(getattr(inner, "message", None) or inner)
+    if _NO_CREDENTIALS in said:
+        return "no credentials in the environment, in ~/.aliyun or ~/.alibabacloud, or of an instance's role"
+    return _without_url(said)
+
+
+def classify(error: Exception) -> Verdict | None:
+    """What an exception of the SDK or of this package means; ``None`` for any other.
+
+    Goes by the names of the exception's classes, so that it needs no import of the SDK.
+    """
+    operation: str | None = getattr(error, "gpucloud_operation", None)
+    inner: Any = getattr(error, "inner_exception", None) or error
+    if "AlibabaCloudException" in verdicts.raised_by(inner, PACKAGES) and getattr(inner, "status_code", None):
+        return _answered(inner, operation)
+    verdict = verdicts.verdict_on_exception(
+        table(), inner if verdicts.raised_by(inner, PACKAGES) else error, PACKAGES
+    )
+    if verdict is None:
+        return None
+    code = getattr(inner, "code", None)
+    return Verdict(
+        error_class=verdict.error_class,
+        code=str(code) if code else verdict.code,
+        message=_words(inner) or verdict.code,
+        request_id=getattr(inner, "request_id", None),
+        scope=verdict.scope,
+        sent=verdict.sent and not _never_left(inner),
+    )
+
+
+def code_of(error: Exception) -> str:
+    """The cloud's own code of an exception; empty for one of somebody else."""
+    if not verdicts.raised_by(error, PACKAGES):
+        return ""
+    inner: Any = getattr(error, "inner_exception", None) or error
+    return str(getattr(inner, "code", None) or "")

@@ -1,0 +1,217 @@
+"""Looking: one thing by id, or everything with gpucloud's tags, as Alibaba Cloud shows it now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import TAG_PREFIX, Found, Kind, Machine, Purchase, Ref, Search, State, Thing, Unread
+from gpucloud_alibaba.clients import Clients, ecs_models, listed
+from gpucloud_alibaba.errors import (
+    DRY_RUN_PASSED,
+    GoneError,
+    MalformedAnswerError,
+    UnprovenError,
+    classify,
+    code_of,
+    named,
+    reading,
+)
+from gpucloud_alibaba.shelves import CLOUD, SHELVES, Asked, Look, Place, ref_of
+
+TOKEN_TAG = f"{TAG_PREFIX}key"
+"""The tag that holds the create call's ClientToken: the API cannot be asked by the token itself."""
+
+THREADS = 48  # every region is asked for every kind: some 200 calls
+READ_ATTEMPTS = 3
+PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
+
+VANISHED = "SystemFailure.Delete"
+"""The event of an instance that was accepted and then removed for lack of stock."""
+
+
+def _read(look: Look, place: Place, asked: Asked) -> Iterator[Thing]:
+    token: str | None = None
+    for _ in range(PAGES):
+        with reading("a question for a list"):
+            shown, token = look(place, asked, token)
+        yield from shown
+        if not token:
+            return
+    raise MalformedAnswerError(f"{place.region} gave {PAGES} pages and still more")
+
+
+# --- may we look at all?
+
+
+class Proof:
+    """Knows in which regions the caller may look, so that an empty list means something.
+
+    ``DescribeInstances`` gives an empty list, not an error, to a RAM user who may not read (SDK's reference).
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._proven: set[str] = set()
+
+    def demand(self, region: str) -> None:
+        """Passes where the caller may look; asked once per region.
+
+        Raises:
+            UnprovenError: the cloud did not say so.
+        """
+        if region in self._proven:
+            return
+        models = ecs_models()
+
+        try:
+            self._clients.ecs(region).describe_instances(
+                models.DescribeInstancesRequest(region_id=region, dry_run=True)
+            )
+        except Exception as error:
+            if code_of(error) not in DRY_RUN_PASSED:
+                raise
+            self._proven.add(region)
+            return
+        raise UnprovenError(f"{region} did not say whether instances may be listed")
+
+
+# --- one thing
+
+
+def get(ref: Ref, clients: Clients, proof: Proof) -> Thing:
+    """One thing by its id. A running machine is given with its disks.
+
+    Raises:
+        GoneError: the cloud does not know the id, and the caller may look.
+        UsageError: Alibaba Cloud has no such kind.
+    """
+    place = Place(clients=clients, account=ref.account, region=ref.region)
+    for thing in _read(_look_for(ref), place, Asked(tags={}, id=ref.id)):
+        if thing.ref.id == ref.id:
+            return _with_disks(thing, clients) if isinstance(thing, Machine) else thing
+    proof.demand(ref.region)
+    if ref.kind is Kind.INSTANCE and _vanished(ref, clients):
+        return Machine(
+            ref=ref,
+            state=State.GONE,
+            tags=None,
+            zone="",
+            instance_type="",
+            purchase=Purchase.ON_DEMAND,
+            reason=VANISHED,
+        )
+    raise GoneError(f"Alibaba Cloud shows no {ref.kind} {ref.id} in {ref.region}")
+
+
+def _look_for(ref: Ref) -> Look:
+    for kind, prefix, look in SHELVES:
+        if kind is ref.kind and ref.id.startswith(prefix):
+            return look
+    raise UsageError(f"Alibaba Cloud has no things of kind {ref.kind} with an id like {ref.id}")
+
+
+def _with_disks(machine: Machine, clients: Clients) -> Machine:
+    if machine.state is not State.RUNNING:
+        return machine
+    models = ecs_models()
+
+    region, account = machine.ref.region, machine.ref.account
+    asked = models.DescribeDisksRequest(region_id=region, instance_id=machine.ref.id)
+    body = clients.ecs(region).describe_disks(asked).body
+    with reading("DescribeDisks"):
+        disks = [ref_of(account, region, Kind.DISK, named(disk.disk_id)) for disk in listed(body.disks.disk)]
+    return replace(machine, parts=(*disks, *machine.parts))
+
+
+def _vanished(ref: Ref, clients: Clients) -> bool:
+    """Whether an instance was removed by the cloud because it could not be made after all."""
+    models = ecs_models()
+
+    asked = models.DescribeInstanceHistoryEventsRequest(
+        region_id=ref.region,
+        instance_id=ref.id,
+        instance_event_type=[VANISHED],
+        instance_event_cycle_status=["Scheduled", "Executing", "Executed"],
+    )
+    body = clients.ecs(ref.region).describe_instance_history_events(asked).body
+    with reading("DescribeInstanceHistoryEvents"):
+        events = listed(body.instance_system_event_set.instance_system_event_type)
+        return any(event.instance_id == ref.id and event.event_type.name == VANISHED for event in events)
+
+
+# --- everything
+
+
+def _tags_asked(search: Search) -> dict[str, str]:
+    asked = {"owner": search.owner, "box": search.box, "op": search.op, "run": search.run}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def tags_for(search: Search) -> dict[str, str | None]:
+    """The tags that a search asks for; any thing of gpucloud's where it names none."""
+    asked = _tags_asked(search)
+    tags: dict[str, str | None] = {f"{TAG_PREFIX}{name}": value for name, value in asked.items()}
+    if search.token:
+        tags[TOKEN_TAG] = search.token
+    return tags or {f"{TAG_PREFIX}box": None}
+
+
+def _matches(thing: Thing, search: Search) -> bool:
+    return all(
+        thing.tags is not None and getattr(thing.tags, name) == value
+        for name, value in _tags_asked(search).items()
+    )
+
+
+def find(search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[[float], None]) -> Found:
+    """Everything that matches in these places; what ended is not shown by the cloud at all.
+
+    A region with no instances counts as read only once it is proven that they may be listed. With a token,
+    only instances are looked for: nothing else carries it.
+
+    Args:
+        search: what to look for.
+        places: where.
+        proof: of the permission to look.
+        sleep: waits some seconds.
+    """
+    from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
+
+    asked = Asked(tags=tags_for(search))
+    shelves = [(kind, look) for kind, _, look in SHELVES if kind is Kind.INSTANCE or not search.token]
+
+    def once(place: Place, kind: Kind, look: Look) -> list[Thing]:
+        things = list(_read(look, place, asked))
+        if kind is Kind.INSTANCE and not things:
+            proof.demand(place.region)
+        return [thing for thing in things if _matches(thing, search)]
+
+    def patiently(where: tuple[Place, tuple[Kind, Look]]) -> list[Thing] | Unread:
+        place, (kind, look) = where
+        attempt = 0
+        while True:
+            try:
+                return once(place, kind, look)
+            except Exception as error:
+                verdict = classify(error)
+                if verdict is None:
+                    raise
+                attempt += 1
+                if verdict.error_class is not ErrorClass.SERVER or attempt == READ_ATTEMPTS:
+                    said = f"{verdict.code}: {verdict.message}"
+                    return Unread(cloud=CLOUD, region=place.region, error=said)
+                sleep(0.1 * 2**attempt)
+
+    if not places:
+        return Found(things=())
+    questions = list(product(places, shelves))
+    with ThreadPool(min(THREADS, len(questions))) as pool:
+        seen = pool.map(patiently, questions, chunksize=1)
+    unread = {answer.region: answer for answer in seen if isinstance(answer, Unread)}
+    return Found(
+        things=tuple(thing for answer in seen if isinstance(answer, list) for thing in answer),
+        unread=tuple(unread.values()),
+    )

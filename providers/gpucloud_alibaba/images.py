@@ -1,0 +1,106 @@
+"""Which image an order boots (``images.toml``): public ids carry a date, so the newest is looked up."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gpucloud.errors import UsageError
+from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.errors import NoImageError, reading
+
+_OWN = re.compile(r"m-[a-z0-9]+|.+\.vhd")
+_ARCHITECTURES = {"x86_64": "x86_64", "arm64": "arm64"}
+PAGE_SIZE = 100  # the API's most
+PAGES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """One row of ``images.toml``. ``driver_ready`` says that NVIDIA's driver is on the image."""
+
+    recipes: tuple[str, ...]
+    arch: str
+    prefix: str
+    user: str
+    driver_ready: bool
+
+
+@cache
+def table() -> Sequence[Image]:
+    """The rows, in the order in which they are tried."""
+    text = files("gpucloud_alibaba").joinpath("images.toml").read_text(encoding="utf-8")
+    return tuple(
+        Image(
+            recipes=tuple(row["recipes"]),
+            arch=row["arch"],
+            prefix=row["prefix"],
+            user=row["user"],
+            driver_ready=row["driver_ready"],
+        )
+        for row in tomllib.loads(text)["image"]
+    )
+
+
+def is_own(image: str) -> bool:
+    """Whether an order's image is an id of Alibaba's rather than a recipe."""
+    return bool(_OWN.fullmatch(image))
+
+
+def image_for(recipe: str, arch: str) -> Image:
+    """The row of a recipe.
+
+    Raises:
+        UsageError: no row fits; names the recipes that there are.
+    """
+    for image in table():
+        if image.arch == arch and any(fnmatchcase(recipe, pattern) for pattern in image.recipes):
+            return image
+    known = sorted({pattern for image in table() for pattern in image.recipes})
+    raise UsageError(
+        f"Alibaba Cloud has no image for {recipe!r} on {arch}",
+        hint=f"use one of {', '.join(known)}, or an image id of your own (m-…, ….vhd)",
+    )
+
+
+def newest(image: Image, ecs: Any, region: str, instance_type: str) -> str:
+    """The id of the newest public image of a row that an instance type can boot.
+
+    Raises:
+        NoImageError: the region has none.
+    """
+    models = ecs_models()
+
+    seen: list[tuple[str, str]] = []
+    for page in range(1, PAGES + 1):
+        body = ecs.describe_images(
+            models.DescribeImagesRequest(
+                region_id=region,
+                image_owner_alias="system",
+                ostype="linux",
+                architecture=_ARCHITECTURES[image.arch],
+                instance_type=instance_type,
+                is_support_cloudinit=True,
+                status="Available",
+                page_number=page,
+                page_size=PAGE_SIZE,
+            )
+        ).body
+        with reading("DescribeImages"):
+            shown = listed(body.images.image)
+            seen += [
+                (item.creation_time, item.image_id)
+                for item in shown
+                if item.image_id.startswith(image.prefix)
+            ]
+        if len(shown) < PAGE_SIZE:
+            break
+    if not seen:
+        raise NoImageError(f"{region} has no public image {image.prefix}… that {instance_type} can boot")
+    return max(seen)[1]

@@ -1,0 +1,233 @@
+"""Asking for today's prices, and for capacity that is already held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import Held, Purchase, Quote
+from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.errors import classify, named, reading
+from gpucloud_alibaba.shelves import CLOUD, moment
+
+WINDOW = timedelta(hours=24)
+PAGES = 100  # of 1000 prices each; more is a broken endpoint
+THREADS = 8
+
+
+def amount_of(number: Any) -> Decimal | None:
+    """A price, or ``None`` for what is no price that anybody pays: text, zero, negative, endless."""
+    try:
+        amount = Decimal(str(number))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount > 0 else None
+
+
+def quotes(
+    ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase, *, now: datetime
+) -> Sequence[Quote]:
+    """Today's prices; types that are not sold in the region are left out."""
+    ask = _spot if purchase is Purchase.SPOT else _on_demand
+
+    def of_type(instance_type: str) -> list[Quote]:
+        try:
+            return list(ask(ecs, region, instance_type, now))
+        except Exception as error:
+            verdict = classify(error)
+            if verdict is None or not _unsold(verdict.error_class, verdict.code):
+                raise
+            return []
+
+    if len(instance_types) < 2:  # the usual case, and threads cost more than the call
+        return [quote for name in instance_types for quote in of_type(name)]
+    from multiprocessing.pool import ThreadPool
+
+    with ThreadPool(min(THREADS, len(instance_types))) as pool:
+        return [quote for found in pool.map(of_type, instance_types, chunksize=1) for quote in found]
+
+
+def _unsold(error_class: ErrorClass, code: str) -> bool:
+    return error_class in {ErrorClass.UNSUPPORTED, ErrorClass.CAPACITY} or code.startswith(
+        "InvalidInstanceType"
+    )
+
+
+# --- on-demand
+
+
+def _on_demand(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterator[Quote]:
+    """The price of the machine alone: one price for all zones of a region."""
+    body = _priced(ecs, region, instance_type)
+    with reading("DescribePrice"):
+        price = body.price_info.price
+        parts = price.detail_infos.detail_info if price.detail_infos else None
+        # Without a disk in the question, the total holds the smallest disk that the type can have.
+        alone = [part.trade_price for part in listed(parts) if part.resource == "instanceType"]
+        amount, currency = amount_of(alone[0] if alone else price.trade_price), named(price.currency)
+    if amount is not None:
+        yield Quote(
+            cloud=CLOUD,
+            region=region,
+            zone=None,
+            instance_type=instance_type,
+            purchase=Purchase.ON_DEMAND,
+            price_per_hour=amount,
+            currency=currency,
+            as_of=now,
+            source="Alibaba Cloud, ecs:DescribePrice",
+        )
+
+
+def _priced(ecs: Any, region: str, instance_type: str) -> Any:
+    models = ecs_models()
+
+    return ecs.describe_price(
+        models.DescribePriceRequest(
+            region_id=region,
+            resource_type="instance",
+            instance_type=instance_type,
+            price_unit="Hour",
+            amount=1,
+        )
+    ).body
+
+
+def currency_of(ecs: Any, region: str, instance_type: str) -> str:
+    """What the account pays in: CNY on the China site, USD on the international one."""
+    body = _priced(ecs, region, instance_type)
+    with reading("DescribePrice"):
+        return named(body.price_info.price.currency)
+
+
+def reference_rate(currency: str) -> Decimal:
+    """What a USD is in a currency, at the market data's reference rate.
+
+    Raises:
+        UsageError: no rate is known.
+    """
+    if currency == "USD":
+        return Decimal(1)
+    from gpucloud_pricing import Market
+
+    rate = Market.load().rate(currency)
+    if rate is None:
+        raise UsageError(
+            f"this account bids in {currency}, and no reference rate to USD is known",
+            hint="leave --max-price out, or use --on-demand",
+        )
+    return rate.rate
+
+
+# --- spot
+
+
+def _spot(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterator[Quote]:
+    """The newest price of each zone, without a protected hour."""
+    newest: dict[str, tuple[datetime, Decimal]] = {}
+    currency = ""
+    for row, currency in _history(ecs, region, instance_type, now):  # noqa: B007
+        amount = amount_of(row.spot_price)
+        since = moment(row.timestamp)
+        if amount is None or since is None or row.instance_type != instance_type:
+            continue
+        if row.zone_id not in newest or newest[row.zone_id][0] < since:
+            newest[row.zone_id] = (since, amount)
+    for zone, (_, amount) in sorted(newest.items()):
+        yield Quote(
+            cloud=CLOUD,
+            region=region,
+            zone=zone,
+            instance_type=instance_type,
+            purchase=Purchase.SPOT,
+            price_per_hour=amount,
+            currency=currency,
+            as_of=now,
+            source="Alibaba Cloud, ecs:DescribeSpotPriceHistory",
+        )
+
+
+def _history(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterable[tuple[Any, str]]:
+    models = ecs_models()
+
+    offset = 0
+    for _ in range(PAGES):
+        body = ecs.describe_spot_price_history(
+            models.DescribeSpotPriceHistoryRequest(
+                region_id=region,
+                instance_type=instance_type,
+                network_type="vpc",
+                spot_duration=0,
+                start_time=f"{now - WINDOW:%Y-%m-%dT%H:%M:%SZ}",
+                end_time=f"{now:%Y-%m-%dT%H:%M:%SZ}",
+                offset=offset,
+            )
+        ).body
+        with reading("DescribeSpotPriceHistory"):
+            rows = listed(body.spot_prices.spot_price_type)
+            following = int(body.next_offset or 0)
+            currency = named(body.currency) if rows else ""
+        yield from ((row, currency) for row in rows)
+        if not rows or following <= offset:
+            return
+        offset = following
+
+
+# --- capacity that is held
+
+
+def held(ecs: Any, region: str, instance_types: Sequence[str]) -> Sequence[Held]:
+    """Private pools of these types with something free: capacity reservations and elasticity assurances."""
+    if not instance_types:
+        return ()
+    return [
+        Held(
+            cloud=CLOUD,
+            region=region,
+            zone=share.zone_id,
+            instance_type=share.instance_type,
+            id=pool,
+            free=int(share.available_amount),
+            purchase="reservation",
+        )
+        for pool, shares in (*_reservations(ecs, region), *_assurances(ecs, region))
+        for share in shares
+        if share.instance_type in instance_types and share.zone_id and int(share.available_amount or 0) > 0
+    ]
+
+
+def _reservations(ecs: Any, region: str) -> Iterator[tuple[str, Sequence[Any]]]:
+    models = ecs_models()
+
+    token: str | None = None
+    for _ in range(PAGES):
+        asked = models.DescribeCapacityReservationsRequest(
+            region_id=region, status="Active", max_results=100, next_token=token
+        )
+        body = ecs.describe_capacity_reservations(asked).body
+        with reading("DescribeCapacityReservations"):
+            for item in listed(body.capacity_reservation_set.capacity_reservation_item):
+                yield named(item.private_pool_options_id), listed(item.allocated_resources.allocated_resource)
+            token = body.next_token
+        if not token:
+            return
+
+
+def _assurances(ecs: Any, region: str) -> Iterator[tuple[str, Sequence[Any]]]:
+    models = ecs_models()
+
+    token: str | None = None
+    for _ in range(PAGES):
+        asked = models.DescribeElasticityAssurancesRequest(
+            region_id=region, status="Active", max_results=100, next_token=token
+        )
+        body = ecs.describe_elasticity_assurances(asked).body
+        with reading("DescribeElasticityAssurances"):
+            for item in listed(body.elasticity_assurance_set.elasticity_assurance_item):
+                yield named(item.private_pool_options_id), listed(item.allocated_resources.allocated_resource)
+            token = body.next_token
+        if not token:
+            return

@@ -1,0 +1,236 @@
+"""Alibaba Cloud behind gpucloud's provider interface. What each verb does is in the module named after it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+
+from gpucloud.errors import UsageError
+from gpucloud.model import (
+    Found,
+    Held,
+    Identity,
+    Kind,
+    Machine,
+    Order,
+    Permission,
+    Purchase,
+    Quota,
+    Quote,
+    Ref,
+    Request,
+    Search,
+    Thing,
+)
+from gpucloud.provider import Record, Verdict
+from gpucloud_alibaba import checkup, create, delete, errors, find, images, network, prices, quotas
+from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.errors import reading
+from gpucloud_alibaba.shelves import CLOUD, DELETION_ORDER, Place
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class AlibabaProvider:
+    """Elastic Compute Service. Credentials come from where the SDK takes them.
+
+    Args:
+        clock: gives the time in UTC.
+        sleep: waits some seconds.
+
+    Raises:
+        ImportError: the SDK is not installed.
+    """
+
+    def __init__(
+        self, clock: Callable[[], datetime] = _now, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        if find_spec("alibabacloud_ecs20140526") is None:  # cheaper than importing it before it is needed
+            raise ImportError("Alibaba Cloud needs its SDK: pip install 'gpucloud[alibaba]'")
+        self.clients = Clients()
+        self._clock = clock
+        self._sleep = sleep
+        self._proof = find.Proof(self.clients)
+        # Caches of what cannot change; two threads at once would only ask twice.
+        self._account: str | None = None
+        self._currency: str | None = None
+        self._images: dict[tuple[str, str, str, str], str] = {}
+        self._ends: dict[str, str | None] = {}
+
+    @property
+    def name(self) -> str:
+        """``alibaba``."""
+        return CLOUD
+
+    @property
+    def deletion_order(self) -> Sequence[Kind]:
+        """Instances, then what they hold on to, the network last."""
+        return DELETION_ORDER
+
+    @property
+    def ending(self) -> str:
+        """``AutoReleaseTime`` is the cloud's own timer, at least half an hour ahead (facts of ECS)."""
+        return (
+            "the cloud itself releases the box at its deadline and leaves nothing that is billed; "
+            "a box with less than 32 minutes powers itself off in time, but is paid for until the 32nd minute"
+        )
+
+    def account(self) -> str:
+        """The account's number."""
+        if self._account is None:
+            body = checkup.caller(self.clients)["body"]
+            with reading("GetCallerIdentity"):
+                self._account = str(body["AccountId"])
+        return self._account
+
+    # --- buying
+
+    def prepare(self, order: Order, record: Record, /) -> Request:
+        """Makes the box's network, switch and group, and gives the call of RunInstances."""
+        create.check(order)
+        network.wanted_rules(order.allow_from, order.ports)
+        image = self._image_of(order)
+        market = create.market_of(order, self._bid(order))
+        ends = self._ends.setdefault(order.key, create.release_time(order.deadline, self._clock()))
+        ground = network.ground(order, self.clients, record, create.tags_of(order), self._sleep)
+        return create.request_of(order, ground=ground, image=image, market=market, ends=ends)
+
+    def create(self, request: Request, /) -> Sequence[Machine]:
+        """Runs the instances: all or none, recognised by the token when repeated."""
+        return create.create(request, self.clients.ecs(request["run_instances"]["RegionId"]))
+
+    # --- looking and ending
+
+    def get(self, ref: Ref, /) -> Thing:
+        """One thing by id."""
+        self._refuse_foreign(ref)
+        return find.get(ref, self.clients, self._proof)
+
+    def find(self, search: Search, /) -> Found:
+        """Everything with gpucloud's tags, in the regions named or in all of the account."""
+        regions = search.regions if search.regions is not None else self._regions()
+        account = self.account()
+        places = [Place(clients=self.clients, account=account, region=region) for region in regions]
+        return find.find(search, places, self._proof, self._sleep)
+
+    def delete(self, ref: Ref, /) -> None:
+        """Ends one thing of any kind."""
+        self._refuse_foreign(ref)
+        delete.delete(ref, self.clients)
+
+    def classify(self, error: Exception, /) -> Verdict | None:
+        """What an exception means; see :mod:`gpucloud_alibaba.errors`."""
+        return errors.classify(error)
+
+    # --- abilities
+
+    def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
+        """Today's prices. Held capacity is paid for already and is not quoted."""
+        if purchase is Purchase.RESERVED:
+            return ()
+        return prices.quotes(self.clients.ecs(region), region, instance_types, purchase, now=self._clock())
+
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+        """Private pools with something free."""
+        return prices.held(self.clients.ecs(region), region, instance_types)
+
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
+        """The region's vCPU quota."""
+        return quotas.headroom(self.clients.ecs(region), region, instance_types, purchase)
+
+    def console(self, ref: Ref, /) -> str:
+        """What the machine wrote to its console."""
+        self._refuse_foreign(ref)
+        models = ecs_models()
+
+        asked = models.GetInstanceConsoleOutputRequest(region_id=ref.region, instance_id=ref.id)
+        text = self.clients.ecs(ref.region).get_instance_console_output(asked).body.console_output or ""
+        try:
+            return base64.b64decode(text, validate=True).decode(errors="replace")
+        except (binascii.Error, ValueError):
+            return str(text)
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
+        """Lets only these sources in; what nodes of one box may do among themselves is no rule."""
+        self._refuse_foreign(group)
+        wanted = network.wanted_rules(cidrs, ports)
+        network.set_rules(self.clients, group.region, group.id, wanted)
+
+    def extend(self, ref: Ref, expires_at: datetime, /) -> None:
+        """Moves the cloud's own end of an instance; never nearer than 32 minutes."""
+        self._refuse_foreign(ref)
+        models = ecs_models()
+
+        self.clients.ecs(ref.region).modify_instance_auto_release_time(
+            models.ModifyInstanceAutoReleaseTimeRequest(
+                region_id=ref.region,
+                instance_id=ref.id,
+                auto_release_time=create.release_time(expires_at, self._clock()),
+            )
+        )
+
+    @property
+    def credentials_hint(self) -> str:
+        """Where a person without credentials gets some."""
+        return checkup.CREDENTIALS_HINT
+
+    @property
+    def policy(self) -> str:
+        """The least privileges, in RAM's JSON."""
+        return checkup.policy()
+
+    def identity(self) -> Identity:
+        """Whose the credentials are."""
+        return checkup.identity(self.clients)
+
+    def permissions(self, region: str, /) -> Sequence[Permission]:
+        """Each action that can be tried without effect."""
+        return checkup.permissions(self.clients, region)
+
+    def server_time(self) -> datetime:
+        """What the cloud's clock says."""
+        return checkup.server_time(self.clients)
+
+    # --- what does not change while a program runs
+
+    def _refuse_foreign(self, ref: Ref) -> None:
+        """Another account would show nothing, which must never pass for "gone"."""
+        if ref.account != self.account():
+            raise UsageError(
+                f"{ref.kind} {ref.id} belongs to Alibaba Cloud account {ref.account}, "
+                f"but the credentials are of account {self.account()}",
+                hint="use the credentials that it was made with (ALIBABA_CLOUD_PROFILE)",
+            )
+
+    def _regions(self) -> Sequence[str]:
+        models = ecs_models()
+
+        ecs = self.clients.ecs(self.clients.home_region)
+        body = ecs.describe_regions(models.DescribeRegionsRequest()).body
+        with reading("DescribeRegions"):
+            return sorted(str(region.region_id) for region in body.regions.region)
+
+    def _image_of(self, order: Order) -> str:
+        if images.is_own(order.image):
+            return order.image
+        image = images.image_for(order.image, order.arch)
+        key = (order.region, order.image, order.arch, order.instance_type)
+        if key not in self._images:
+            ecs = self.clients.ecs(order.region)
+            self._images[key] = images.newest(image, ecs, order.region, order.instance_type)
+        return self._images[key]
+
+    def _bid(self, order: Order) -> float | None:
+        """The limit of a spot order in the account's currency; ``None`` for none."""
+        if order.purchase is not Purchase.SPOT or order.max_price_usd is None:
+            return None
+        if self._currency is None:
+            ecs = self.clients.ecs(order.region)
+            self._currency = prices.currency_of(ecs, order.region, order.instance_type)
+        return create.spot_limit(order.max_price_usd, prices.reference_rate(self._currency))

@@ -1,0 +1,53 @@
+"""How much the account may rent: vCPUs of pay-as-you-go and of spot instances, per region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.model import Purchase, Quota
+from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.errors import reading
+from gpucloud_alibaba.shelves import CLOUD
+
+FIX = (
+    "ask for more in the Quota Center, product ECS: https://quotas.console.alibabacloud.com "
+    "(China site: https://quotas.console.aliyun.com)"
+)
+_COUNTED = {Purchase.ON_DEMAND: "postpaid", Purchase.SPOT: "spot"}
+
+
+def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
+    """The region's vCPU quota for a way of paying; held capacity counts against none.
+
+    Limits of single types are in the Quota Center only and are not asked for.
+    """
+    models = ecs_models()
+
+    counted = _COUNTED.get(purchase)
+    if counted is None or not instance_types:
+        return ()
+    limit, used = (f"{what}-{counted}-instance-vcpu-count" for what in ("max", "used"))
+    asked = models.DescribeAccountAttributesRequest(region_id=region, attribute_name=[limit, used])
+    body = ecs.describe_account_attributes(asked).body
+    values: dict[str, Decimal] = {}
+    with reading("DescribeAccountAttributes"):
+        for item in listed(body.account_attribute_items.account_attribute_item):
+            shown = item.attribute_values.value_item if item.attribute_values else None
+            if shown:
+                values[item.attribute_name] = Decimal(str(shown[0].value))
+    if limit not in values:
+        return ()
+    return [
+        Quota(
+            cloud=CLOUD,
+            region=region,
+            name=limit,
+            instance_types=tuple(instance_types),
+            unit="vcpus",
+            limit=values[limit],
+            used=values.get(used),
+            fix=FIX,
+        )
+    ]

@@ -1,0 +1,95 @@
+"""The calls that are emulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud_alibaba.sandbox import (
+    catalog,
+    groups,
+    images,
+    instances,
+    keys,
+    launch,
+    network,
+    parts,
+    prices,
+    quotas,
+    reservations,
+    tags,
+)
+from gpucloud_alibaba.sandbox.region import ACCOUNT, USER, Region
+
+Action = Callable[[Region, Mapping[str, Any]], Document]
+
+
+def get_caller_identity(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """GetCallerIdentity."""
+    return {
+        "AccountId": ACCOUNT,
+        "UserId": "216959339000654321",
+        "PrincipalId": "216959339000654321",
+        "IdentityType": "RAMUser",
+        "Arn": f"acs:ram::{ACCOUNT}:user/{USER}",
+        "RoleId": "",
+    }
+
+
+ACTIONS: Mapping[tuple[str, str], Action] = {
+    ("ecs", "AuthorizeSecurityGroup"): groups.authorize,
+    ("ecs", "CreateSecurityGroup"): groups.create_group,
+    ("ecs", "DeleteDisk"): parts.delete_disk,
+    ("ecs", "DeleteInstance"): instances.delete_instances,
+    ("ecs", "DeleteInstances"): instances.delete_instances,
+    ("ecs", "DeleteKeyPairs"): keys.delete_key_pairs,
+    ("ecs", "DeleteNetworkInterface"): parts.delete_nic,
+    ("ecs", "DeleteSecurityGroup"): groups.delete_group,
+    ("ecs", "DescribeAccountAttributes"): quotas.describe_account_attributes,
+    ("ecs", "DescribeAvailableResource"): catalog.describe_available_resource,
+    ("ecs", "DescribeCapacityReservations"): reservations.describe_capacity_reservations,
+    ("ecs", "DescribeDisks"): parts.describe_disks,
+    ("ecs", "DescribeElasticityAssurances"): reservations.describe_elasticity_assurances,
+    ("ecs", "DescribeImageFromFamily"): images.describe_image_from_family,
+    ("ecs", "DescribeImages"): images.describe_images,
+    ("ecs", "DescribeInstanceAttribute"): instances.describe_instance_attribute,
+    ("ecs", "DescribeInstanceHistoryEvents"): instances.describe_history,
+    ("ecs", "DescribeInstanceStatus"): instances.describe_instance_status,
+    ("ecs", "DescribeInstanceTypes"): catalog.describe_instance_types,
+    ("ecs", "DescribeInstances"): instances.describe_instances,
+    ("ecs", "DescribeKeyPairs"): keys.describe_key_pairs,
+    ("ecs", "DescribeNetworkInterfaces"): parts.describe_nics,
+    ("ecs", "DescribePrice"): prices.describe_price,
+    ("ecs", "DescribeRegions"): catalog.describe_regions,
+    ("ecs", "DescribeSecurityGroupAttribute"): groups.describe_group,
+    ("ecs", "DescribeSecurityGroups"): groups.describe_groups,
+    ("ecs", "DescribeSpotAdvice"): prices.describe_spot_advice,
+    ("ecs", "DescribeSpotPriceHistory"): prices.describe_spot_price_history,
+    ("ecs", "DescribeZones"): catalog.describe_zones,
+    ("ecs", "GetInstanceConsoleOutput"): instances.get_console_output,
+    ("ecs", "ImportKeyPair"): keys.import_key_pair,
+    ("ecs", "ListTagResources"): tags.list_tag_resources,
+    ("ecs", "ModifyInstanceAutoReleaseTime"): instances.set_release_time,
+    ("ecs", "RevokeSecurityGroup"): groups.revoke,
+    ("ecs", "RunInstances"): launch.run_instances,
+    ("ecs", "StartInstance"): instances.start_instances,
+    ("ecs", "StartInstances"): instances.start_instances,
+    ("ecs", "StopInstance"): instances.stop_instances,
+    ("ecs", "StopInstances"): instances.stop_instances,
+    ("ecs", "TagResources"): tags.tag_resources,
+    ("ecs", "UntagResources"): tags.untag_resources,
+    ("quotas", "ListProductQuotas"): quotas.list_product_quotas,
+    ("sts", "GetCallerIdentity"): get_caller_identity,
+    ("vpc", "CreateVSwitch"): network.create_vswitch,
+    ("vpc", "CreateVpc"): network.create_vpc,
+    ("vpc", "DeleteVSwitch"): network.delete_vswitch,
+    ("vpc", "DeleteVpc"): network.delete_vpc,
+    ("vpc", "DescribeEipAddresses"): network.describe_eips,
+    ("vpc", "DescribeVSwitches"): network.describe_vswitches,
+    ("vpc", "DescribeVpcs"): network.describe_vpcs,
+    ("vpc", "ListTagResources"): tags.list_tag_resources,
+    ("vpc", "ReleaseEipAddress"): network.release_eip,
+    ("vpc", "TagResources"): tags.tag_resources,
+    ("vpc", "UnTagResources"): tags.untag_resources,
+}

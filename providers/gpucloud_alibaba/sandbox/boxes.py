@@ -1,0 +1,40 @@
+"""From an emulated ECS instance to its inside."""
+
+from __future__ import annotations
+
+import threading
+
+from gpucloud.sandbox.boxes import BoxSpec
+from gpucloud.sandbox.database import Document
+from gpucloud_alibaba.sandbox import metadata
+from gpucloud_alibaba.sandbox.order import plain_user_data
+from gpucloud_alibaba.sandbox.region import Region, tags_of
+
+
+def boot(region: Region, instance: Document) -> None:
+    """Starts an instance's inside."""
+    type_ = region.type_of(instance["InstanceType"])
+    if type_ is None:  # the catalog changed since it was launched
+        return
+    region.world.boxes.boot(
+        BoxSpec(
+            id=instance["InstanceId"],
+            hostname=instance["HostName"],
+            public_ip=instance.get("_public_ip", ""),
+            private_ip=instance["_private_ip"],
+            user_data=plain_user_data(instance["_user_data"]),
+            gpu_model=type_.gpu_model,
+            gpu_count=type_.whole_gpus,
+            gpu_memory_mib=type_.gpu_memory_mib,
+            driver_ready=instance["_driver"],
+            tags=tags_of(instance),
+            spot=instance["_purchase"] == "spot",
+            metadata=metadata.answer,
+        )
+    )
+
+
+def end(region: Region, instance: Document) -> None:
+    """Ends an instance's inside, without waiting: its connections may take a moment to close."""
+    box = instance["InstanceId"]
+    threading.Thread(target=region.world.boxes.end, args=(box,), daemon=True).start()

@@ -1,0 +1,132 @@
+"""The public images of the sandbox. Names and ids are in the form of the console's; the dates are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud_alibaba.sandbox.region import Region, page_by_number
+from gpucloud_alibaba.sandbox.wire import AlibabaError, true
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """One image; ``driver`` is whether it has NVIDIA's driver."""
+
+    id: str
+    name: str
+    os: str
+    arch: str
+    created: str
+    size_gib: int = 20
+    driver: bool = False
+    cloud_init: bool = True
+
+
+def _ubuntu(release: str, arch: str, day: str) -> Image:
+    chip = {"x86_64": "x64", "arm64": "arm64"}[arch]
+    id_ = f"ubuntu_{release.replace('.', '_')}_{chip}_20G_alibase_{day}.vhd"
+    created = f"{day[:4]}-{day[4:6]}-{day[6:]}T02:00:00Z"
+    title = "64 bit" if arch == "x86_64" else "64 bit ARM Edition"
+    return Image(id=id_, name=id_, os=f"Ubuntu  {release} {title}", arch=arch, created=created)
+
+
+IMAGES = (
+    *(
+        _ubuntu(r, a, d)
+        for r in ("22.04", "24.04")
+        for a in ("x86_64", "arm64")
+        for d in ("20260720", "20261015")
+    ),
+    Image(
+        id="aliyun_3_x64_20G_alibase_20261010.vhd",
+        name="aliyun_3_x64_20G_alibase_20261010.vhd",
+        os="Alibaba Cloud Linux  3.2104 LTS 64 bit",
+        arch="x86_64",
+        created="2026-10-10T02:00:00Z",
+    ),
+    Image(
+        id="m-gpucloudgpu2404580",
+        name="Ubuntu 24.04 with NVIDIA GPU driver 580 and CUDA 13.0",
+        os="Ubuntu  24.04 64 bit",
+        arch="x86_64",
+        created="2026-10-20T02:00:00Z",
+        size_gib=40,
+        driver=True,
+    ),
+)
+
+
+def find_image(id_: str) -> Image:
+    """An image by id.
+
+    Raises:
+        AlibabaError: there is none.
+    """
+    image = next((image for image in IMAGES if image.id == id_), None)
+    if image is None:
+        raise AlibabaError("InvalidImageId.NotFound", "The specified ImageId does not exist.", 404)
+    return image
+
+
+def describe_images(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeImages."""
+    if true(parameters.get("DryRun")):
+        raise AlibabaError("DryRunOperation", "Request validation has been passed with DryRun flag set.")
+    arch = parameters.get("Architecture")
+    type_name = parameters.get("InstanceType")
+    if type_name is not None:
+        type_ = region.type_of(type_name)
+        if type_ is None:
+            raise AlibabaError(
+                "InvalidInstanceType.ValueNotSupported",
+                "The specified InstanceType does not exist or beyond the permitted range.",
+                403,
+            )
+        arch = arch or type_.arch
+    ids = (parameters.get("ImageId") or "").split(",") if parameters.get("ImageId") else None
+    found = [
+        image
+        for image in IMAGES
+        if arch in {None, image.arch}
+        and (ids is None or image.id in ids)
+        and parameters.get("ImageName") in {None, image.name}
+        and parameters.get("ImageOwnerAlias") in {None, "system"}
+        and parameters.get("OSType") in {None, "linux"}
+        and parameters.get("Status") in {None, "Available"}
+        and (image.cloud_init or not true(parameters.get("IsSupportCloudinit")))
+    ]
+    items, about = page_by_number([_shown(image) for image in found], parameters, 100)
+    return {"RegionId": region.name, "Images": {"Image": items}, **about}
+
+
+def describe_image_from_family(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeImageFromFamily: the newest of a family such as ``acs:ubuntu_22_04_x64``."""
+    family = parameters["ImageFamily"].removeprefix("acs:")
+    found = [image for image in IMAGES if image.id.startswith(f"{family}_")]
+    if not found:
+        return {"Image": {}}
+    return {"Image": _shown(max(found, key=lambda image: image.created))}
+
+
+def _shown(image: Image) -> Document:
+    return {
+        "ImageId": image.id,
+        "ImageName": image.name,
+        "OSName": image.os,
+        "OSNameEn": image.os,
+        "OSType": "linux",
+        "Platform": "Ubuntu" if "Ubuntu" in image.os else "Aliyun",
+        "Architecture": image.arch,
+        "Size": image.size_gib,
+        "Status": "Available",
+        "ImageOwnerAlias": "system",
+        "IsSupportCloudinit": image.cloud_init,
+        "IsSupportIoOptimized": True,
+        "IsPublic": True,
+        "CreationTime": image.created,
+        "Usage": "none",
+        "Tags": {"Tag": []},
+    }

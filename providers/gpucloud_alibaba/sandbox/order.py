@@ -1,0 +1,269 @@
+"""What a launch asks for, checked in the cloud's order: parameters, network, price, quota, capacity."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud.sandbox.market import InstanceType, Price
+from gpucloud_alibaba.sandbox import account
+from gpucloud_alibaba.sandbox.groups import find_group
+from gpucloud_alibaba.sandbox.images import Image, find_image
+from gpucloud_alibaba.sandbox.prices import price_of, way_of
+from gpucloud_alibaba.sandbox.quotas import check_quota
+from gpucloud_alibaba.sandbox.region import Region, asked_tags
+from gpucloud_alibaba.sandbox.reservations import find_pool
+from gpucloud_alibaba.sandbox.review import review_launch
+from gpucloud_alibaba.sandbox.stock import free
+from gpucloud_alibaba.sandbox.wire import AlibabaError, true
+
+USER_DATA_LIMIT = 32 * 1024
+"""Bytes before base64. Source: ECS API reference, RunInstances."""
+
+SOONEST, LATEST = timedelta(minutes=30), timedelta(days=3 * 365)
+"""Between which a release time must be. Source: as above."""
+
+_DISKS = {
+    "cloud_essd": (1, 65536),
+    "cloud_auto": (1, 65536),
+    "cloud_essd_entry": (10, 65536),
+    "cloud_ssd": (20, 32768),
+    "cloud_efficiency": (20, 32768),
+}
+_LEVELS = {"PL0": 1, "PL1": 20, "PL2": 461, "PL3": 1261}
+"""The least size of an ESSD of each level, in GiB. Source: ECS user guide, "ESSDs"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be launched, all checked."""
+
+    parameters: Mapping[str, Any]
+    type: InstanceType
+    image: Image
+    zone: str
+    vswitch: Document
+    groups: list[str]
+    purchase: str
+    count: int
+    price: Price
+    pool: Document | None
+    disk_gib: int
+    public: bool
+    user_data: str
+    release_at: str | None
+    tags: Mapping[str, str]
+
+
+def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
+    """Checks the parameters of RunInstances.
+
+    Raises:
+        AlibabaError: the cloud, or the sandbox's reviewer, would refuse.
+    """
+    for name in ("InstanceType", "ImageId", "VSwitchId"):
+        if not parameters.get(name):
+            raise AlibabaError(
+                f"MissingParameter.{name}",
+                f'The input parameter "{name}" that is mandatory for this request is not supplied.',
+            )
+    review_launch(parameters)
+    account.check(region)
+    most = int(parameters.get("Amount", 1))
+    least = int(parameters.get("MinAmount", most))
+    if not 1 <= least <= most <= 100:
+        raise AlibabaError("InvalidParameter.Amount", f"The Amount {most} or MinAmount {least} is not valid.")
+    name = parameters["InstanceType"]
+    type_ = region.type_of(name)
+    if type_ is None:
+        raise AlibabaError(
+            "InvalidInstanceType.ValueNotSupported",
+            "The specified InstanceType does not exist or beyond the permitted range.",
+            403,
+        )
+    image = find_image(parameters["ImageId"])
+    if image.arch != type_.arch:
+        raise AlibabaError("ImageNotSupportInstanceType", f"The image does not support {name}.", 403)
+    vswitch, groups = _network(region, parameters)
+    zone = vswitch["ZoneId"]
+    purchase = _purchase(parameters)
+    pool = find_pool(region, parameters.get("PrivatePoolOptions") or {}, zone, name, least)
+    if pool is not None and purchase == "spot":
+        raise AlibabaError("SpotNotSupported", "The specified spot instance cannot use a private pool.")
+    if zone not in region.zones_of(name):
+        raise AlibabaError(
+            "InvalidResourceType.NotSupported",
+            f"user order resource type [{name}] not exists in [{zone}]",
+        )
+    order = Order(
+        parameters=parameters,
+        type=type_,
+        image=image,
+        zone=zone,
+        vswitch=vswitch,
+        groups=groups,
+        purchase="reserved" if pool else purchase,
+        count=most,
+        price=_price(region, parameters, zone, name, purchase),
+        pool=pool,
+        disk_gib=_disk(parameters, image),
+        public=int(parameters.get("InternetMaxBandwidthOut", 0)) > 0,
+        user_data=_user_data(parameters.get("UserData")),
+        release_at=release_at(region, parameters.get("AutoReleaseTime")),
+        tags=asked_tags(parameters),
+    )
+    check_quota(region, type_, order.purchase, least)
+    return order
+
+
+def available(region: Region, order: Order) -> int:
+    """How many of an order the zone gives.
+
+    Raises:
+        AlibabaError: fewer than the least that was asked for.
+    """
+    if order.pool is not None:
+        return order.count
+    left = free(region, order.zone, order.type.name, order.purchase)
+    least = int(order.parameters.get("MinAmount", order.count))
+    if left is not None and left < least:
+        raise AlibabaError(
+            "OperationDenied.NoStock",
+            "The resource is out of stock in the specified zone. Please try other types, or choose other "
+            "regions and zones.",
+            403,
+        )
+    return order.count if left is None else min(order.count, left)
+
+
+def release_at(region: Region, text: str | None) -> str | None:
+    """A release time, its seconds cut off; ``None`` for none.
+
+    Raises:
+        AlibabaError: it is no time, or too near or too far.
+    """
+    if not text:
+        return None
+    refusal = AlibabaError("InvalidAutoReleaseTime.Malformed", "The specified AutoReleaseTime is not valid.")
+    try:
+        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise refusal from None
+    if not SOONEST <= moment - region.now <= LATEST:
+        raise refusal
+    return f"{moment:%Y-%m-%dT%H:%MZ}"
+
+
+def plain_user_data(encoded: str) -> str:
+    """The boot script that was sent in base64, compressed or not."""
+    raw = base64.b64decode(encoded)
+    return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8", "replace")
+
+
+def _network(region: Region, parameters: Mapping[str, Any]) -> tuple[Document, list[str]]:
+    vswitch = region.all("vswitch").get(parameters["VSwitchId"])
+    if vswitch is None:
+        raise AlibabaError("InvalidVSwitchId.NotFound", "The specified VSwitchId does not exist.", 404)
+    if vswitch["Status"] != "Available":
+        raise AlibabaError(
+            "IncorrectVSwitchStatus", "The current status of the VSwitch does not support this."
+        )
+    if parameters.get("ZoneId") not in {None, vswitch["ZoneId"]}:
+        raise AlibabaError("InvalidParameter.Mismatch", "The VSwitch is in another zone than ZoneId.")
+    groups: list[str] = list(parameters.get("SecurityGroupIds") or ())
+    if parameters.get("SecurityGroupId"):
+        groups.insert(0, parameters["SecurityGroupId"])
+    if not groups:
+        raise AlibabaError("MissingParameter.SecurityGroupId", "A security group is needed.")
+    for id_ in groups:
+        if find_group(region, id_)["VpcId"] != vswitch["VpcId"]:
+            raise AlibabaError(
+                "InvalidParameter.Mismatch", "The security group and the VSwitch are not in one VPC."
+            )
+    return vswitch, groups
+
+
+def _purchase(parameters: Mapping[str, Any]) -> str:
+    way = way_of(parameters)
+    if way == "spot":
+        if not parameters.get("ZoneId"):
+            raise AlibabaError("InvalidSpotParam.EmptyZoneID", "A spot instance needs ZoneId.")
+        if parameters.get("SpotDuration", "1") not in {"0", "1"}:
+            raise AlibabaError("InvalidSpotDuration", "The specified SpotDuration is not valid.")
+    return way
+
+
+def _price(region: Region, parameters: Mapping[str, Any], zone: str, name: str, purchase: str) -> Price:
+    price = price_of(region, zone, name, purchase)
+    if price is None and purchase == "spot":
+        raise AlibabaError(
+            "OperationDenied.NoStock", "There is no spot capacity of this type in the zone.", 403
+        )
+    if price is None:
+        raise AlibabaError(
+            "OperationDenied.PaygNotAvailable", f"{name} is not sold by the hour in {zone}.", 403
+        )
+    if parameters.get("SpotStrategy") == "SpotWithPriceLimit":
+        try:
+            limit = Decimal(str(parameters["SpotPriceLimit"]))
+        except (KeyError, InvalidOperation):
+            raise AlibabaError(
+                "InvalidSpotPriceLimit", "The specified SpotPriceLimit is not valid."
+            ) from None
+        if limit != limit.quantize(Decimal("0.001")):
+            raise AlibabaError("InvalidSpotPriceLimit", "SpotPriceLimit has more than three decimals.")
+        if limit < price.amount:
+            raise AlibabaError(
+                "InvalidSpotPriceLimit.LowerThanPublicPrice",
+                f"The specified SpotPriceLimit {limit} is lower than the public price {price.amount}.",
+                403,
+            )
+    return price
+
+
+def _disk(parameters: Mapping[str, Any], image: Image) -> int:
+    disk: Mapping[str, str] = parameters.get("SystemDisk") or {}
+    category, level = disk.get("Category", "cloud_essd"), disk.get("PerformanceLevel", "PL1")
+    if category not in _DISKS:
+        raise AlibabaError(
+            "InvalidSystemDiskCategory.ValueNotSupported", f"The category {category} is not valid."
+        )
+    if category == "cloud_essd" and level not in _LEVELS:
+        raise AlibabaError(
+            "InvalidPerformanceLevel.Malformed", f"The performance level {level} is not valid."
+        )
+    low, high = _DISKS[category]
+    if category == "cloud_essd":
+        low = _LEVELS[level]
+    size = int(disk.get("Size", max(40, image.size_gib)))
+    if size < image.size_gib:
+        raise AlibabaError(
+            "InvalidSystemDiskSize.LessThanImageSize", "The system disk is smaller than the image."
+        )
+    if not low <= size <= min(high, 2048):
+        raise AlibabaError("InvalidSystemDiskSize", f"The system disk's size {size} is not valid.")
+    return size
+
+
+def _user_data(encoded: str | None) -> str:
+    if not encoded:
+        return ""
+    try:
+        raw = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise AlibabaError("InvalidUserData.Base64FormatInvalid", "The UserData is not in base64.") from None
+    if len(raw) > USER_DATA_LIMIT:
+        raise AlibabaError("InvalidUserData.SizeExceeded", "The UserData is over 32 KB.")
+    return encoded
+
+
+def is_dry(parameters: Mapping[str, Any]) -> bool:
+    """Whether a call only asks whether it would work."""
+    return true(parameters.get("DryRun"))

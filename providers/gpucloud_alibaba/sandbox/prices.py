@@ -1,0 +1,152 @@
+"""Prices: today's, and those of the last days."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud.sandbox.market import Price
+from gpucloud_alibaba.sandbox.region import CLOUD, Region
+from gpucloud_alibaba.sandbox.wire import AlibabaError, true
+
+HISTORY_ROWS = 4
+"""How many prices of each zone the history shows: one for every six hours."""
+
+
+def way_of(parameters: Mapping[str, Any]) -> str:
+    """The way of paying, in the market's terms.
+
+    Raises:
+        AlibabaError: there is no such strategy.
+    """
+    match parameters.get("SpotStrategy", "NoSpot"):
+        case "NoSpot":
+            return "on_demand"
+        case "SpotAsPriceGo" | "SpotWithPriceLimit":
+            return "spot"
+        case other:
+            raise AlibabaError("InvalidSpotStrategy", f"The specified SpotStrategy {other!r} is not valid.")
+
+
+def price_of(region: Region, zone: str, instance_type: str, purchase: str) -> Price | None:
+    """Today's price of a type; ``None`` where it is not sold so."""
+    return region.world.market.price(CLOUD, region.name, zone, instance_type, purchase)
+
+
+def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribePrice, of instances by the hour."""
+    if (
+        parameters.get("ResourceType", "instance") != "instance"
+        or parameters.get("PriceUnit", "Hour") != "Hour"
+    ):
+        raise AlibabaError("InvalidParameter", "The gpucloud sandbox prices instances by the hour only.")
+    name = parameters.get("InstanceType")
+    if not name:
+        raise AlibabaError("MissingParameter", 'The input parameter "InstanceType" is mandatory.')
+    if parameters.get("SystemDisk", {}).get("Size") and not parameters.get("ImageId"):
+        raise AlibabaError(
+            "MissingParameter", 'The input parameter "ImageId" is mandatory with a system disk.'
+        )
+    zone = parameters.get("ZoneId", "")
+    price = price_of(region, zone, name, way_of(parameters)) if region.type_of(name) else None
+    if price is None or (zone and zone not in region.zones_of(name)):
+        raise AlibabaError(
+            "InvalidInstanceType.ValueNotSupported",
+            "The specified InstanceType does not exist or beyond the permitted range.",
+            403,
+        )
+    amount = price.amount * int(parameters.get("Amount", 1))
+    parts = [_part("instanceType", amount)]
+    if size := parameters.get("SystemDisk", {}).get("Size"):
+        parts.append(
+            _part("systemDisk", region.world.market.disk_price(CLOUD, region.name, int(size)).amount)
+        )
+    total = sum((Decimal(str(part["TradePrice"])) for part in parts), Decimal(0))
+    return {
+        "PriceInfo": {
+            "Price": {
+                "OriginalPrice": float(total),
+                "DiscountPrice": 0.0,
+                "TradePrice": float(total),
+                "Currency": price.currency,
+                "DetailInfos": {"DetailInfo": parts},
+            },
+            "Rules": {"Rule": []},
+        }
+    }
+
+
+def _part(resource: str, amount: Decimal) -> Document:
+    return {
+        "Resource": resource,
+        "OriginalPrice": float(amount),
+        "DiscountPrice": 0.0,
+        "TradePrice": float(amount),
+        "Rules": {"Rule": []},
+    }
+
+
+def describe_spot_price_history(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeSpotPriceHistory: the newest last, in no order of zones."""
+    name = parameters["InstanceType"]
+    if parameters["NetworkType"] != "vpc":
+        raise AlibabaError("InvalidNetworkType.ValueNotSupported", "The specified NetworkType is not valid.")
+    rows: list[Document] = []
+    currency = ""
+    for zone in region.zones_of(name):
+        price = price_of(region, zone, name, "spot")
+        if price is None or parameters.get("ZoneId") not in {None, zone}:
+            continue
+        currency = price.currency
+        full = price_of(region, zone, name, "on_demand")
+        for age in range(HISTORY_ROWS - 1, -1, -1):
+            at = region.now - timedelta(hours=6 * age, minutes=10)
+            # Yesterday's was another price: who takes the wrong row is to notice.
+            amount = price.amount if age == 0 else price.amount * (100 + age) / 100
+            rows.append(
+                {
+                    "ZoneId": zone,
+                    "InstanceType": name,
+                    "IoOptimized": "optimized",
+                    "NetworkType": "vpc",
+                    "SpotPrice": float(amount),
+                    "OriginPrice": float(full.amount if full else price.amount),
+                    "Timestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+                }
+            )
+    start, end = parameters.get("StartTime", ""), parameters.get("EndTime", "9")
+    rows = [row for row in rows if start <= row["Timestamp"] <= end]
+    offset = int(parameters.get("Offset", 0))
+    shown = rows[offset : offset + 1000]
+    return {
+        "Currency": currency or "CNY",
+        "NextOffset": offset + len(shown),
+        "SpotPrices": {"SpotPriceType": shown},
+    }
+
+
+def describe_spot_advice(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeSpotAdvice: no rates of this cloud are known, so the middle band is given for all."""
+    if true(parameters.get("DryRun")):
+        raise AlibabaError("DryRunOperation", "Request validation has been passed with DryRun flag set.")
+    names: list[str] = parameters.get("InstanceTypes") or []
+    zones: list[Document] = []
+    for zone in region.zones:
+        advised: list[Document] = []
+        for name in names:
+            spot, full = (price_of(region, zone, name, way) for way in ("spot", "on_demand"))
+            if zone in region.zones_of(name) and spot and full:
+                advised.append(
+                    {
+                        "InstanceType": name,
+                        "AverageSpotDiscount": int(spot.amount / full.amount * 100),
+                        "InterruptionRate": 0.05,
+                        "InterruptRateDesc": "3-5%",
+                    }
+                )
+        if advised:
+            zones.append({"ZoneId": zone, "AvailableSpotResources": {"AvailableSpotResource": advised}})
+    return {"RegionId": region.name, "AvailableSpotZones": {"AvailableSpotZone": zones}}

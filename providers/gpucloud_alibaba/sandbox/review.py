@@ -1,0 +1,69 @@
+"""What the sandbox refuses although Alibaba would not: what a careful reviewer would not let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_network
+from typing import Any
+
+from gpucloud_alibaba.sandbox.region import asked_tags
+from gpucloud_alibaba.sandbox.wire import AlibabaError, true
+
+TAGS = tuple(f"gpucloud:{name}" for name in ("owner", "box", "op", "run", "expires"))
+
+PURCHASES = {
+    "AllocateDedicatedHosts",
+    "CreateCapacityReservation",
+    "CreateElasticityAssurance",
+    "ModifyInstanceChargeType",
+    "PurchaseElasticityAssurance",
+    "PurchaseReservedInstancesOffering",
+    "PurchaseStorageCapacityUnit",
+    "RenewDedicatedHosts",
+    "RenewElasticityAssurances",
+    "RenewInstance",
+    "RenewReservedInstances",
+}
+"""Calls that commit to pay. gpucloud must not be able to send them."""
+
+
+def refusal(what: str) -> AlibabaError:
+    """The sandbox's own no, in the form of the cloud's."""
+    return AlibabaError("Forbidden.RAM", f"User not authorized. Refused by the gpucloud sandbox: {what}", 403)
+
+
+def review_action(action: str) -> None:
+    """Refuses every purchase."""
+    if action in PURCHASES:
+        raise refusal(f"{action} commits to pay")
+
+
+def review_ingress(block: str) -> None:
+    """Refuses to let in the world."""
+    if ip_network(block).prefixlen == 0:
+        raise refusal(f"ingress from {block} lets in the world")
+
+
+def review_launch(parameters: Mapping[str, Any]) -> None:
+    """Refuses a launch that pays in advance, is open, unencrypted, or untagged.
+
+    Args:
+        parameters: those of RunInstances.
+    """
+    if parameters.get("InstanceChargeType") != "PostPaid":
+        raise refusal("InstanceChargeType is not PostPaid")
+    bought = sorted({"AutoPay", "AutoRenew", "Period", "PeriodUnit"} & parameters.keys())
+    if bought:
+        raise refusal(f"{', '.join(bought)} would buy")
+    if parameters.get("HttpTokens") != "required":
+        raise refusal("HttpTokens is not required")
+    if not true(parameters.get("SystemDisk", {}).get("Encrypted")):
+        raise refusal("the system disk is not encrypted")
+    if any(not true(disk.get("Encrypted")) for disk in parameters.get("DataDisk") or ()):
+        raise refusal("a data disk is not encrypted")
+    if parameters.get("SpotInterruptionBehavior", "Terminate") != "Terminate":
+        raise refusal("a stopped spot instance goes on billing its disk")
+    tags = asked_tags(parameters)
+    missing = [tag for tag in TAGS if tag not in tags]
+    if missing:
+        raise refusal(f"the tags lack {', '.join(missing)}")

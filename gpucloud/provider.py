@@ -89,8 +89,8 @@ class Provider(Protocol):
         """Makes what the order's instances stand on (network, group) and gives the create call as plain JSON.
 
         What is made has a deterministic name from ``order.name`` and is found again rather than made twice.
-        ``record`` must be told before and after each thing made. Makes nothing billable. The same order gives
-        the same request.
+        ``record`` must be told before and after each thing made. Makes nothing billable, but addresses where
+        they must be there before their machine. The same order gives the same request.
         """
         ...
 

@@ -46,6 +46,11 @@ class Addresses:
         self._keep()
         return self._pool[found]
 
+    def lead(self, address: str, holder: str) -> None:
+        """Makes an address that was taken lead to an instance."""
+        self._holders[address] = holder
+        self._keep()
+
     def free(self, address: str) -> None:
         """Takes an address back."""
         if self._holders.pop(address, None) is not None:

@@ -213,7 +213,11 @@ def _take_lock(path: Path) -> bool:
 
 
 def _listen(app: WSGIApplication, port: int, tls: ssl.SSLContext | None) -> BaseWSGIServer:
-    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler, ssl_context=tls)
+    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler)
+    if tls is not None:
+        # The handshake is the visitor's own thread's: a slow one keeps nobody else waiting.
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        server.ssl_context = tls
     server.socket.listen(256)  # twenty parallel calls must not wait for a second SYN
     return server
 

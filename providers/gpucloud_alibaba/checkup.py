@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Identity, Permission
+from gpucloud.model import Identity, Permission, Tags
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import DRY_RUN_PASSED, MalformedAnswerError, classify, code_of, reading
 
@@ -24,6 +24,10 @@ FIX = "grant it: gpucloud check --policy alibaba prints the policy; attach it at
 
 NOBODY = "gpucloud-check"
 """Stands for an id where a question needs one: nothing has it."""
+
+TYPE = "ecs.gn6i-c4g1.xlarge"
+TAGS = Tags(owner=NOBODY, box=NOBODY, op=NOBODY, run="", expires="none").as_dict()
+"""What the policy makes a condition of making anything."""
 
 
 def policy() -> str:
@@ -82,35 +86,38 @@ def _tried(action: str, attempt: Callable[[], object]) -> Permission:
         said = f"{verdict.code}: {verdict.message}"
         if verdict.error_class is ErrorClass.AUTH:
             return Permission(action=action, allowed=False, said=said, fix=FIX)
-        # A complaint about what was asked for says nothing about who asked.
-        return Permission(action=action, allowed=None, said=said, fix="")
+        # That something does not exist is told to those only who may ask; other complaints say nothing.
+        known = True if code.endswith(".NotFound") else None
+        return Permission(action=action, allowed=known, said=said, fix="")
     return Permission(action=action, allowed=True, said="", fix="")
 
 
 def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
     """The actions, each with a harmless call.
 
-    Not among them: changes without a dry run (groups, disks, interfaces, addresses, release times).
+    Not among them: changes without a dry run (groups, rules, release times), and what ends things: those are
+    allowed by a thing's tags, and no thing is at hand.
     """
     m = ecs_models()
 
     ecs = clients.ecs(region)
     vpc = partial(clients.vpc, region)
-    dry = {"DryRun": True}
-    made_up = {"instance_type": "ecs.gn6i-c4g1.xlarge", "image_id": NOBODY, "v_switch_id": NOBODY}
+    tags = [{"Key": key, "Value": value} for key, value in TAGS.items()]
     return {
         "ecs:RunInstances": lambda: ecs.run_instances(
             m.RunInstancesRequest(
                 region_id=region,
+                instance_type=TYPE,
+                image_id=NOBODY,
+                v_switch_id=NOBODY,
                 security_group_id=NOBODY,
                 instance_charge_type="PostPaid",
+                http_tokens="required",
+                system_disk=m.RunInstancesRequestSystemDisk(category="cloud_essd", encrypted="true"),
                 amount=1,
+                tag=[m.RunInstancesRequestTag(key=key, value=value) for key, value in TAGS.items()],
                 dry_run=True,
-                **made_up,
             )
-        ),
-        "ecs:DeleteInstances": lambda: ecs.delete_instances(
-            m.DeleteInstancesRequest(region_id=region, instance_id=[NOBODY], dry_run=True)
         ),
         "ecs:DescribeInstances": lambda: ecs.describe_instances(
             m.DescribeInstancesRequest(region_id=region, dry_run=True)
@@ -135,14 +142,14 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
             m.DescribePriceRequest(
                 region_id=region,
                 resource_type="instance",
-                instance_type=made_up["instance_type"],
+                instance_type=TYPE,
                 price_unit="Hour",
                 amount=1,
             )
         ),
         "ecs:DescribeSpotPriceHistory": lambda: ecs.describe_spot_price_history(
             m.DescribeSpotPriceHistoryRequest(
-                region_id=region, instance_type=made_up["instance_type"], network_type="vpc", spot_duration=0
+                region_id=region, instance_type=TYPE, network_type="vpc", spot_duration=0
             )
         ),
         "ecs:DescribeAccountAttributes": lambda: ecs.describe_account_attributes(
@@ -159,7 +166,5 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
         "vpc:DescribeVpcs": lambda: vpc("DescribeVpcs", {"PageSize": 10}),
         "vpc:DescribeVSwitches": lambda: vpc("DescribeVSwitches", {"PageSize": 10}),
         "vpc:DescribeEipAddresses": lambda: vpc("DescribeEipAddresses", {"PageSize": 10}),
-        "vpc:CreateVpc": lambda: vpc("CreateVpc", {"CidrBlock": "10.42.0.0/16", **dry}),
-        "vpc:DeleteVSwitch": lambda: vpc("DeleteVSwitch", {"VSwitchId": NOBODY, **dry}),
-        "vpc:DeleteVpc": lambda: vpc("DeleteVpc", {"VpcId": NOBODY, **dry}),
+        "vpc:CreateVpc": lambda: vpc("CreateVpc", {"CidrBlock": "10.42.0.0/16", "Tag": tags, "DryRun": True}),
     }

@@ -16,14 +16,20 @@ from tests.conformance.harness import Conformance, Harness, eventually, found, i
 class Preparing(Conformance):
     """The obligations; one test each."""
 
-    def test_preparing_makes_nothing_billable(self, harness: Harness) -> None:
-        order = harness.order()
-        harness.provider.prepare(order, Told())
-        assert not [t for t in found(harness, box=order.tags.box) if t.ref.kind.billable]
+    def test_preparing_makes_nothing_billable_but_addresses_that_were_announced(
+        self, harness: Harness
+    ) -> None:
+        order, told = harness.order(nodes=2), Told()
+        harness.provider.prepare(order, told)
+        billable = [t.ref for t in found(harness, box=order.tags.box) if t.ref.kind.billable]
+        assert {ref.kind for ref in billable} <= {Kind.ADDRESS}
+        announced = [name for event, kind, name in told.events if (event, kind) == ("making", Kind.ADDRESS)]
+        assert len(announced) == len(billable)
 
-    def test_preparing_bills_nothing(self, harness: Harness) -> None:
-        harness.provider.prepare(harness.order(), Told())
-        assert not harness.billed()
+    def test_preparing_bills_nothing_but_addresses_that_are_in_the_record(self, harness: Harness) -> None:
+        told = Told()
+        harness.provider.prepare(harness.order(), told)
+        assert set(harness.billed()) <= {ref.id for ref in told.refs if ref.kind is Kind.ADDRESS}
 
     def test_preparing_again_gives_the_same_request_and_makes_nothing_more(self, harness: Harness) -> None:
         order = harness.order()
@@ -33,8 +39,9 @@ class Preparing(Conformance):
         assert again == first
         assert ids(found(harness, box=order.tags.box)) == ids(things)
 
-    def test_preparing_at_the_same_time_makes_one_group(self, harness: Harness) -> None:
-        order = harness.order()
+    def test_preparing_at_the_same_time_makes_no_more_than_preparing_once(self, harness: Harness) -> None:
+        order, alone = harness.order(), Told()
+        harness.provider.prepare(harness.order(), alone)
 
         def prepare(_: int) -> Request:
             return eventually(harness, lambda: harness.provider.prepare(order, Told()), "prepared")
@@ -43,8 +50,8 @@ class Preparing(Conformance):
             requests = list(threads.map(prepare, range(4)))
         assert all(request == requests[0] for request in requests)
         eventually(harness, lambda: found(harness, box=order.tags.box), "shown")
-        kinds = [thing.ref.kind for thing in found(harness, box=order.tags.box)]
-        assert len(kinds) == len(set(kinds))
+        kinds = sorted(thing.ref.kind for thing in found(harness, box=order.tags.box))
+        assert kinds == sorted(ref.kind for ref in alone.refs)
 
     def test_the_record_is_told_before_and_after_each_thing_that_is_made(self, harness: Harness) -> None:
         order, told = harness.order(), Told()

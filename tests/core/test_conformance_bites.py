@@ -155,7 +155,7 @@ BROKEN = [
     (BuysWhateverIsThere, suite.test_without_stock_for_all_nodes_none_lives),
     (IgnoresTheBid, suite.test_the_bid_of_a_spot_machine_is_a_limit),
     (MakesItsGroupAnew, suite.test_preparing_again_gives_the_same_request_and_makes_nothing_more),
-    (MakesItsGroupAnew, suite.test_preparing_at_the_same_time_makes_one_group),
+    (MakesItsGroupAnew, suite.test_preparing_at_the_same_time_makes_no_more_than_preparing_once),
     (TellsTheRecordTooLate, suite.test_the_record_is_told_before_the_call_is_made),
     (TellsTheRecordNothing, suite.test_the_record_is_told_before_and_after_each_thing_that_is_made),
     (FindsOthersThings, suite.test_another_owners_things_are_never_given),

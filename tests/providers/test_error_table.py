@@ -19,7 +19,9 @@ import pytest
 from gpucloud.errors import ErrorClass
 from gpucloud.provider import Provider
 from gpucloud.sandbox.client import SandboxClient
+from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_azure.provider import AzureProvider
 
 MEANS = {
     "throttle": {ErrorClass.THROTTLED},
@@ -88,6 +90,7 @@ def classified(
     sandbox.fault(
         effect="error",
         cloud=row.cloud,
+        action=CREATES[row.cloud],
         times=None,
         code=code_of(row),
         status=STATUS.get(row.says, 400),
@@ -120,13 +123,32 @@ def ask_aws(provider: Any) -> object:
     )
 
 
+def ask_azure(provider: Any) -> object:
+    machines = provider.clients.compute().virtual_machines
+    return machines.begin_create_or_update("g", "m", {"location": "eastus"}, polling=False)
+
+
+def ask_alibaba(provider: Any) -> object:
+    from alibabacloud_ecs20140526.models import RunInstancesRequest
+
+    request = RunInstancesRequest(region_id="cn-hangzhou", instance_charge_type="PostPaid")
+    return provider.clients.ecs("cn-hangzhou").run_instances(request)
+
+
 @cache
 def provider_of(cloud: str) -> Provider:
     """One for all tests: it keeps its clients."""
-    return {"aws": AwsProvider}[cloud]()
+    made: Provider = {"aws": AwsProvider, "azure": AzureProvider, "alibaba": AlibabaProvider}[cloud]()
+    made.account()
+    return made
 
 
-ASK: Mapping[str, Callable[[Any], object]] = {"aws": ask_aws}
+ASK: Mapping[str, Callable[[Any], object]] = {
+    "aws": ask_aws,
+    "azure": ask_azure,
+    "alibaba": ask_alibaba,
+}
+CREATES = {"aws": "RunInstances", "azure": "PUT virtualMachines", "alibaba": "RunInstances"}
 
 
 @pytest.mark.parametrize(

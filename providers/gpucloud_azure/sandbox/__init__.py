@@ -1,62 +1,270 @@
-"""Azure in the sandbox."""
+"""Azure in the sandbox: Resource Manager over TLS, the tenant's token endpoint, the Retail Prices API.
+
+The vendor's SDKs, ``az`` and everything else that takes another Resource Manager endpoint run against it
+unmodified. Bodies are held against the SDK's own models; what they mean is written here by hand.
+"""
 
 from __future__ import annotations
 
+import logging
+import ssl
+import threading
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
+from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownThingError, World
-from gpucloud.sandbox.faults import Call, Fault
+from gpucloud.sandbox.faults import Call, Effect, Fault
+from gpucloud_azure.sandbox import (
+    access,
+    boxes,
+    machines,
+    network,
+    prices,
+    quotas,
+    resources,
+    router,
+    tls,
+    validate,
+    wire,
+)
+from gpucloud_azure.sandbox.entra import TENANT, Entra
+from gpucloud_azure.sandbox.subscription import (
+    CLOUD,
+    EVERYWHERE,
+    GROUP,
+    MACHINE,
+    RESERVATIONS,
+    SUBSCRIPTION,
+    Subscription,
+    canonical,
+)
+from gpucloud_azure.sandbox.wire import AzureError
+
+_LOG = logging.getLogger(__name__)
+
+PRICES_PATH = "/api/retail/prices"
+CONSOLE_PATH = "/console/"
 
 
 class AzureSandbox:
     """The emulated Azure (an :class:`gpucloud.sandbox.emulator.Emulator`)."""
 
-    name = "azure"
-    tls = None
+    name = CLOUD
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._shelf = Shelf(world.database, CLOUD)
+        self._entra = Entra(world)
+        self._tls, self._authority = tls.context(world.folder)
+        self._subscription = Subscription(world, self._shelf)
+        self._reading_models = threading.Lock()
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """A certificate for loopback, by an authority of the sandbox's own."""
+        return self._tls
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """None yet."""
-        return {}
+        """Quotas, held capacity, roles, registrations, features, the life of tokens."""
+        return {
+            "reserve": self._reserve,
+            "quota": self._quota,
+            "deny": self._deny,
+            "register": self._register,
+            "feature": self._feature,
+            "token-life": self._token_life,
+        }
 
     def environment(self, origin: str) -> Mapping[str, str]:
-        """Nothing yet."""
-        return {}
+        """What makes azure-identity and gpucloud come here, and trust who answers."""
+        return {
+            "AZURE_TENANT_ID": TENANT,
+            "AZURE_CLIENT_ID": self._entra.client,
+            "AZURE_CLIENT_SECRET": self._entra.secret,
+            "AZURE_SUBSCRIPTION_ID": SUBSCRIPTION,
+            "AZURE_AUTHORITY_HOST": origin,
+            "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",
+            "GPUCLOUD_AZURE_ENDPOINT": origin,
+            "GPUCLOUD_AZURE_PRICES_URL": origin + PRICES_PATH,
+            "REQUESTS_CA_BUNDLE": str(self._authority),
+            "NODE_EXTRA_CA_CERTS": str(self._authority),
+        }
 
     def identify(self, request: Request) -> Call:
-        """Which call this is."""
-        return Call(cloud=self.name, service="?", action=request.path, region="?", mutating=False)
+        """Which call this is: the method (``LIST`` for lists) and the resource type's last word."""
+        route = router.route(request)
+        return Call(
+            cloud=CLOUD,
+            service=route.service,
+            action=f"{route.verb} {route.what}",
+            region=self._region_of(route),
+            mutating=request.method not in {"GET", "HEAD"} and route.service not in {"entra", "prices"},
+        )
 
     def answer(self, request: Request, call: Call) -> Response:
-        """Nothing is emulated yet."""
-        return Response(status=501)
+        """Checks the token, does what the call asks, and answers."""
+        request_id = self._subscription.new_uuid()
+        try:
+            return wire.respond(self._do(request), request_id)
+        except AzureError as failure:
+            return wire.refuse(failure, request_id)
+        except Exception:  # a fault of ours must not look like a broken protocol
+            _LOG.exception("%s failed", call.action)
+            text = "This is a fault of the gpucloud sandbox; its log says more."
+            return wire.refuse(AzureError("InternalServerError", text, 500), request_id)
 
     def fail(self, call: Call, fault: Fault) -> Response:
         """The answer that a fault makes."""
-        return Response(status=fault.status)
+        failure = AzureError(fault.code, fault.message, fault.status)
+        if fault.effect is Effect.THROTTLE:
+            text = "The request is being throttled as the limit has been reached."
+            failure = AzureError("TooManyRequests", text, 429, **{"Retry-After": "1"})
+        return wire.refuse(failure, self._subscription.new_uuid())
 
     def admits(self, box: str, port: int, source: str) -> bool:
-        """Nobody."""
-        return False
+        """Whether a machine runs and its firewall lets ``source`` in."""
+        with self._world.database.transaction():
+            resources.settle(self._subscription)
+            machine = machines.by_box(self._subscription, box)
+            if machine is None or machine["_power"] != "running" or machine["_gone_at"] is not None:
+                return False
+            return any(
+                network.admits(self._subscription, nic, port, source)
+                for nic, _ in machines.nics_of(self._subscription, machine)
+            )
 
     def tick(self) -> None:
-        """Nothing is due."""
+        """Lets transitions, schedules and evictions happen that are due."""
+        if self._subscription.all(MACHINE) or self._subscription.all(GROUP):
+            with self._world.database.transaction():
+                resources.settle(self._subscription)
 
     def resume(self) -> None:
-        """Nothing lived."""
+        """Boots what was running when the process ended."""
+        for machine in list(self._subscription.all(MACHINE).values()):
+            if machine["_power"] in {"running", "starting"} and not machine["_failed"]:
+                boxes.boot(self._subscription, machine)
 
     def power_off(self, box: str) -> None:
-        """Nothing lives."""
+        """The guest switched itself off."""
+        with self._world.database.transaction():
+            machine = machines.by_box(self._subscription, box)
+            if machine is not None:
+                machines.stop(self._subscription, machine)
 
     def interrupt(self, instance: str, at: datetime) -> None:
-        """Nothing runs."""
-        raise UnknownThingError(instance)
+        """Evicts a Spot machine, named by its id."""
+        machine = self._subscription.find(MACHINE, instance) if instance.startswith("/") else None
+        if machine is None or machine["_purchase"] != "spot" or machine["_failed"]:
+            raise UnknownThingError(f"{instance} is no running Spot machine")
+        machines.evict(self._subscription, machine, at)
 
     def reset(self) -> None:
-        """Nothing is kept."""
+        """Forgets everything and ends all machines."""
+        for machine in self._subscription.all(MACHINE).values():
+            boxes.end(self._subscription, machine)
+        self._shelf.clear()
+        access.forget(self._subscription)
+        self._entra.set_life(None)
+
+    # --- one call
+
+    def _do(self, request: Request) -> wire.Answer:
+        origin = request.host_url.rstrip("/")
+        if self._entra.answers(request.path):
+            # Whoever signs in will soon send a body: the models take a second to read.
+            threading.Thread(target=self._read_models, daemon=True).start()
+            return self._entra.answer(request)
+        if request.path == PRICES_PATH:
+            return prices.answer(self._subscription, origin, request.args.to_dict())
+        if request.path.startswith(CONSOLE_PATH):
+            return self._console(request)
+        if request.path == "/metadata/endpoints":
+            return router.endpoints(origin)
+        self._entra.check(request)
+        if request.method in {"PUT", "POST", "PATCH"}:
+            self._read_models()
+        with self._world.database.transaction():
+            resources.settle(self._subscription)
+            answer = router.answer(self._subscription, request, self._entra.client, origin)
+            resources.settle(self._subscription)
+        return answer
+
+    def _read_models(self) -> None:
+        with self._reading_models:
+            validate.warm_up()
+
+    def _console(self, request: Request) -> wire.Answer:
+        box = request.path.removeprefix(CONSOLE_PATH)
+        machine = machines.by_box(self._subscription, box)
+        if machine is None or request.args.get("sig") != machine["_box"][::-1]:
+            raise AzureError("AuthenticationFailed", "The signature of the address is not valid.", 403)
+        return wire.Answer(body=self._world.boxes.console(box))
+
+    def _region_of(self, route: router.Route) -> str:
+        if route.location:
+            return route.location
+        if route.id and route.kind:
+            known = self._subscription.find(route.kind, route.id)
+            if known is not None:
+                return str(known["location"])
+        if route.group:
+            group_id = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{route.group}"
+            group = self._subscription.find(GROUP, group_id)
+            if group is not None:
+                return str(group["location"])
+        return ""
+
+    # --- controls
+
+    def _reserve(self, values: Mapping[str, Any]) -> Any:
+        region, zone = values["region"], values.get("zone") or ""
+        name = f"held-{self._world.token(8)}"
+        id_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/reserved/providers/{RESERVATIONS}/{name}"
+        self._shelf.put(
+            EVERYWHERE,
+            RESERVATIONS,
+            canonical(id_),
+            {
+                "id": id_,
+                "name": name,
+                "type": RESERVATIONS,
+                "location": region,
+                **({"zones": [zone]} if zone else {}),
+                "tags": {},
+                "properties": {"capacityReservations": [{"id": f"{id_}/capacityReservations/held"}]},
+                "_size": values["instance_type"],
+                "_count": int(values.get("count", 1)),
+                "_created": self._subscription.moment,
+            },
+        )
+        return id_
+
+    def _quota(self, values: Mapping[str, Any]) -> Any:
+        quotas.set_limit(self._subscription, values["region"], values["name"], int(values["value"]))
+        return {}
+
+    def _deny(self, values: Mapping[str, Any]) -> Any:
+        access.deny(self._subscription, list(values["actions"]))
+        return {}
+
+    def _register(self, values: Mapping[str, Any]) -> Any:
+        access.register(self._subscription, values["namespace"], registered=bool(values["registered"]))
+        return {}
+
+    def _feature(self, values: Mapping[str, Any]) -> Any:
+        name = str(values["name"]).lower()
+        if values["registered"]:
+            self._subscription.keep("feature", name, {"name": name})
+        else:
+            self._subscription.forget("feature", name)
+        return {}
+
+    def _token_life(self, values: Mapping[str, Any]) -> Any:
+        self._entra.set_life(int(values["seconds"]))
+        return {}

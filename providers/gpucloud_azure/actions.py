@@ -1,0 +1,168 @@
+"""Which calls may leave this machine, under which permission, and whether each may be repeated.
+
+The table is held against every request just before it is sent, so that a call that is not on it, a purchase
+above all, cannot be sent even by mistake.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from gpucloud_azure.errors import ActionRefusedError
+
+
+class Repeat(StrEnum):
+    """Why a call may be repeated. Nothing that must never be repeated is used."""
+
+    SAFE = "safe"  # changes nothing
+    BY_NAME = "by-name"  # a second call on the same name finds the work done
+    TOGETHER = "together"  # a second timer for the same moment does no harm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One kind of call.
+
+    Attributes:
+        method: HTTP method.
+        path: Resource Manager's path; ``{}`` stands for one segment.
+        permission: the action of Azure's role definitions that it needs; empty for none.
+        repeat: why it may be repeated.
+    """
+
+    method: str
+    path: str
+    permission: str
+    repeat: Repeat
+
+    def fits(self, method: str, path: str) -> bool:
+        """Whether a request is this call. Resource Manager compares paths without regard to case."""
+        pattern = re.escape(self.path).replace(r"\{\}", "[^/]+")
+        return method == self.method and re.fullmatch(pattern, path, re.IGNORECASE) is not None
+
+
+_SUBSCRIPTION = "/subscriptions/{}"
+_GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{}}"
+
+
+def _reads(path: str, permission: str) -> tuple[Action, ...]:
+    return (Action(method="GET", path=path, permission=permission, repeat=Repeat.SAFE),)
+
+
+def _lives(kind: str, *, made: bool = True) -> tuple[Action, ...]:
+    """Reading, making and deleting things of a kind, which live in resource groups and are put by name."""
+    path = f"{_GROUP}/providers/{kind}/{{}}"
+    return (
+        *_reads(path, f"{kind}/read"),
+        *(
+            (Action(method="PUT", path=path, permission=f"{kind}/write", repeat=Repeat.BY_NAME),)
+            if made
+            else ()
+        ),
+        Action(method="DELETE", path=path, permission=f"{kind}/delete", repeat=Repeat.BY_NAME),
+    )
+
+
+_GROUPS = "Microsoft.Resources/subscriptions/resourceGroups"
+_HELD = "Microsoft.Compute/capacityReservationGroups"
+_SCHEDULE = "Microsoft.ComputeSchedule/locations/virtualMachinesSubmitDeallocate"
+_CONSOLE = "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData"
+
+ACTIONS: tuple[Action, ...] = (
+    # looking
+    *_reads("/subscriptions", ""),
+    *_reads(_SUBSCRIPTION, "Microsoft.Resources/subscriptions/read"),
+    *_reads(f"{_SUBSCRIPTION}/resourceGroups", f"{_GROUPS}/read"),
+    *_reads(f"{_SUBSCRIPTION}/resources", "Microsoft.Resources/subscriptions/resources/read"),
+    *_reads(f"{_SUBSCRIPTION}/providers/{{}}", "Microsoft.Resources/subscriptions/providers/read"),
+    *_reads(
+        f"{_SUBSCRIPTION}/providers/Microsoft.Features/providers/Microsoft.Compute/features/EncryptionAtHost",
+        "Microsoft.Features/providers/features/read",
+    ),
+    *_reads(
+        f"{_SUBSCRIPTION}/providers/Microsoft.Authorization/permissions",
+        "Microsoft.Authorization/permissions/read",
+    ),
+    *_reads(
+        f"{_SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{}}/usages",
+        "Microsoft.Compute/locations/usages/read",
+    ),
+    *_reads(f"{_SUBSCRIPTION}/providers/Microsoft.Compute/skus", "Microsoft.Compute/skus/read"),
+    *_reads(f"{_SUBSCRIPTION}/providers/{_HELD}", f"{_HELD}/read"),
+    *_reads(f"{_GROUP}/providers/{_HELD}/{{}}/capacityReservations", f"{_HELD}/capacityReservations/read"),
+    *_reads(
+        f"{_GROUP}/providers/{_HELD}/{{}}/capacityReservations/{{}}", f"{_HELD}/capacityReservations/read"
+    ),
+    # what a box is made of
+    *_reads(_GROUP, f"{_GROUPS}/read"),
+    Action(method="PUT", path=_GROUP, permission=f"{_GROUPS}/write", repeat=Repeat.BY_NAME),
+    Action(method="DELETE", path=_GROUP, permission=f"{_GROUPS}/delete", repeat=Repeat.BY_NAME),
+    *_lives("Microsoft.Network/virtualNetworks"),
+    *_lives("Microsoft.Network/networkSecurityGroups"),
+    *_lives("Microsoft.Network/publicIPAddresses"),
+    *_lives("Microsoft.Network/networkInterfaces"),
+    *_lives("Microsoft.Compute/virtualMachines"),
+    *_lives("Microsoft.Compute/disks", made=False),
+    *_lives("Microsoft.Compute/snapshots", made=False),
+    *_lives("Microsoft.DevTestLab/schedules"),
+    # what ends a box, and what it said
+    Action(
+        method="POST",
+        path=f"{_SUBSCRIPTION}/providers/Microsoft.ComputeSchedule/locations/{{}}/virtualMachinesSubmitDeallocate",
+        permission=f"{_SCHEDULE}/action",
+        repeat=Repeat.TOGETHER,
+    ),
+    Action(
+        method="POST",
+        path=f"{_GROUP}/providers/Microsoft.Compute/virtualMachines/{{}}/retrieveBootDiagnosticsData",
+        permission=f"{_CONSOLE}/action",
+        repeat=Repeat.SAFE,
+    ),
+)
+
+ON_THE_WAY = (
+    "Microsoft.Network/virtualNetworks/subnets/join/action",
+    "Microsoft.Network/networkSecurityGroups/join/action",
+    "Microsoft.Network/publicIPAddresses/join/action",
+    "Microsoft.Network/networkInterfaces/join/action",
+    "Microsoft.Compute/disks/write",
+    "Microsoft.Compute/virtualMachines/deallocate/action",
+    "Microsoft.Compute/capacityReservationGroups/deploy/action",
+)
+"""Permissions that the calls need besides: to join things together, and for the timers' deallocation."""
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL points to this machine, by what is written in it: no name is looked up."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def refuse_unlisted(method: str, url: str, endpoint: str) -> None:
+    """Lets a request of a client with credentials pass, or not.
+
+    Args:
+        method: HTTP method.
+        url: where it goes, query included.
+        endpoint: Resource Manager's own URL: no token goes anywhere else, whatever an answer says.
+
+    Raises:
+        ActionRefusedError: the call is not on the list, or would go elsewhere, or without TLS.
+    """
+    at, home = urlsplit(url), urlsplit(endpoint)
+    what = f"{method} {at.path}"
+    if (at.scheme, at.netloc) != (home.scheme, home.netloc):
+        raise ActionRefusedError(f"{what} was not sent: {at.netloc} is not {home.netloc}")
+    if at.scheme != "https" and not is_loopback(url):
+        raise ActionRefusedError(f"{what} was not sent: {endpoint} has no TLS")
+    if not any(action.fits(method, at.path) for action in ACTIONS):
+        raise ActionRefusedError(f"{what} is not among the calls that gpucloud may send, and was not sent")

@@ -1,0 +1,45 @@
+"""Azure's answers as JSON, and how something is found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+Json = Mapping[str, Any]
+
+
+def plain(model: Any) -> dict[str, Any]:
+    """An answer of the SDK as the JSON that it was."""
+    whole: dict[str, Any] = model.as_dict()
+    return whole
+
+
+def at(document: Any, *path: str) -> Any:
+    """What lies at a path of an object in objects; ``None`` where something is missing on the way."""
+    found: Any = document
+    for name in path:
+        found = cast("Json", found).get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def text_at(document: Any, *path: str) -> str:
+    """The same as text; empty where it is missing."""
+    found = at(document, *path)
+    return "" if found is None else str(found)
+
+
+def list_at(document: Any, *path: str) -> list[Any]:
+    """The same as a list; empty where it is missing."""
+    found = at(document, *path)
+    return list(cast("Iterable[Any]", found)) if isinstance(found, list) else []
+
+
+def moment(text: Any) -> datetime | None:
+    """A time of an answer, in UTC; ``None`` for what is none."""
+    if isinstance(text, datetime):
+        return text.astimezone(UTC)
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,221 @@
+"""The SDK's clients: one credential, one connection pool, and one client per service, made on first use."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError
+
+if TYPE_CHECKING:
+    from azure.core import PipelineClient
+    from azure.core.credentials import TokenCredential
+    from azure.mgmt.compute import ComputeManagementClient
+    from azure.mgmt.computeschedule import ComputeScheduleMgmtClient
+    from azure.mgmt.resource.resources import ResourceManagementClient
+
+PUBLIC_ENDPOINT = "https://management.azure.com"
+PUBLIC_AUTHORITIES = ("login.microsoftonline.com", "login.chinacloudapi.cn", "login.microsoftonline.us")
+CONNECT_TIMEOUT_S = 5
+READ_TIMEOUT_S = 60
+PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
+SIGN_IN_RETRIES = 2
+SUBSCRIPTIONS_API = "2022-12-01"
+LOUD = ("azure", "msal", "urllib3")
+"""At DEBUG these write whole requests: boot scripts, signed addresses, what signs in."""
+
+
+class Clients:
+    """The clients of one set of credentials and one subscription. Safe to use from several threads.
+
+    Everything of the network is put, read and deleted by id with the resource client: azure-mgmt-network
+    would take a third of the memory that a launch may use (27 MB, 0.15 s) for the same calls.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._made: dict[str, Any] = {}
+
+    @property
+    def endpoint(self) -> str:
+        """Resource Manager's URL, without a slash at its end."""
+        return (os.environ.get("GPUCLOUD_AZURE_ENDPOINT") or PUBLIC_ENDPOINT).rstrip("/")
+
+    @property
+    def scope(self) -> str:
+        """What a token is asked for."""
+        return f"{self.endpoint}/.default"
+
+    @property
+    def credential(self) -> TokenCredential:
+        """The environment, a workload's or machine's identity, or who is signed in at the command line."""
+        made: TokenCredential = self._once("credential", self._credential)
+        return made
+
+    def subscription(self) -> str:
+        """The id of the subscription in use, as Azure confirms it.
+
+        Raises:
+            NoSubscriptionError: the credentials see none or several, and none was chosen.
+        """
+        found: str = self._once("subscription", self._subscription)
+        return found
+
+    def compute(self) -> ComputeManagementClient:
+        """Machines, quotas, held capacity."""
+
+        def make() -> ComputeManagementClient:
+            from azure.mgmt.compute import ComputeManagementClient
+
+            return ComputeManagementClient(self.credential, self.subscription(), **self._options())
+
+        client: ComputeManagementClient = self._once("compute", make)
+        return client
+
+    def resources(self) -> ResourceManagementClient:
+        """Resource groups, and everything else by its id."""
+
+        def make() -> ResourceManagementClient:
+            return self._resource_client(self.subscription())
+
+        client: ResourceManagementClient = self._once("resources", make)
+        return client
+
+    def schedules(self) -> ComputeScheduleMgmtClient:
+        """Scheduled actions."""
+
+        def make() -> ComputeScheduleMgmtClient:
+            from azure.mgmt.computeschedule import ComputeScheduleMgmtClient
+
+            return ComputeScheduleMgmtClient(self.credential, self.subscription(), **self._options())
+
+        client: ComputeScheduleMgmtClient = self._once("schedules", make)
+        return client
+
+    def anonymous(self) -> PipelineClient[Any, Any]:
+        """A client that has no credentials to give away."""
+
+        def make() -> PipelineClient[Any, Any]:
+            from azure.core import PipelineClient
+
+            from gpucloud_azure.pipeline import open_policies
+
+            return PipelineClient("", policies=open_policies(), transport=self._transport())
+
+        client: PipelineClient[Any, Any] = self._once("anonymous", make)
+        return client
+
+    def ask(self, path: str, *, api: str, **query: str) -> Mapping[str, Any]:
+        """The answer to a GET under the subscription for which the SDK has no method.
+
+        Args:
+            path: below ``/subscriptions/{id}``, from its first slash.
+            api: the API version.
+            query: further parameters.
+        """
+        return self._get(self.resources(), f"/subscriptions/{self.subscription()}{path}", api, query)[0]
+
+    def pages(self, path: str, *, api: str, **query: str) -> Iterator[Mapping[str, Any]]:
+        """The elements of a list for which the SDK has no method, or one that reads more than is needed."""
+        from azure.core.rest import HttpRequest
+
+        page = self.ask(path, api=api, **query)
+        for _ in range(PAGES):
+            yield from page.get("value", [])
+            following = page.get("nextLink")
+            if not following:
+                return
+            response = self.resources().send_request(HttpRequest("GET", str(following)))
+            response.raise_for_status()
+            page = response.json()
+        raise MalformedAnswerError(f"{path} gave {PAGES} pages and still more")
+
+    def date(self) -> str:
+        """The ``Date`` of an answer."""
+        return self._get(self.resources(), f"/subscriptions/{self.subscription()}", SUBSCRIPTIONS_API, {})[1]
+
+    # --- made once
+
+    def _once(self, name: str, make: Any) -> Any:
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            return self._made[name]
+
+    def _subscription(self) -> str:
+        # Its import takes as long as the first answers do.
+        threading.Thread(target=__import__, args=("azure.mgmt.compute",), daemon=True).start()
+        chosen = os.environ.get("AZURE_SUBSCRIPTION_ID", "").strip()
+        client = self._resource_client(chosen or "none")
+        if chosen:
+            answer, _ = self._get(client, f"/subscriptions/{chosen}", SUBSCRIPTIONS_API, {})
+            return str(answer.get("subscriptionId") or chosen)
+        answer, _ = self._get(client, "/subscriptions", SUBSCRIPTIONS_API, {})
+        seen = [str(each["subscriptionId"]) for each in answer.get("value", []) if each.get("subscriptionId")]
+        if len(seen) != 1:
+            names = ", ".join(seen) if seen else "none"
+            raise NoSubscriptionError(
+                f"the credentials see {len(seen)} subscriptions ({names}): "
+                "choose one in AZURE_SUBSCRIPTION_ID"
+            )
+        return seen[0]
+
+    def _get(
+        self, client: ResourceManagementClient, path: str, api: str, query: Mapping[str, str]
+    ) -> tuple[Mapping[str, Any], str]:
+        from azure.core.rest import HttpRequest
+
+        response = client.send_request(
+            HttpRequest("GET", self.endpoint + path, params={"api-version": api, **query})
+        )
+        response.raise_for_status()
+        return response.json(), response.headers.get("Date", "")
+
+    def _resource_client(self, subscription: str) -> ResourceManagementClient:
+        from azure.mgmt.resource.resources import ResourceManagementClient
+
+        return ResourceManagementClient(self.credential, subscription, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        from gpucloud_azure.pipeline import policies_of
+
+        return {
+            "base_url": self.endpoint,
+            "credential_scopes": [self.scope],
+            "policies": policies_of(self.credential, self.scope, self.endpoint),
+            "transport": self._transport(),
+        }
+
+    def _transport(self) -> Any:
+        def make() -> Any:
+            from azure.core.pipeline.transport import RequestsTransport
+
+            for name in LOUD:
+                logging.getLogger(name).setLevel(logging.INFO)
+            logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warnings are in its errors too
+            transport = RequestsTransport(connection_timeout=CONNECT_TIMEOUT_S, read_timeout=READ_TIMEOUT_S)
+            transport.open()
+            return transport
+
+        return self._once("transport", make)
+
+    def _credential(self) -> TokenCredential:
+        from azure.identity import DefaultAzureCredential
+
+        self._transport()
+        authority = os.environ.get("AZURE_AUTHORITY_HOST", "")
+        known = not authority or any(host in authority for host in PUBLIC_AUTHORITIES)
+        options: dict[str, Any] = {} if known else {"disable_instance_discovery": True}
+        if not os.environ.get("AZURE_TOKEN_CREDENTIALS"):
+            # Interactive ones, and those that take seconds to find out that they are not there.
+            options |= {
+                "exclude_shared_token_cache_credential": True,
+                "exclude_visual_studio_code_credential": True,
+                "exclude_powershell_credential": True,
+                "exclude_broker_credential": True,
+                "exclude_managed_identity_credential": "IDENTITY_ENDPOINT" not in os.environ,
+            }
+        return DefaultAzureCredential(retry_total=SIGN_IN_RETRIES, **options)

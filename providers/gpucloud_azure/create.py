@@ -1,0 +1,309 @@
+"""Buying: an order becomes the exact PUTs of its machines, and the PUTs become machines."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+from gpucloud.errors import RULES, ErrorClass, UsageError
+from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, request_hash
+from gpucloud_azure import schedule
+from gpucloud_azure.answers import at, plain
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
+from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, show
+from gpucloud_azure.ids import id_in, name_of
+from gpucloud_azure.images import Image
+from gpucloud_azure.network import group_name, machine_names, tags_of
+from gpucloud_azure.parallel import in_threads, together
+
+CUSTOM_DATA_BYTES = 64 * 1024 - 1
+"""Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""
+ADMIN = "azureuser"
+"""Azure asks for a first user with a key. Nobody has that key; the box's own user comes by cloud-init."""
+DISK_TYPE = "Premium_LRS"
+MAX_TAGS = 50 - 8
+"""Resource Manager takes 50; a name, the five and two of this module are ours."""
+BID_STEP = Decimal("0.00001")
+TOGETHER_S = 90.0
+"""How long several machines are watched, so that one that finds no place takes the others along."""
+
+Outcome = Machine | Exception
+
+
+def check(order: Order) -> None:
+    """Refuses, before anything is made, what Azure would refuse later.
+
+    Raises:
+        UsageError: says what is wrong.
+    """
+    size = len(order.user_data.encode())
+    if size > CUSTOM_DATA_BYTES:
+        raise UsageError(
+            f"the boot script is {size} bytes; Azure takes {CUSTOM_DATA_BYTES}",
+            hint="move parts of setup into a script of your own and sync it",
+        )
+    if len(order.extra_tags) > MAX_TAGS:
+        raise UsageError(f"{len(order.extra_tags)} tags are more than the {MAX_TAGS} that Azure has room for")
+    for key, value in order.extra_tags.items():
+        reserved = key.lower().startswith(("microsoft", "azure", "windows"))
+        if not key or len(key) > 512 or set(key) & set("<>%&\\?/") or reserved:
+            raise UsageError(
+                f"tag {key!r} cannot be used on Azure: up to 512 characters, none of < > % & \\ ? /, "
+                "and not microsoft…, azure…, windows…"
+            )
+        if len(value) > 256:
+            raise UsageError(f"the value of tag {key!r} cannot be used on Azure: up to 256 characters")
+    if order.purchase is Purchase.RESERVED and not order.reservation:
+        raise UsageError("a launch into held capacity needs the capacity reservation group's id")
+
+
+# --- the request
+
+
+def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encryption: bool) -> Request:
+    """The PUTs as plain JSON. Pure: the same order gives the same request.
+
+    Args:
+        order: what is bought.
+        nics: the ids of the machines' interfaces.
+        image: what they boot.
+        host_encryption: whether the subscription has encryption at host.
+    """
+    tags = {**tags_of(order), TOKEN_TAG: order.key}
+    machines: list[dict[str, Any]] = []
+    for node, (name, nic) in enumerate(zip(machine_names(order), nics, strict=True)):
+        body = _body(order, f"node-{node}", name, nic, image, host_encryption=host_encryption)
+        body["tags"] = {**tags, REQUEST_TAG: request_hash({"name": name, "body": body})[:32]}
+        machines.append({"name": name, "body": body})
+    return {
+        "account": order.account,
+        "region": order.region,
+        "group": group_name(order),
+        "token": order.key,
+        "deadline": order.deadline.astimezone(UTC).isoformat() if order.deadline else None,
+        "machines": machines,
+        "tags": tags_of(order),
+    }
+
+
+def _body(
+    order: Order, hostname: str, name: str, nic: str, image: Image, *, host_encryption: bool
+) -> dict[str, Any]:
+    security: dict[str, Any] = {}
+    if image.trusted_launch:
+        # Drivers that the box compiles itself carry no signature that the firmware would accept.
+        uefi = {"secureBootEnabled": image.signed_driver, "vTpmEnabled": True}
+        security |= {"securityType": "TrustedLaunch", "uefiSettings": uefi}
+    if host_encryption:
+        security["encryptionAtHost"] = True
+    properties: dict[str, Any] = {
+        "hardwareProfile": {"vmSize": order.instance_type},
+        "storageProfile": {
+            "imageReference": dict(image.reference),
+            "osDisk": {
+                "name": f"{name}-disk",
+                "createOption": "FromImage",
+                "deleteOption": "Delete",
+                "diskSizeGB": order.disk_gib,
+                "managedDisk": {"storageAccountType": DISK_TYPE},
+            },
+        },
+        "osProfile": {
+            "computerName": hostname,
+            "adminUsername": ADMIN,
+            "customData": base64.b64encode(order.user_data.encode()).decode(),
+            "linuxConfiguration": {"disablePasswordAuthentication": True},
+        },
+        "networkProfile": {
+            "networkInterfaces": [{"id": nic, "properties": {"primary": True, "deleteOption": "Delete"}}]
+        },
+        "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
+        **({"securityProfile": security} if security else {}),
+        **_market(order),
+    }
+    zones = {"zones": [order.zone]} if order.zone else {}
+    return {"location": order.region, **zones, "properties": properties}
+
+
+def _market(order: Order) -> dict[str, Any]:
+    """The part of the body that says how a machine is paid for."""
+    if order.purchase is Purchase.SPOT:
+        bid = order.max_price_usd
+        price = -1.0 if bid is None else float(bid.quantize(BID_STEP, rounding=ROUND_DOWN))
+        return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": price}}
+    if order.purchase is Purchase.RESERVED:
+        return {"capacityReservation": {"capacityReservationGroup": {"id": order.reservation}}}
+    return {}
+
+
+# --- the calls
+
+
+def create(
+    request: Request,
+    clients: Clients,
+    public_key: Callable[[], str],
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Sequence[Machine]:
+    """Puts all machines, and has each ended at its deadline: all or none.
+
+    A machine of a name that exists is the same machine if it was asked for with the same request. When one is
+    refused for good, all are removed in the same breath; when the outcome of one is not known, nothing is
+    removed, and the repeated request finds out.
+
+    Args:
+        request: from :func:`request_of`.
+        clients: the clients.
+        public_key: gives the RSA key of the first user.
+        pause: waits.
+        monotonic: for how long several machines have been watched.
+
+    Raises:
+        ChangedRequestError: a machine of the name was asked for with another request.
+        NotEndingError: nothing would end a machine; all were removed.
+        LateFailureError: a machine of several found no place; all were removed.
+    """
+    ids = [
+        id_in(request["account"], request["group"], Kind.INSTANCE, each["name"])
+        for each in request["machines"]
+    ]
+    deadline = datetime.fromisoformat(request["deadline"]) if request["deadline"] else None
+    early: dict[str, str] = {}
+    if deadline:
+        only = schedule.daily_time(deadline, datetime.now(UTC)) is None
+        early = schedule.submit(clients, request["region"], ids, deadline, request["token"], only=only)
+    machines = _put_all(request, ids, clients, public_key())
+    try:
+        if deadline:
+            _arm(request, ids, deadline, early, clients)
+        if len(machines) > 1:
+            _watch(machines, clients, pause, monotonic)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is not None and RULES[verdict.error_class].definite:
+            remove(ids, clients)
+        raise
+    return machines
+
+
+def _put_all(request: Request, ids: Sequence[str], clients: Clients, public_key: str) -> list[Machine]:
+    def attempt(each: Mapping[str, Any]) -> Outcome:
+        try:
+            return _put(request, each, clients, public_key)
+        except Exception as error:
+            return error
+
+    outcomes = in_threads(attempt, request["machines"])
+    errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    for error in errors:
+        if not _is_definite(error):
+            raise error
+    if errors:
+        remove(ids, clients)
+        raise errors[0]
+    return [outcome for outcome in outcomes if isinstance(outcome, Machine)]
+
+
+def _is_definite(error: Exception) -> bool:
+    verdict = classify(error)
+    return verdict is not None and RULES[verdict.error_class].definite
+
+
+def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key: str) -> Machine:
+    """One machine, made or found made."""
+    from azure.core import MatchConditions
+
+    body = copy.deepcopy(dict(each["body"]))
+    path = f"/home/{ADMIN}/.ssh/authorized_keys"
+    linux = body["properties"]["osProfile"]["linuxConfiguration"]
+    linux["ssh"] = {"publicKeys": [{"path": path, "keyData": public_key}]}
+    group, name = request["group"], each["name"]
+    try:
+        machines: Any = clients.compute().virtual_machines  # its stubs know models only
+        poller = machines.begin_create_or_update(
+            group, name, body, match_condition=MatchConditions.IfMissing, polling=False
+        )
+        return machine_of(plain(poller.result()), request["account"], failed=State.GONE)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.CONFLICT:
+            raise
+        vm = show(clients, id_in(request["account"], group, Kind.INSTANCE, name))
+        if at(vm, "tags", REQUEST_TAG) != body["tags"][REQUEST_TAG]:
+            raise ChangedRequestError(f"{name} exists, and was asked for with another request") from error
+        return machine_of(vm, request["account"], failed=State.GONE)
+
+
+def _arm(
+    request: Request, ids: Sequence[str], deadline: datetime, early: Mapping[str, str], clients: Clients
+) -> None:
+    """Sets the timers that were not taken before the machines existed, and the daily one."""
+    now = datetime.now(UTC)
+    region, token = request["region"], request["token"]
+
+    def scheduled() -> dict[str, str]:
+        late = [each for each in ids if each in early]
+        only = schedule.daily_time(deadline, now) is None
+        return schedule.submit(clients, region, late, deadline, token, only=only) if late else {}
+
+    def daily() -> dict[str, str]:
+        return schedule.arm_daily(clients, region, ids, deadline, now=now, tags=request["tags"])
+
+    schedule.check_armed(ids, *together(scheduled, daily))
+
+
+def _watch(
+    machines: Sequence[Machine],
+    clients: Clients,
+    pause: Callable[[float], None],
+    monotonic: Callable[[], float],
+) -> None:
+    """Waits until every machine has a place, for a while.
+
+    Raises:
+        LateFailureError: one has none.
+    """
+    end, pause_s = monotonic() + TOGETHER_S, 0.05
+    while True:
+        shown = in_threads(lambda machine: show(clients, machine.ref.id), machines)
+        for vm in shown:
+            failure = failure_of(vm)
+            if failure is not None:
+                raise LateFailureError(*failure)
+        states = {machine_of(vm, machines[0].ref.account, failed=State.GONE).state for vm in shown}
+        if State.PENDING not in states or monotonic() > end:
+            return
+        pause(pause_s)
+        pause_s = min(pause_s * 1.6, 5.0)
+
+
+def remove(ids: Sequence[str], clients: Clients) -> None:
+    """Ends machines at once, whatever state they are in; says nothing of those that were never made."""
+
+    def end(machine: str) -> None:
+        group, name = name_of(machine)
+        try:
+            clients.compute().virtual_machines.begin_delete(group, name, force_deletion=True, polling=False)
+        except Exception as error:
+            if classify(error) is None:
+                raise
+
+    in_threads(end, ids)
+
+
+def throw_away_key() -> str:
+    """The public half of a new RSA key whose private half is forgotten, in OpenSSH's format."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
+    text = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return text.decode("ascii")

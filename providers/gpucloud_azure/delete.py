@@ -1,0 +1,44 @@
+"""Ending: one thing of any kind."""
+
+from __future__ import annotations
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import Kind, Ref
+from gpucloud_azure.answers import plain
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import classify
+from gpucloud_azure.find import tags_in
+from gpucloud_azure.ids import TYPES, api, name_of
+
+
+def delete(ref: Ref, clients: Clients) -> None:
+    """Asks Azure to end one thing; one that is gone already is fine.
+
+    Args:
+        ref: the thing.
+        clients: the clients.
+
+    Raises:
+        UsageError: Azure has no such kind, or the resource group, with all that is in it, is not ours.
+    """
+    if ref.kind not in TYPES:
+        raise UsageError(f"Azure has no things of kind {ref.kind}")
+    try:
+        _delete(ref, clients)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
+            raise
+
+
+def _delete(ref: Ref, clients: Clients) -> None:
+    group, name = name_of(ref.id)
+    if ref.kind is Kind.RESOURCE_GROUP:
+        groups = clients.resources().resource_groups
+        if tags_in(plain(groups.get(group)).get("tags")) is None:
+            raise UsageError(f"resource group {group} does not carry gpucloud's tags, and is left alone")
+        groups.begin_delete(group, polling=False)
+    elif ref.kind is Kind.INSTANCE:
+        clients.compute().virtual_machines.begin_delete(group, name, force_deletion=True, polling=False)
+    else:
+        clients.resources().resources.begin_delete_by_id(ref.id, api_version=api(ref.kind), polling=False)

@@ -1,0 +1,185 @@
+"""What Azure's refusals mean: a table (``errors.csv``, read by :mod:`gpucloud.verdicts`) and its use.
+
+Resource Manager's error code comes first: the SDK raises one exception class for every HTTP 409, and a
+long-running operation that failed has HTTP status 200. A wrapper's details are looked at from the inside.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from gpucloud.provider import Verdict
+from gpucloud.verdicts import (
+    class_of_status,
+    raised_by,
+    row_for,
+    table_of,
+    usual_scope,
+    verdict_on_exception,
+)
+
+log = logging.getLogger(__name__)
+
+PACKAGE = "gpucloud_azure"
+SDK = frozenset({"azure", "msal", PACKAGE})
+
+MESSAGE_LENGTH = 1000
+
+_WRAPPERS = frozenset({"retryableerror", "conflict", "badrequest", "multipleerrorsoccurred"})
+"""Codes that say little: their details are asked first."""
+
+_SIGN_IN_CODE = re.compile(r"\b(AADSTS\d+)")
+
+
+class AzureRefusal(Exception):  # noqa: N818  (the base of what this package itself refuses)
+    """Something that Azure would refuse, or answered so that it cannot be used; classified by the table."""
+
+
+class NoSubscriptionError(AzureRefusal):
+    """Which subscription is meant cannot be told."""
+
+
+class ActionRefusedError(AzureRefusal):
+    """A call that may not be sent; see :mod:`gpucloud_azure.actions`."""
+
+
+class MalformedAnswerError(AzureRefusal):
+    """An answer lacks what every such answer has: after a change, its outcome is unknown."""
+
+
+class ChangedRequestError(AzureRefusal):
+    """A machine of this name exists and was asked for with another request."""
+
+
+class NotEndingError(AzureRefusal):
+    """Azure took no timer that would end the machine at its deadline."""
+
+
+class LateFailureError(AzureRefusal):
+    """An operation that was accepted failed later; ``code`` is Azure's own word for it.
+
+    Args:
+        code: from the machine's instance view.
+        message: likewise.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def error_in(body: Any) -> Mapping[str, Any]:
+    """The error object of an answer: under ``error``, as everywhere in Resource Manager, or bare."""
+    if not isinstance(body, dict):
+        return {}
+    whole = cast("dict[str, Any]", body)
+    inner: Any = whole.get("error")
+    if isinstance(inner, dict):
+        return cast("dict[str, Any]", inner)
+    if isinstance(inner, str):  # the sign-in service: RFC 6749, 5.2
+        text = str(whole.get("error_description", ""))
+        found = _SIGN_IN_CODE.search(text)
+        return {"code": found.group(1) if found else inner, "message": text.splitlines()[0] if text else ""}
+    return whole if "code" in whole else {}
+
+
+def _innermost_first(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for detail in error.get("details") or ():
+        if isinstance(detail, dict):
+            yield from _innermost_first(cast("dict[str, Any]", detail))
+    yield error
+
+
+def telling(error: Mapping[str, Any]) -> tuple[str, str]:
+    """Code and message of the part of an error that says what happened."""
+    table = table_of(PACKAGE)
+    code, message = str(error.get("code") or ""), str(error.get("message") or "")
+    if code.lower() in _WRAPPERS or row_for(table, code, message) is None:
+        for part in _innermost_first(error):
+            inner, said = str(part.get("code") or ""), str(part.get("message") or "")
+            if part is not error and row_for(table, inner, said) is not None:
+                return inner, said or message
+    return code, message
+
+
+def classify(error: Exception) -> Verdict | None:
+    """What an exception of the SDK or of this package means; ``None`` for any other.
+
+    Goes by the names of the exception's classes, so that it needs no import of the SDK.
+    """
+    names = raised_by(error, SDK)
+    if not names:
+        return None
+    response = getattr(error, "response", None)
+    if isinstance(error, LateFailureError):
+        return _judged(error.code, str(error), status=200, headers={}) or verdict_on_exception(
+            table_of(PACKAGE), error, SDK
+        )
+    if "HttpResponseError" in names and response is not None and "DecodeError" not in names:
+        said = error_in(_body(response))
+        code, message = telling(said)
+        headers = {key.lower(): value for key, value in dict(response.headers).items()}
+        verdict = _judged(code, message or _first_line(error), status=response.status_code, headers=headers)
+        if verdict is not None:
+            return verdict
+    verdict = verdict_on_exception(table_of(PACKAGE), error, SDK)
+    if verdict is None:
+        return None
+    sign_in = _SIGN_IN_CODE.search(str(error))
+    return Verdict(
+        error_class=verdict.error_class,
+        code=sign_in.group(1) if sign_in else verdict.code,
+        message=_first_line(error),
+        scope=verdict.scope,
+        sent=verdict.sent,
+    )
+
+
+def _judged(code: str, message: str, *, status: int, headers: Mapping[str, str]) -> Verdict | None:
+    """The verdict on what Azure answered; ``None`` for a success that nobody explains."""
+    row = row_for(table_of(PACKAGE), code, message) if code else None
+    if row is not None:
+        error_class, scope = row.error_class, row.scope
+    elif status < 400:
+        return None
+    else:
+        log.warning("Azure error code %r (HTTP %d) is not in the table", code, status)
+        error_class = class_of_status(status)
+        scope = usual_scope(error_class)
+    return Verdict(
+        error_class=error_class,
+        code=code or f"HTTP {status}",
+        message=message,
+        request_id=headers.get("x-ms-request-id") or headers.get("x-ms-correlation-request-id"),
+        retry_after_s=_seconds(headers.get("retry-after", "")),
+        scope=scope,
+    )
+
+
+def _body(response: Any) -> Any:
+    try:
+        return json.loads(response.text())
+    except Exception:  # whatever a broken answer does to a decoder: it has no error object
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    """What an exception says, in a line: of a chain of credentials, what each one said."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    tried = [line for line in lines if re.match(r"\w+Credential: ", line)]
+    said = "; ".join(tried) or next(filter(None, lines), "") or type(error).__name__
+    return said[:MESSAGE_LENGTH]
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isdecimal() else None
+
+
+def code_of(error: Exception) -> str:
+    """Azure's own code of an exception; empty for one of somebody else."""
+    verdict = classify(error)
+    return verdict.code if verdict else ""

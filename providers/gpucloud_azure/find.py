@@ -1,0 +1,347 @@
+"""Looking: one thing by id, or everything with gpucloud's tags, as Azure shows it now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import TAG_PREFIX, Found, Kind, Machine, Purchase, Ref, Search, State, Tags, Thing, Unread
+from gpucloud_azure.answers import Json, at, list_at, moment, plain, text_at
+from gpucloud_azure.checkup import may
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import MalformedAnswerError, classify
+from gpucloud_azure.ids import TYPES, kind_of, name_of, parts_of
+from gpucloud_azure.ids import api as api_of
+from gpucloud_azure.parallel import in_threads, together
+
+CLOUD = "azure"
+TOKEN_TAG = f"{TAG_PREFIX}token"
+REQUEST_TAG = f"{TAG_PREFIX}request"
+
+DELETION_ORDER: Sequence[Kind] = (
+    Kind.SCHEDULE,
+    Kind.INSTANCE,
+    Kind.NIC,
+    Kind.ADDRESS,
+    Kind.DISK,
+    Kind.SNAPSHOT,
+    Kind.RESOURCE_GROUP,
+    Kind.NETWORK,
+    Kind.GROUP,
+)
+"""What is billed, one by one and confirmed, and what holds on to it before it; then the resource group, which
+takes the rest along, so that network and firewall need no waiting of their own."""
+
+_POWER = {
+    "starting": State.PENDING,
+    "creating": State.PENDING,
+    "running": State.RUNNING,
+    "stopping": State.STOPPING,
+    "deallocating": State.STOPPING,
+    "stopped": State.STOPPED,  # billed
+    "deallocated": State.STOPPED,
+}
+_PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
+
+
+# --- what Azure shows, as gpucloud's values
+
+
+def tags_in(tags: Mapping[str, str] | None) -> Tags | None:
+    """The five tags out of a resource's; Azure compares their names without regard to case."""
+    return Tags.parse({key.lower(): value for key, value in (tags or {}).items()})
+
+
+def thing_of(resource: Json, account: str) -> Thing | None:
+    """A resource as gpucloud's value; ``None`` for a type that gpucloud neither makes nor ends."""
+    kind = kind_of(str(resource.get("type") or ""))
+    if kind is None:
+        return None
+    provisioning = text_at(resource, "provisioningState") or text_at(
+        resource, "properties", "provisioningState"
+    )
+    return Thing(
+        ref=Ref(
+            cloud=CLOUD,
+            account=account,
+            region=region_in(resource),
+            kind=kind,
+            id=canonical(str(resource["id"])),
+        ),
+        state=_PROVISIONING.get(provisioning.lower(), State.RUNNING),
+        tags=tags_in(resource.get("tags")),
+        created_at=moment(resource.get("createdTime") or at(resource, "properties", "timeCreated")),
+    )
+
+
+def region_in(resource: Json) -> str:
+    """A resource's region by its id; some answers give the name for people (``East US``)."""
+    return text_at(resource, "location").replace(" ", "").lower()
+
+
+def canonical(resource_id: str) -> str:
+    """An id as this package writes it: Resource Manager answers with several capitalisations."""
+    parts = parts_of(resource_id)
+    if parts is None:
+        return resource_id
+    return parts.canonical()
+
+
+def _statuses(vm: Json) -> Mapping[str, Json]:
+    """A machine's statuses by the first word of their codes: ``PowerState/running``."""
+    found: dict[str, Json] = {}
+    for status in list_at(vm, "properties", "instanceView", "statuses"):
+        code = text_at(status, "code").lower()
+        head = code.split("/", 1)[0]
+        if head not in found or "/failed" in code:
+            found[head] = status
+    return found
+
+
+def failure_of(vm: Json) -> tuple[str, str] | None:
+    """Azure's code and words for why a machine never came to be; ``None`` where that is not so.
+
+    A machine whose guest was late to report (``OSProvisioningTimedOut``) runs all the same, and is billed.
+    """
+    if text_at(vm, "properties", "provisioningState").lower() != "failed":
+        return None
+    statuses = _statuses(vm)
+    if text_at(statuses, "powerstate", "code").lower().endswith(("/running", "/starting")):
+        return None
+    words = text_at(statuses, "provisioningstate", "code").split("/")
+    code = words[2] if len(words) > 2 else "ProvisioningFailed"
+    return code, text_at(statuses, "provisioningstate", "message")
+
+
+def _state(vm: Json) -> State:
+    if text_at(vm, "properties", "provisioningState").lower() == "deleting":
+        return State.STOPPING
+    power = text_at(_statuses(vm), "powerstate", "code").lower().rpartition("/")[2]
+    return _POWER.get(power, State.PENDING)
+
+
+def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
+    """A virtual machine as gpucloud's value, without its addresses.
+
+    Args:
+        vm: as Azure shows it, with its instance view for a state other than pending.
+        account: the subscription.
+        failed: what a machine is that never came to be: over, for who waits for it; still there, for who
+            cleans up, as its shell holds on to disk and interface.
+    """
+    region = region_in(vm)
+
+    def ref(kind: Kind, thing_id: str) -> Ref:
+        return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=canonical(thing_id))
+
+    disk_id = text_at(vm, "properties", "storageProfile", "osDisk", "managedDisk", "id")
+    listed = list_at(vm, "properties", "networkProfile", "networkInterfaces")
+    nics = [text_at(nic, "id") for nic in listed if text_at(nic, "id")]
+    parts = [ref(Kind.DISK, disk_id)] if disk_id else []
+    parts += [ref(Kind.NIC, nic) for nic in nics]
+    parts += [ref(Kind.ADDRESS, address_of(nic)) for nic in nics]
+    failure = failure_of(vm)
+    try:
+        return Machine(
+            ref=ref(Kind.INSTANCE, str(vm["id"])),
+            state=failed if failure else _state(vm),
+            tags=tags_in(vm.get("tags")),
+            created_at=moment(at(vm, "properties", "timeCreated")),
+            zone=next(iter(vm.get("zones") or ()), ""),
+            instance_type=str(vm["properties"]["hardwareProfile"]["vmSize"]),
+            purchase=_purchase(vm),
+            reason=failure[0] if failure else None,
+            parts=tuple(parts),
+        )
+    except KeyError as error:
+        raise MalformedAnswerError(f"the answer about a virtual machine lacks {error}") from error
+
+
+def address_of(nic_id: str) -> str:
+    """The id of the address that :mod:`gpucloud_azure.network` makes for an interface."""
+    parts = parts_of(nic_id)
+    assert parts is not None  # noqa: S101  (an id of Azure's own)
+    return replace(
+        parts, type=TYPES[Kind.ADDRESS].type, name=f"{parts.name.removesuffix('-nic')}-ip"
+    ).canonical()
+
+
+def _purchase(vm: Json) -> Purchase:
+    if text_at(vm, "properties", "priority").lower() == "spot":
+        return Purchase.SPOT
+    held = at(vm, "properties", "capacityReservation", "capacityReservationGroup")
+    return Purchase.RESERVED if held else Purchase.ON_DEMAND
+
+
+# --- one thing
+
+
+def show(clients: Clients, ref_id: str) -> Json:
+    """One virtual machine with its instance view, as JSON."""
+    group, name = name_of(ref_id)
+    answer: Any = clients.compute().virtual_machines.get(group, name, expand="instanceView")
+    return plain(answer)
+
+
+def get(ref: Ref, clients: Clients, addresses: Addresses) -> Thing:
+    """One thing by its id.
+
+    Raises:
+        UsageError: Azure has no such kind, or the id is no id.
+    """
+    if ref.kind not in TYPES:
+        raise UsageError(f"Azure has no things of kind {ref.kind}")
+    if ref.kind is Kind.INSTANCE:
+        machine = machine_of(show(clients, ref.id), ref.account, failed=State.GONE)
+        return addresses.on(machine, clients)
+    if ref.kind is Kind.RESOURCE_GROUP:
+        resource = plain(clients.resources().resource_groups.get(name_of(ref.id)[1]))
+    else:
+        resource = plain(clients.resources().resources.get_by_id(ref.id, api_version=api_of(ref.kind)))
+    thing = thing_of({**resource, "type": TYPES[ref.kind].type, "id": ref.id}, ref.account)
+    assert thing is not None  # noqa: S101  (its kind is known)
+    return thing
+
+
+class Addresses:
+    """The addresses of interfaces, which keep them for life: asked for once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str | None, str | None]] = {}
+
+    def learn(self, nic_id: str, *, private: str | None, public: str | None) -> None:
+        """Keeps what an answer happened to say."""
+        if private and public:
+            self._known[nic_id.lower()] = (private, public)
+
+    def on(self, machine: Machine, clients: Clients) -> Machine:
+        """A machine with its addresses, once it has them."""
+        nic = next((part.id for part in machine.parts if part.kind is Kind.NIC), None)
+        if nic is None or machine.state not in {State.PENDING, State.RUNNING}:
+            return machine
+        if nic.lower() not in self._known and machine.state is State.RUNNING:
+            private, public = together(lambda: _private(clients, nic), lambda: _public(clients, nic))
+            self.learn(nic, private=private, public=public)
+            return replace(machine, private_ip=private, public_ip=public)
+        private, public = self._known.get(nic.lower(), (None, None))
+        return replace(machine, private_ip=private, public_ip=public)
+
+
+def private_in(nic: Json) -> str | None:
+    """The private address in an interface's JSON."""
+    configurations = list_at(nic, "properties", "ipConfigurations")
+    found = [text_at(each, "properties", "privateIPAddress") for each in configurations]
+    return next(filter(None, found), None)
+
+
+def public_in(address: Json) -> str | None:
+    """The address in a public address's JSON."""
+    return text_at(address, "properties", "ipAddress") or None
+
+
+def _private(clients: Clients, nic: str) -> str | None:
+    answer = clients.resources().resources.get_by_id(nic, api_version=api_of(Kind.NIC))
+    return private_in(plain(answer))
+
+
+def _public(clients: Clients, nic: str) -> str | None:
+    answer = clients.resources().resources.get_by_id(address_of(nic), api_version=api_of(Kind.ADDRESS))
+    return public_in(plain(answer))
+
+
+# --- everything
+
+
+def _asked(search: Search) -> dict[str, str]:
+    asked = {"box": search.box, "op": search.op, "run": search.run, "owner": search.owner}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def filter_for(search: Search) -> str:
+    """The one condition that Resource Manager takes: a tag's name, and mostly its value."""
+    if search.token is not None:
+        name, value = TOKEN_TAG, search.token
+    else:
+        asked = _asked(search)
+        if not asked:
+            return f"tagName eq '{TAG_PREFIX}box'"
+        name, value = next(iter(asked.items()))
+        name = f"{TAG_PREFIX}{name}"
+    quoted = value.replace("'", "''")
+    return f"tagName eq '{name}' and tagValue eq '{quoted}'"
+
+
+def _matches(thing: Thing, search: Search) -> bool:
+    """What Resource Manager's one condition let through is compared with all of them."""
+    return (
+        thing.tags is not None
+        and all(getattr(thing.tags, name) == value for name, value in _asked(search).items())
+        and (search.regions is None or thing.ref.region in search.regions)
+    )
+
+
+def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]]) -> Found:
+    """Everything that matches, in one look at the whole subscription.
+
+    Resource Manager leaves out of a list what the caller may not read, so that an empty list counts only
+    with the permission to read resource groups everywhere.
+
+    Args:
+        search: what to look for.
+        clients: the clients.
+        regions: gives all regions, to say which are unread when nothing could be read.
+    """
+    if search.regions == ():
+        return Found(things=())
+    account = clients.subscription()
+    try:
+        things = [thing for thing in _read(search, clients, account) if _matches(thing, search)]
+        if not things and not may(clients, "Microsoft.Resources/subscriptions/resourceGroups/read"):
+            return _unread(search, regions, "the list is empty, and these credentials may not read it all")
+        return Found(things=tuple(things))
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.AUTH:
+            raise
+        return _unread(search, regions, f"{verdict.code}: {verdict.message}")
+
+
+def _unread(search: Search, regions: Callable[[], Sequence[str]], error: str) -> Found:
+    missing = search.regions if search.regions is not None else regions()
+    return Found(things=(), unread=tuple(Unread(cloud=CLOUD, region=name, error=error) for name in missing))
+
+
+def _read(search: Search, clients: Clients, account: str) -> list[Thing]:
+    condition = filter_for(search)
+
+    def groups() -> list[Any]:
+        if search.token is not None:
+            return []
+        type_ = {"type": TYPES[Kind.RESOURCE_GROUP].type}
+        return [
+            {**plain(each), **type_} for each in clients.resources().resource_groups.list(filter=condition)
+        ]
+
+    def resources() -> list[Any]:
+        listed = clients.resources().resources.list(
+            filter=condition, expand="createdTime,changedTime,provisioningState"
+        )
+        return [plain(each) for each in listed]
+
+    def look(thing: Thing) -> Thing | None:
+        """A machine as it is; lists know neither its state nor its size."""
+        if thing.ref.kind is not Kind.INSTANCE:
+            return thing
+        try:
+            return machine_of(show(clients, thing.ref.id), account, failed=State.STOPPED)
+        except Exception as error:
+            verdict = classify(error)
+            if verdict is not None and verdict.error_class is ErrorClass.NOT_FOUND:
+                return None  # ended since it was listed
+            raise
+
+    listed = [item for items in together(resources, groups) for item in items]
+    seen = [thing for item in listed if (thing := thing_of(item, account)) is not None]
+    return [thing for thing in in_threads(look, seen) if thing is not None]

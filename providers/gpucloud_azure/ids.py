@@ -1,0 +1,104 @@
+"""Resource Manager's ids: which kind of thing, in which resource group, of which name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A resource type and the API version that it is asked for by id with."""
+
+    type: str
+    api: str
+
+
+_NETWORK_API = "2024-05-01"
+
+TYPES: Mapping[Kind, Type] = {
+    Kind.INSTANCE: Type("Microsoft.Compute/virtualMachines", "2024-07-01"),
+    Kind.DISK: Type("Microsoft.Compute/disks", "2024-03-02"),
+    Kind.SNAPSHOT: Type("Microsoft.Compute/snapshots", "2024-03-02"),
+    Kind.ADDRESS: Type("Microsoft.Network/publicIPAddresses", _NETWORK_API),
+    Kind.NIC: Type("Microsoft.Network/networkInterfaces", _NETWORK_API),
+    Kind.GROUP: Type("Microsoft.Network/networkSecurityGroups", _NETWORK_API),
+    Kind.NETWORK: Type("Microsoft.Network/virtualNetworks", _NETWORK_API),
+    Kind.SCHEDULE: Type("Microsoft.DevTestLab/schedules", "2018-09-15"),
+    Kind.RESOURCE_GROUP: Type("Microsoft.Resources/resourceGroups", "2025-04-01"),
+}
+_KINDS = {each.type.lower(): kind for kind, each in TYPES.items()}
+
+_ID = re.compile(
+    r"/subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)"
+    r"(?:/providers/(?P<type>[^/]+/[^/]+)/(?P<name>[^/]+))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What an id consists of; ``type`` is empty and ``name`` the group's for a resource group."""
+
+    subscription: str
+    group: str
+    type: str
+    name: str
+
+    def canonical(self) -> str:
+        """The id, with subscription, group and type written as this package writes them."""
+        head = f"/subscriptions/{self.subscription.lower()}/resourceGroups/{self.group.lower()}"
+        if not self.type:
+            return head
+        kind = _KINDS.get(self.type.lower())
+        written = TYPES[kind].type if kind else self.type
+        return f"{head}/providers/{written}/{self.name.lower()}"
+
+
+def kind_of(type_: str) -> Kind | None:
+    """The kind of a resource type; ``None`` for one that gpucloud does not know."""
+    return _KINDS.get(type_.lower())
+
+
+def api(kind: Kind) -> str:
+    """The API version of a kind."""
+    return TYPES[kind].api
+
+
+def parts_of(resource_id: str) -> Parts | None:
+    """An id's parts; ``None`` for what is no id of a resource group or of something right inside one."""
+    found = _ID.fullmatch(resource_id)
+    if found is None:
+        return None
+    return Parts(
+        subscription=found["subscription"],
+        group=found["group"],
+        type=found["type"] or "",
+        name=found["name"] or found["group"],
+    )
+
+
+def name_of(resource_id: str) -> tuple[str, str]:
+    """Resource group and name of an id.
+
+    Raises:
+        UsageError: it is no id.
+    """
+    parts = parts_of(resource_id)
+    if parts is None:
+        raise UsageError(f"{resource_id!r} is no id of an Azure resource")
+    return parts.group, parts.name
+
+
+def group_id(subscription: str, group: str) -> str:
+    """The id of a resource group."""
+    return f"/subscriptions/{subscription.lower()}/resourceGroups/{group.lower()}"
+
+
+def id_in(subscription: str, group: str, kind: Kind, name: str) -> str:
+    """The id of something in a resource group."""
+    return f"{group_id(subscription, group)}/providers/{TYPES[kind].type}/{name.lower()}"

@@ -1,0 +1,258 @@
+"""What machines stand on: a resource group per box and region, and in it network, firewall and addresses."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpucloud.errors import UsageError
+from gpucloud.model import Kind, Order, Ref
+from gpucloud.provider import Record
+from gpucloud_azure.answers import plain
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
+from gpucloud_azure.ids import api, group_id, id_in
+from gpucloud_azure.parallel import in_threads
+
+SSH_PORT = 22
+GROUP_NAME_LENGTH = 90  # Resource Manager's limit
+VNET_RANGE = "10.42.0.0/16"
+SUBNET_RANGE = "10.42.0.0/20"
+SUBNET = "default"
+POLLING_S = 0.5
+"""Between two looks at what is still being made, unless Azure says otherwise by Retry-After."""
+
+
+# --- names
+
+
+def group_name(order: Order) -> str:
+    """The resource group's name: the box's and the region's."""
+    return f"{order.name}-{order.region}"[:GROUP_NAME_LENGTH]
+
+
+def machine_names(order: Order) -> list[str]:
+    """The machines' names: another attempt has another key, and so never meets the remains of this one."""
+    attempt = hashlib.sha256(order.key.encode()).hexdigest()[:8]
+    return [f"{order.name}-{attempt}-{node}" for node in range(order.nodes)]
+
+
+def tags_of(order: Order) -> dict[str, str]:
+    """The tags of everything that is made for a box: a name, the user's own, and the five, which win."""
+    own = {key: value for key, value in order.extra_tags.items() if not key.lower().startswith("gpucloud:")}
+    return {"Name": order.name, **own, **order.tags.as_dict()}
+
+
+# --- the firewall
+
+
+def wanted_rules(cidrs: Sequence[str], ports: Sequence[int]) -> list[dict[str, Any]]:
+    """The inbound rules of a box: ssh and its ports from these sources.
+
+    Azure's own rules let the network's machines reach each other and deny the rest.
+
+    Args:
+        cidrs: the sources, IPv4 or IPv6; a rule takes only one family.
+        ports: TCP ports besides ssh.
+
+    Raises:
+        UsageError: a source is not a network, or is the whole world.
+    """
+    networks = [_network(cidr) for cidr in cidrs]
+    rules: list[dict[str, Any]] = []
+    for version in (4, 6):
+        sources = sorted(str(network) for network in networks if network.version == version)
+        for port in sorted({SSH_PORT, *ports}):
+            for source in sources:
+                rules.append(
+                    {
+                        "name": f"in-{version}-{port}-{sources.index(source)}",
+                        "properties": {
+                            "protocol": "Tcp",
+                            "sourceAddressPrefix": source,
+                            "sourcePortRange": "*",
+                            "destinationAddressPrefix": "*",
+                            "destinationPortRange": str(port),
+                            "access": "Allow",
+                            "direction": "Inbound",
+                            "priority": 100 + len(rules),
+                        },
+                    }
+                )
+    return rules
+
+
+def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        network = ipaddress.ip_network(cidr, strict=False)
+    except ValueError as error:
+        raise UsageError(f"{cidr!r} is not a network such as 198.51.100.7/32") from error
+    if network.prefixlen == 0:
+        raise UsageError(f"{cidr} is the whole world: a box is open to named addresses only")
+    return network
+
+
+def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clients) -> None:
+    """Makes these sources the only ones that a firewall lets in.
+
+    Args:
+        group: the network security group.
+        cidrs: the sources.
+        ports: TCP ports besides ssh.
+        clients: the clients.
+    """
+    rules = wanted_rules(cidrs, ports)
+    shown = plain(clients.resources().resources.get_by_id(group.id, api_version=api(Kind.GROUP)))
+    body = {
+        "location": shown["location"],
+        "tags": shown.get("tags") or {},
+        "properties": {"securityRules": rules},
+    }
+    put(clients, group.id, Kind.GROUP, body)
+
+
+# --- making
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Something to make: its kind, name, and body."""
+
+    kind: Kind
+    name: str
+    body: Mapping[str, Any]
+
+
+def put(clients: Clients, resource_id: str, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes a resource, or finds it made, and waits until it is there."""
+    from azure.mgmt.core.polling.arm_polling import ARMPolling, BodyContentPolling
+
+    # What is being made says itself when it is there: no other resource has to be asked.
+    algorithms: list[Any] = [BodyContentPolling[Any, Any]()]
+    polling = ARMPolling(POLLING_S, lro_algorithms=algorithms)
+    poller = clients.resources().resources.begin_create_or_update_by_id(
+        resource_id, dict(body), api_version=api(kind), polling=polling
+    )
+    return plain(poller.result())
+
+
+class Announced:
+    """Tells a record of each thing once, however often it is put.
+
+    A repeated PUT by name makes nothing more, and a second announcement would look as if it did.
+    """
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def making(self, ref: Ref, name: str, record: Record) -> None:
+        """Something is about to be put."""
+        if ref.id not in self._ids:
+            record.making(ref.kind, name)
+            self._ids.add(ref.id)
+
+
+def make(
+    order: Order, record: Record, clients: Clients, addresses: Addresses, announced: Announced
+) -> list[str]:
+    """Makes all that an order's machines stand on, or finds it made; gives the ids of the interfaces.
+
+    Network, firewall and addresses are made at the same time. The record is told before any of them is, and
+    in the reverse order once they are there.
+    """
+    group = group_name(order)
+    tags = tags_of(order)
+    rules = wanted_rules(order.allow_from, order.ports)
+    names = machine_names(order)
+    _make_group(order, group, record, clients, announced)
+
+    def made(parts: Sequence[Part]) -> list[dict[str, Any]]:
+        return _make_all(order, group, parts, record, clients, announced=announced)
+
+    def body(properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        return {"location": order.region, "tags": tags, **more, "properties": properties}
+
+    zones = {"zones": [order.zone]} if order.zone else {}
+    standard = {"sku": {"name": "Standard"}, **zones}
+    subnets = [{"name": SUBNET, "properties": {"addressPrefix": SUBNET_RANGE}}]
+    address = {"publicIPAllocationMethod": "Static", "publicIPAddressVersion": "IPv4"}
+    _, _, *publics = made(
+        [
+            Part(
+                kind=Kind.NETWORK,
+                name=order.name,
+                body=body({"addressSpace": {"addressPrefixes": [VNET_RANGE]}, "subnets": subnets}),
+            ),
+            Part(kind=Kind.GROUP, name=order.name, body=body({"securityRules": rules})),
+            *(Part(kind=Kind.ADDRESS, name=f"{name}-ip", body=body(address, **standard)) for name in names),
+        ]
+    )
+    nics = made([_interface(order, group, name, body) for name in names])
+    ids = [id_in(order.account, group, Kind.NIC, f"{name}-nic") for name in names]
+    for nic_id, nic, public in zip(ids, nics, publics, strict=True):
+        addresses.learn(nic_id, private=private_in(nic), public=public_in(public))
+    return ids
+
+
+def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str, Any]]) -> Part:
+    subnet = f"{id_in(order.account, group, Kind.NETWORK, order.name)}/subnets/{SUBNET}"
+    address = id_in(order.account, group, Kind.ADDRESS, f"{name}-ip")
+    firewall = id_in(order.account, group, Kind.GROUP, order.name)
+    configuration = {
+        "name": "ip",
+        "properties": {
+            "primary": True,
+            "privateIPAllocationMethod": "Dynamic",
+            "subnet": {"id": subnet},
+            "publicIPAddress": {"id": address, "properties": {"deleteOption": "Delete"}},
+        },
+    }
+    properties = {"networkSecurityGroup": {"id": firewall}, "ipConfigurations": [configuration]}
+    return Part(kind=Kind.NIC, name=f"{name}-nic", body=body(properties))
+
+
+def _ref(order: Order, kind: Kind, thing_id: str) -> Ref:
+    return Ref(cloud=CLOUD, account=order.account, region=order.region, kind=kind, id=thing_id)
+
+
+def _make_group(order: Order, group: str, record: Record, clients: Clients, announced: Announced) -> None:
+    ref = _ref(order, Kind.RESOURCE_GROUP, group_id(order.account, group))
+    announced.making(ref, group, record)
+    clients.resources().resource_groups.create_or_update(
+        group, {"location": order.region, "tags": tags_of(order)}
+    )
+    record.made(ref)
+
+
+def _make_all(
+    order: Order,
+    group: str,
+    parts: Sequence[Part],
+    record: Record,
+    clients: Clients,
+    *,
+    announced: Announced,
+) -> list[dict[str, Any]]:
+    """Makes parts at the same time."""
+    refs = [_ref(order, part.kind, id_in(order.account, group, part.kind, part.name)) for part in parts]
+    for part, ref in zip(parts, refs, strict=True):
+        announced.making(ref, part.name, record)
+
+    def attempt(each: tuple[Part, Ref]) -> dict[str, Any] | Exception:
+        part, ref = each
+        try:
+            return put(clients, ref.id, part.kind, part.body)
+        except Exception as error:
+            return error
+
+    answers = in_threads(attempt, zip(parts, refs, strict=True))
+    for ref in reversed(refs):
+        # Of what was refused or not answered too: its id is known, and by that it is proven gone later.
+        record.made(ref)
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, Exception)]

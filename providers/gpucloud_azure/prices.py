@@ -1,0 +1,157 @@
+"""Asking for today's prices (the Retail Prices API, which anybody may ask), and for held capacity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from gpucloud.model import Held, Purchase, Quote
+from gpucloud_azure.answers import at, list_at, plain, text_at
+from gpucloud_azure.clients import PAGES, Clients
+from gpucloud_azure.errors import MalformedAnswerError
+from gpucloud_azure.find import CLOUD
+from gpucloud_azure.ids import parts_of
+from gpucloud_azure.parallel import in_threads
+
+PUBLIC_URL = "https://prices.azure.com/api/retail/prices"
+API_VERSION = "2023-01-01-preview"
+SIZES_PER_CALL = 10
+"""So that the condition stays short enough for a URL."""
+_NOT_OURS = ("windows", "dedicated", "low priority", "cloud services")
+"""In the name of a product, a meter or a SKU: not what a Linux machine of its own is billed as."""
+
+
+def amount_of(value: Any) -> Decimal | None:
+    """A price, or ``None`` for what is no price that anybody pays: text, zero, negative, endless."""
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount > 0 else None
+
+
+def condition_for(region: str, sizes: Sequence[str]) -> str:
+    """The API's ``$filter``; values are compared with regard to case."""
+    names = " or ".join(f"armSkuName eq '{size.replace(chr(39), chr(39) * 2)}'" for size in sizes)
+    return (
+        "serviceName eq 'Virtual Machines' and priceType eq 'Consumption' "
+        f"and armRegionName eq '{region}' and ({names})"
+    )
+
+
+def price_of(rows: Iterable[Mapping[str, Any]], region: str, size: str, purchase: Purchase) -> Decimal | None:
+    """The hourly price of a size on Linux among the API's rows; the highest, should they name several."""
+    amounts = [
+        amount
+        for row in rows
+        if (row.get("armRegionName"), row.get("armSkuName")) == (region, size)
+        and _is_ours(row)
+        and _is_spot(row) == (purchase is Purchase.SPOT)
+        and (amount := amount_of(row.get("retailPrice"))) is not None
+    ]
+    return max(amounts, default=None)
+
+
+def _names(row: Mapping[str, Any]) -> str:
+    return " ".join(str(row.get(field) or "") for field in ("productName", "meterName", "skuName")).lower()
+
+
+def _is_ours(row: Mapping[str, Any]) -> bool:
+    return (
+        row.get("type", "Consumption") == "Consumption"
+        and row.get("unitOfMeasure") == "1 Hour"
+        and not row.get("tierMinimumUnits")
+        and not any(word in _names(row) for word in _NOT_OURS)
+    )
+
+
+def _is_spot(row: Mapping[str, Any]) -> bool:
+    return "spot" in _names(row)
+
+
+def quotes(
+    clients: Clients, region: str, sizes: Sequence[str], purchase: Purchase, *, now: datetime
+) -> Sequence[Quote]:
+    """Today's prices, for the whole region; Azure has none of its own for a zone."""
+    chunks = [sizes[start : start + SIZES_PER_CALL] for start in range(0, len(sizes), SIZES_PER_CALL)]
+    pages = in_threads(lambda chunk: list(_rows(clients, condition_for(region, chunk))), chunks)
+    rows = [row for page in pages for row in page]
+    currency = next((str(row["currencyCode"]) for row in rows if row.get("currencyCode")), "USD")
+    found: list[Quote] = []
+    for size in dict.fromkeys(sizes):
+        amount = price_of(rows, region, size, purchase)
+        if amount is not None:
+            found.append(
+                Quote(
+                    cloud=CLOUD,
+                    region=region,
+                    zone=None,
+                    instance_type=size,
+                    purchase=purchase,
+                    price_per_hour=amount,
+                    currency=currency,
+                    as_of=now,
+                    source="Azure Retail Prices",
+                )
+            )
+    return found
+
+
+def _rows(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
+    from azure.core.rest import HttpRequest
+
+    url = os.environ.get("GPUCLOUD_AZURE_PRICES_URL") or PUBLIC_URL
+    query = {"api-version": API_VERSION, "currencyCode": "'USD'", "$filter": condition}
+    request = HttpRequest("GET", url, params=query)
+    for _ in range(PAGES):
+        response = clients.anonymous().send_request(request)
+        response.raise_for_status()
+        page = response.json()
+        yield from page.get("Items") or ()
+        following = page.get("NextPageLink")
+        if not following:
+            return
+        request = HttpRequest("GET", str(following))
+    raise MalformedAnswerError(f"the price list gave {PAGES} pages and still more")
+
+
+# --- capacity that is held
+
+
+def held(clients: Clients, region: str, sizes: Sequence[str]) -> Sequence[Held]:
+    """Capacity reservations of these sizes with something free. What a machine names is their group's id."""
+    if not sizes:
+        return ()
+    compute = clients.compute()
+    groups = [plain(group) for group in compute.capacity_reservation_groups.list_by_subscription()]
+    found: list[Held] = []
+    for group in groups:
+        parts = parts_of(str(group["id"]))
+        if parts is None or str(group.get("location", "")).lower() != region:
+            continue
+        reservations = compute.capacity_reservations
+        listed = reservations.list_by_capacity_reservation_group(parts.group, parts.name)
+        for reservation in listed:
+            name = str(reservation.name)
+            shown = plain(reservations.get(parts.group, parts.name, name, expand="instanceView"))
+            each = _held(shown, region, str(group["id"]))
+            if each.instance_type in sizes and each.free > 0:
+                found.append(each)
+    return found
+
+
+def _held(reservation: Mapping[str, Any], region: str, group: str) -> Held:
+    use = at(reservation, "properties", "instanceView", "utilizationInfo")
+    capacity = at(use, "currentCapacity") or at(reservation, "sku", "capacity") or 0
+    return Held(
+        cloud=CLOUD,
+        region=region,
+        zone=next(iter(reservation.get("zones") or ()), ""),
+        instance_type=text_at(reservation, "sku", "name"),
+        id=group,
+        free=int(capacity) - len(list_at(use, "virtualMachinesAllocated")),
+        purchase="reservation",
+    )

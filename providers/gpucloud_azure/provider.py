@@ -1,0 +1,258 @@
+"""Azure behind gpucloud's provider interface. What each verb does is in the module named after it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Generic, TypeVar, cast
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import (
+    Found,
+    Held,
+    Identity,
+    Kind,
+    Machine,
+    Order,
+    Permission,
+    Purchase,
+    Quota,
+    Quote,
+    Ref,
+    Request,
+    Search,
+    Thing,
+)
+from gpucloud.provider import Record, Verdict
+from gpucloud_azure import checkup, create, delete, errors, find, ids, images, network, prices, quotas
+from gpucloud_azure.answers import plain
+from gpucloud_azure.clients import Clients
+
+T = TypeVar("T")
+
+NEEDED = ("azure-identity", "azure-mgmt-compute", "azure-mgmt-computeschedule", "azure-mgmt-resource")
+
+
+class AzureProvider:
+    """Azure virtual machines. Credentials come from where azure-identity takes them.
+
+    Raises:
+        ImportError: the SDK is not installed.
+    """
+
+    def __init__(self) -> None:
+        for package in NEEDED:
+            try:
+                distribution(package)  # cheaper than importing it before it is needed
+            except PackageNotFoundError as error:
+                raise ImportError(f"Azure needs {package}: pip install 'gpucloud[azure]'") from error
+        self.clients = Clients()
+        # Caches of what cannot change; two threads at once would only ask twice.
+        self._addresses = find.Addresses()
+        self._announced = network.Announced()
+        self._families = quotas.Families()
+        self._host_encryption: bool | None = None
+        self._key: _Ahead[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """``azure``."""
+        return find.CLOUD
+
+    @property
+    def deletion_order(self) -> Sequence[Kind]:
+        """What is billed, what holds on to it before it, and the resource group with all the rest."""
+        return find.DELETION_ORDER
+
+    @property
+    def ending(self) -> str:
+        """A deallocation by the cloud: a guest that shuts down goes on being billed (states-billing.md)."""
+        return (
+            "its deallocation is scheduled with the cloud; disk and address are billed until the next "
+            "changing gpucloud command or sweep"
+        )
+
+    def account(self) -> str:
+        """The subscription's id."""
+        return self.clients.subscription()
+
+    # --- buying
+
+    def prepare(self, order: Order, record: Record, /) -> Request:
+        """Makes resource group, network, firewall, addresses and interfaces, and gives the machines' PUTs.
+
+        The addresses are billed from the moment they exist; the record is told of them before.
+        """
+        create.check(order)
+        image = images.image_for(order.image, order.arch, order.instance_type)
+        network.wanted_rules(order.allow_from, order.ports)
+        self._begin_key()
+        host_encryption = _Ahead(self._has_host_encryption)
+        nics = network.make(order, record, self.clients, self._addresses, self._announced)
+        return create.request_of(order, nics=nics, image=image, host_encryption=host_encryption.result())
+
+    def create(self, request: Request, /) -> Sequence[Machine]:
+        """Puts the machines: all or none, recognised by name and request when repeated."""
+        machines = create.create(request, self.clients, self._begin_key().result)
+        return [self._addresses.on(machine, self.clients) for machine in machines]
+
+    # --- looking and ending
+
+    def get(self, ref: Ref, /) -> Thing:
+        """One thing by id."""
+        self._refuse_foreign(ref)
+        return find.get(ref, self.clients, self._addresses)
+
+    def find(self, search: Search, /) -> Found:
+        """Everything with gpucloud's tags: one look covers all regions."""
+        return find.find(search, self.clients, _regions)
+
+    def delete(self, ref: Ref, /) -> None:
+        """Ends one thing of any kind."""
+        self._refuse_foreign(ref)
+        delete.delete(ref, self.clients)
+
+    def classify(self, error: Exception, /) -> Verdict | None:
+        """What an exception means; see :mod:`gpucloud_azure.errors`."""
+        return errors.classify(error)
+
+    # --- abilities
+
+    def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
+        """Today's list prices or spot prices. Held capacity is paid for already and is not quoted."""
+        if purchase is Purchase.RESERVED or not instance_types:
+            return ()
+        return prices.quotes(self.clients, region, instance_types, purchase, now=datetime.now(UTC))
+
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+        """Capacity reservations, named by their groups."""
+        return prices.held(self.clients, region, instance_types)
+
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
+        """The region's vCPUs and the families', or those of Spot."""
+        return quotas.headroom(self.clients, region, instance_types, purchase, self._families)
+
+    def console(self, ref: Ref, /) -> str:
+        """The serial console's text, which boot diagnostics keep; empty while there is none."""
+        self._refuse_foreign(ref)
+        group, name = ids.name_of(ref.id)
+        answer = plain(
+            self.clients.compute().virtual_machines.retrieve_boot_diagnostics_data(
+                group, name, sas_uri_expiration_time_in_minutes=5
+            )
+        )
+        return self._blob(str(answer.get("serialConsoleLogBlobUri") or ""))
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
+        """Lets only these sources in; what machines of one box may do among themselves stays."""
+        self._refuse_foreign(group)
+        network.admit(group, cidrs, ports, self.clients)
+
+    def remarks(self) -> Sequence[str]:
+        """Whether disks are encrypted on the host as well."""
+        if self._has_host_encryption():
+            return ()
+        return (
+            "disks are encrypted by the platform, but not at the host: the subscription lacks the feature "
+            "(az feature register --namespace Microsoft.Compute --name EncryptionAtHost)",
+        )
+
+    @property
+    def credentials_hint(self) -> str:
+        """The sign-in of the Azure command line, or a service principal."""
+        return checkup.HINT
+
+    @property
+    def policy(self) -> str:
+        """A custom role."""
+        return checkup.policy()
+
+    def identity(self) -> Identity:
+        """The signed-in user or application."""
+        return checkup.identity(self.clients)
+
+    def permissions(self, region: str, /) -> Sequence[Permission]:  # noqa: ARG002  (roles know no regions)
+        """The role's actions, by what was granted in the subscription; and the resource providers."""
+        return checkup.permissions(self.clients)
+
+    def server_time(self) -> datetime:
+        """The ``Date`` of an answer of Resource Manager."""
+        return checkup.server_time(self.clients)
+
+    # --- what does not change while a program runs
+
+    def _refuse_foreign(self, ref: Ref) -> None:
+        """Another subscription would answer "not found", which must never pass for "gone"."""
+        parts = ids.parts_of(ref.id)
+        written = parts.subscription if parts else ref.account
+        for account in (ref.account, written):
+            if account.lower() != self.account().lower():
+                raise UsageError(
+                    f"{ref.kind} {ref.id} belongs to Azure subscription {account}, "
+                    f"but the credentials are of subscription {self.account()}",
+                    hint="use the subscription that it was made in (AZURE_SUBSCRIPTION_ID)",
+                )
+
+    def _begin_key(self) -> _Ahead[str]:
+        """All machines of a process share a throw-away key: nobody has its other half."""
+        if self._key is None:
+            self._key = _Ahead(create.throw_away_key)
+        return self._key
+
+    def _has_host_encryption(self) -> bool:
+        """Platform encryption is always there; who may not ask for more gets that."""
+        if self._host_encryption is None:
+            try:
+                self._host_encryption = checkup.host_encryption(self.clients)
+            except Exception as error:
+                verdict = errors.classify(error)
+                if verdict is None or verdict.error_class not in {ErrorClass.AUTH, ErrorClass.NOT_FOUND}:
+                    raise
+                self._host_encryption = False
+        return self._host_encryption
+
+    def _blob(self, url: str) -> str:
+        """What lies behind a signed address; the signature is all the permission it needs."""
+        if not url:
+            return ""
+        from azure.core.rest import HttpRequest
+
+        response = self.clients.anonymous().send_request(HttpRequest("GET", url))
+        if response.status_code == 404:
+            return ""
+        response.raise_for_status()
+        content: bytes = response.content
+        return content.decode("utf-8", "replace")
+
+
+class _Ahead(Generic[T]):
+    """Something that is done while other things are: begun now, waited for when it is needed."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._value: T | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def result(self) -> T:
+        """What the call gave. Raises what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return cast("T", self._value)
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except Exception as error:
+            self._error = error
+
+
+def _regions() -> Sequence[str]:
+    """All regions that the market knows: to be able to say where nothing could be read."""
+    from gpucloud_pricing.snapshot import Snapshot
+
+    return sorted(region for cloud, region in Snapshot.read().regions if cloud == find.CLOUD)

@@ -1,0 +1,75 @@
+"""How much the subscription may rent in a region: vCPUs of a family, of all families, and of Spot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.model import Purchase, Quota
+from gpucloud_azure.answers import plain
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.find import CLOUD
+from gpucloud_azure.parallel import together
+
+SKUS_API = "2021-07-01"
+SPOT = "lowPriorityCores"
+REGIONAL = "cores"
+FIX = "https://portal.azure.com/#view/Microsoft_Azure_Capacity/QuotaMenuBlade/~/myQuotas"
+
+
+class Families:
+    """To which quota family each size of a region belongs, as Azure's list of sizes says: read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Mapping[str, str]] = {}
+
+    def of(self, clients: Clients, region: str) -> Mapping[str, str]:
+        """The family of each size in a region."""
+        if region not in self._known:
+            listed = clients.pages(
+                "/providers/Microsoft.Compute/skus", api=SKUS_API, **{"$filter": f"location eq '{region}'"}
+            )
+            self._known[region] = {
+                str(sku["name"]): str(sku["family"])
+                for sku in listed
+                if sku.get("resourceType", "virtualMachines") == "virtualMachines" and sku.get("family")
+            }
+        return self._known[region]
+
+
+def headroom(
+    clients: Clients, region: str, sizes: Sequence[str], purchase: Purchase, families: Families
+) -> Sequence[Quota]:
+    """The quotas that a launch of these sizes counts against. Held capacity has been counted already."""
+    if purchase is Purchase.RESERVED or not sizes:
+        return ()
+
+    def usage() -> list[Mapping[str, Any]]:
+        return [plain(each) for each in clients.compute().usage.list(region)]
+
+    def family_of() -> Mapping[str, str]:
+        return families.of(clients, region) if purchase is Purchase.ON_DEMAND else {}
+
+    used: Any
+    family: Any
+    used, family = together(usage, family_of)
+    counted: dict[str, list[str]] = {}
+    for size in sizes:
+        for name in (REGIONAL, family.get(size)) if purchase is Purchase.ON_DEMAND else (SPOT,):
+            if name:
+                counted.setdefault(name.lower(), []).append(size)
+    return [
+        Quota(
+            cloud=CLOUD,
+            region=region,
+            name=str(each["name"]["value"]),
+            instance_types=tuple(counted[str(each["name"]["value"]).lower()]),
+            unit="vcpus",
+            limit=Decimal(each["limit"]),
+            used=Decimal(each["currentValue"]),
+            fix=FIX,
+        )
+        for each in used
+        if str(each["name"]["value"]).lower() in counted
+    ]

@@ -1,0 +1,56 @@
+"""From an emulated virtual machine to its inside."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import threading
+
+from gpucloud.sandbox.boxes import BoxSpec
+from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox import metadata
+from gpucloud_azure.sandbox.network import addresses_of, private_address
+from gpucloud_azure.sandbox.subscription import CLOUD, NIC, Subscription, part
+
+
+def boot(subscription: Subscription, machine: Document) -> None:
+    """Starts a machine's inside; its address leads there from now on."""
+    type_ = subscription.world.market.catalog(CLOUD).types.get(machine["_size"])
+    if type_ is None:  # the catalog changed since it was made
+        return
+    public, private = "", ""
+    for each in part(machine, "properties", "networkProfile").get("networkInterfaces") or ():
+        nic = subscription.find(NIC, each["id"])
+        if nic is None:
+            continue
+        private = private or private_address(nic)
+        for address, _ in addresses_of(subscription, nic):
+            public = public or address["_address"]
+            subscription.world.addresses.lead(address["_address"], machine["_box"])
+    subscription.world.boxes.boot(
+        BoxSpec(
+            id=machine["_box"],
+            hostname=machine["properties"]["osProfile"]["computerName"],
+            public_ip=public,
+            private_ip=private,
+            user_data=_text(machine["_user_data"]),
+            gpu_model=type_.gpu_model,
+            gpu_count=type_.whole_gpus,
+            gpu_memory_mib=type_.gpu_memory_mib,
+            driver_ready=machine["_driver"],
+            tags=machine.get("tags") or {},
+            spot=machine["_purchase"] == "spot",
+            metadata=metadata.answer,
+        )
+    )
+
+
+def end(subscription: Subscription, machine: Document) -> None:
+    """Ends a machine's inside, without waiting: its connections may take a moment to close."""
+    box = machine["_box"]
+    threading.Thread(target=subscription.world.boxes.end, args=(box,), daemon=True).start()
+
+
+def _text(encoded: str) -> str:
+    raw = base64.b64decode(encoded)
+    return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8", "replace")

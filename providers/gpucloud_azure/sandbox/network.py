@@ -1,0 +1,288 @@
+"""Networks, firewalls, addresses and interfaces."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, ip_address, ip_network
+from typing import Any
+
+from gpucloud.sandbox.addresses import NoAddressError
+from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox.review import review_nic, review_rule, review_tags
+from gpucloud_azure.sandbox.subscription import (
+    ADDRESS,
+    CLOUD,
+    FIREWALL,
+    MACHINE,
+    NETWORK,
+    NIC,
+    Subscription,
+    canonical,
+    part,
+)
+from gpucloud_azure.sandbox.wire import AzureError, Json
+
+RESERVED_S = 180.0
+"""An interface is kept so long for the machine that it was taken from (azure-sdk-for-go-extensions)."""
+
+
+# --- making
+
+
+def make_network(subscription: Subscription, document: Document, body: Json) -> None:
+    """The rules of a virtual network."""
+    blocks: list[str] = part(body, "properties", "addressSpace").get("addressPrefixes") or []
+    spaces = [_network(block, "addressSpace") for block in blocks]
+    if not spaces:
+        raise AzureError("InvalidRequestFormat", "A virtual network needs an address space.")
+    for subnet in part(body, "properties").get("subnets") or ():
+        block = _network(part(subnet, "properties").get("addressPrefix", ""), "subnet")
+        if not any(block.subnet_of(space) for space in spaces):
+            raise AzureError(
+                "NetcfgSubnetRangeOutsideVnet", f"Subnet '{subnet.get('name')}' is not in the address space."
+            )
+        subnet["id"] = f"{document['id']}/subnets/{subnet['name']}"
+        subnet["properties"]["provisioningState"] = "Succeeded"
+
+
+def make_firewall(subscription: Subscription, document: Document, body: Json) -> None:
+    """The rules of a network security group."""
+    priorities: set[tuple[str, int]] = set()
+    for rule in part(body, "properties").get("securityRules") or ():
+        properties = part(rule, "properties")
+        needed = {"protocol", "access", "direction", "priority", "destinationAddressPrefix"}
+        if missing := sorted(needed - properties.keys()):
+            text = f"Security rule '{rule.get('name')}' lacks {', '.join(missing)}."
+            raise AzureError("SecurityRuleInvalidParameter", text)
+        key = (properties["direction"], properties["priority"])
+        if not 100 <= properties["priority"] <= 4096 or key in priorities:
+            text = f"Security rule '{rule.get('name')}' has an invalid or doubled priority."
+            raise AzureError("SecurityRuleConflict", text)
+        priorities.add(key)
+        review_rule(properties)
+        rule["id"] = f"{document['id']}/securityRules/{rule['name']}"
+
+
+def make_address(subscription: Subscription, document: Document, body: Json) -> None:
+    """The rules of a public address; it is billed at once."""
+    sku = part(body, "sku").get("name", "Basic")
+    if sku != "Standard":
+        raise AzureError(
+            "IPv4BasicSkuPublicIpCountLimitReached",
+            "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription here.",
+        )
+    if part(body, "properties").get("publicIPAllocationMethod") != "Static":
+        text = "Standard SKU public IPs must have AllocationMethod set to Static."
+        raise AzureError("StandardSkuPublicIPAddressesMustBeStatic", text)
+    review_tags(body, "the public address")
+    old = subscription.find(ADDRESS, document["id"])
+    if old is not None:
+        document["_address"], document["_holder"] = old["_address"], old["_holder"]
+    else:
+        document["_holder"] = subscription.new_uuid()
+        try:
+            document["_address"] = subscription.world.addresses.take(
+                document["_holder"], but=subscription.world.dials.caller_address
+            )
+        except NoAddressError:
+            text = "There are no public addresses left."
+            raise AzureError("PublicIPCountLimitReached", text) from None
+        price = subscription.world.market.address_price(CLOUD, document["location"])
+        subscription.born("address", document, price.amount, price.currency)
+    document["properties"]["ipAddress"] = document["_address"]
+
+
+def make_nic(subscription: Subscription, document: Document, body: Json) -> None:
+    """The rules of an interface: its subnet, its address and its firewall exist, and are free."""
+    review_nic(body)
+    old = subscription.find(NIC, document["id"])
+    firewall = part(body, "properties", "networkSecurityGroup")["id"]
+    if subscription.find(FIREWALL, firewall) is None:
+        raise _missing(firewall)
+    for each in part(body, "properties").get("ipConfigurations") or ():
+        properties = part(each, "properties")
+        subnet_id = part(properties, "subnet").get("id", "")
+        subnet = _subnet(subscription, subnet_id)
+        if (address := part(properties, "publicIPAddress").get("id")) is not None:
+            _take_address(subscription, document, address)
+        kept = _private_address(old)
+        each["properties"] = {
+            **properties,
+            "privateIPAddress": kept or _free_address(subscription, subnet_id, subnet),
+            "privateIPAllocationMethod": properties.get("privateIPAllocationMethod", "Dynamic"),
+            "provisioningState": "Succeeded",
+        }
+        each["id"] = f"{document['id']}/ipConfigurations/{each['name']}"
+    document["_machine"] = old["_machine"] if old else None
+    document["_reserved_until"] = old["_reserved_until"] if old else None
+    if document["_machine"]:
+        document["properties"]["virtualMachine"] = {"id": document["_machine"]}
+
+
+def _take_address(subscription: Subscription, nic: Document, address_id: str) -> None:
+    address = subscription.find(ADDRESS, address_id)
+    if address is None:
+        raise _missing(address_id)
+    holder = nic_of(subscription, address)
+    if holder is not None and canonical(holder["id"]) != canonical(nic["id"]):
+        text = f"Resource {address['id']} is already associated with {holder['id']}."
+        raise AzureError("PublicIPAddressInUse", text)
+
+
+def _missing(id_: str) -> AzureError:
+    return AzureError("InvalidResourceReference", f"Resource {id_} referenced by the request was not found.")
+
+
+def _subnet(subscription: Subscription, id_: str) -> Document:
+    network_id, _, name = id_.rpartition("/subnets/")
+    network = subscription.find(NETWORK, network_id) if network_id else None
+    for subnet in part(network or {}, "properties").get("subnets") or ():
+        if subnet["name"].lower() == name.lower():
+            found: Document = subnet
+            return found
+    raise _missing(id_)
+
+
+def _free_address(subscription: Subscription, subnet_id: str, subnet: Document) -> str:
+    used = {_private_address(nic) for nic in subscription.all(NIC).values()}
+    hosts = map(str, ip_network(subnet["properties"]["addressPrefix"]).hosts())
+    for number, host in enumerate(hosts):
+        if number >= 3 and host not in used:  # Azure keeps the first four for itself
+            return host
+    raise AzureError("SubnetIsFull", f"Subnet {subnet_id} does not have enough capacity.")
+
+
+def _network(text: str, what: str) -> IPv4Network:
+    try:
+        return IPv4Network(text)
+    except ValueError:
+        raise AzureError("InvalidCIDRNotation", f"The {what} prefix '{text}' is not valid CIDR.") from None
+
+
+# --- looking
+
+
+def nic_of(subscription: Subscription, address: Document) -> Document | None:
+    """The interface that has a public address."""
+    for nic in subscription.all(NIC).values():
+        for each in part(nic, "properties").get("ipConfigurations") or ():
+            used = part(each, "properties", "publicIPAddress").get("id")
+            if used and canonical(used) == canonical(address["id"]):
+                return nic
+    return None
+
+
+def addresses_of(subscription: Subscription, nic: Document) -> list[tuple[Document, bool]]:
+    """An interface's public addresses, and whether each goes with it."""
+    found: list[tuple[Document, bool]] = []
+    for each in part(nic, "properties").get("ipConfigurations") or ():
+        used = part(each, "properties", "publicIPAddress")
+        address = subscription.find(ADDRESS, used["id"]) if used.get("id") else None
+        if address is not None:
+            found.append((address, part(used, "properties").get("deleteOption") == "Delete"))
+    return found
+
+
+def _private_address(nic: Document | None) -> str | None:
+    for each in part(nic or {}, "properties").get("ipConfigurations") or ():
+        address = part(each, "properties").get("privateIPAddress")
+        if address:
+            return str(address)
+    return None
+
+
+def private_address(nic: Document) -> str:
+    """An interface's private address."""
+    return _private_address(nic) or ""
+
+
+def admits(subscription: Subscription, nic: Document, port: int, source: str) -> bool:
+    """Whether an interface's firewall lets ``source`` in on a TCP port: the first rule that fits decides."""
+    firewall = subscription.find(FIREWALL, part(nic, "properties", "networkSecurityGroup").get("id", ""))
+    rules = [
+        part(rule, "properties") for rule in part(firewall or {}, "properties").get("securityRules") or ()
+    ]
+    for rule in sorted(rules, key=lambda rule: rule["priority"]):
+        if rule["direction"] == "Inbound" and _covers(rule, port, source):
+            return bool(rule["access"] == "Allow")
+    return False
+
+
+def _covers(rule: dict[str, Any], port: int, source: str) -> bool:
+    if rule["protocol"].lower() not in {"tcp", "*"}:
+        return False
+    ranges = [rule.get("destinationPortRange"), *(rule.get("destinationPortRanges") or ())]
+    ports = any(_in_range(port, each) for each in filter(None, ranges))
+    sources = [rule.get("sourceAddressPrefix"), *(rule.get("sourceAddressPrefixes") or ())]
+    return ports and any(_in_block(source, each) for each in filter(None, sources))
+
+
+def _in_range(port: int, text: str) -> bool:
+    first, _, last = text.partition("-")
+    return text == "*" or int(first) <= port <= int(last or first)
+
+
+def _in_block(source: str, block: str) -> bool:
+    try:
+        return ip_address(source) in ip_network(block, strict=False)
+    except ValueError:
+        return block == "*"
+
+
+# --- ending
+
+
+def end_address(subscription: Subscription, address: Document, reason: str) -> None:
+    """An address is given back."""
+    subscription.world.addresses.free(address["_address"])
+    subscription.died(address, reason)
+    subscription.drop(ADDRESS, address["id"])
+
+
+def end_nic(subscription: Subscription, nic: Document) -> None:
+    """An interface goes, with the addresses that go with it."""
+    addresses = addresses_of(subscription, nic)
+    subscription.drop(NIC, nic["id"])
+    for address, goes in addresses:
+        if goes:
+            end_address(subscription, address, "deleted with its interface")
+
+
+def delete_network(subscription: Subscription, network: Document) -> None:
+    """DELETE of a virtual network."""
+    for nic in subscription.all(NIC).values():
+        for each in part(nic, "properties").get("ipConfigurations") or ():
+            subnet = part(each, "properties", "subnet").get("id", "")
+            if canonical(subnet) == canonical(network["id"]):
+                text = f"Subnet {subnet} is in use by {each['id']} and cannot be deleted."
+                raise AzureError("InUseSubnetCannotBeDeleted", text)
+    subscription.drop(NETWORK, network["id"])
+
+
+def delete_firewall(subscription: Subscription, firewall: Document) -> None:
+    """DELETE of a network security group."""
+    for nic in subscription.all(NIC).values():
+        used = part(nic, "properties", "networkSecurityGroup").get("id", "")
+        if used and canonical(used) == canonical(firewall["id"]):
+            text = f"Network security group {firewall['id']} cannot be deleted, as it is used by {nic['id']}."
+            raise AzureError("InUseNetworkSecurityGroupCannotBeDeleted", text)
+    subscription.drop(FIREWALL, firewall["id"])
+
+
+def delete_address(subscription: Subscription, address: Document) -> None:
+    """DELETE of a public address."""
+    nic = nic_of(subscription, address)
+    if nic is not None:
+        text = f"Public IP address {address['id']} can not be deleted: it is allocated to {nic['id']}."
+        raise AzureError("PublicIPAddressCannotBeDeleted", text)
+    end_address(subscription, address, "deleted")
+
+
+def delete_nic(subscription: Subscription, nic: Document) -> None:
+    """DELETE of an interface."""
+    if nic["_machine"] and subscription.find(MACHINE, nic["_machine"]) is not None:
+        text = f"Network Interface {nic['id']} is used by existing resource {nic['_machine']}."
+        raise AzureError("NicInUse", text)
+    if nic["_reserved_until"] and nic["_reserved_until"] > subscription.stamp:
+        text = f"Nic(s) in request is reserved for another Virtual Machine for 180 seconds: {nic['id']}."
+        raise AzureError("NicReservedForAnotherVm", text)
+    end_nic(subscription, nic)

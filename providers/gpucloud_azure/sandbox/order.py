@@ -1,0 +1,295 @@
+"""What a PUT of a virtual machine asks for, checked in Azure's order."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud.sandbox.market import InstanceType, Price
+from gpucloud_azure.sandbox import quotas
+from gpucloud_azure.sandbox.images import Image, find_image
+from gpucloud_azure.sandbox.review import review_machine
+from gpucloud_azure.sandbox.subscription import (
+    CLOUD,
+    MACHINE,
+    NIC,
+    RESERVATIONS,
+    Subscription,
+    canonical,
+    part,
+)
+from gpucloud_azure.sandbox.wire import AzureError, Json
+
+CUSTOM_DATA_LIMIT = 65535
+"""Bytes before base64. Source: azure-compute-docs, custom-data.md."""
+
+FORBIDDEN_NAMES = {
+    *(
+        "administrator",
+        "admin",
+        "user",
+        "user1",
+        "test",
+        "user2",
+        "test1",
+        "user3",
+        "admin1",
+        "1",
+        "123",
+        "a",
+    ),
+    *("actuser", "adm", "admin2", "aspnet", "backup", "console", "david", "guest", "john", "owner", "root"),
+    *("server", "sql", "support", "support_388945a0", "sys", "test2", "test3", "user4", "user5"),
+}
+"""Source: azure-mgmt-compute 39.0.0, OSProfile.admin_username."""
+
+_DISKS = {"Standard_LRS", "StandardSSD_LRS", "Premium_LRS", "PremiumV2_LRS", "StandardSSD_ZRS", "Premium_ZRS"}
+_GENERATION_2_ONLY = re.compile(
+    r".*(_A100_v4|_H100_v5|_H200_v5|_MI300X_v5|asr_v4|_A10_v5|_GB200_v6|RTXPRO.*)$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One machine that is to be made, all checked."""
+
+    location: str
+    zone: str
+    type: InstanceType
+    image: Image
+    purchase: str
+    price: Price
+    nics: list[Document]
+    reservation: Document | None
+    disk_gib: int
+    user_data: str
+
+
+def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
+    """Checks the body of a PUT.
+
+    Raises:
+        AzureError: Azure, or the sandbox's reviewer, would refuse.
+    """
+    properties = part(body, "properties")
+    size = part(properties, "hardwareProfile").get("vmSize", "")
+    location = body["location"]
+    zones: list[str] = body.get("zones") or []
+    if len(zones) > 1:
+        raise AzureError("InvalidParameter", "A virtual machine is in one zone at most.")
+    _check_guest(part(properties, "osProfile"))
+    review_machine(body)
+    image = find_image(part(properties, "storageProfile", "imageReference"))
+    type_ = _type(subscription, location, zones, size)
+    if image.generation == 1 and _GENERATION_2_ONLY.match(size):
+        text = f"The selected VM size '{size}' cannot boot Hypervisor Generation '1'."
+        raise AzureError("BadRequest", text)
+    if image.arch != type_.arch:
+        text = f"Cannot create a VM of size '{size}' because this VM size only supports {type_.arch} images."
+        raise AzureError("InvalidParameter", text)
+    _check_security(subscription, properties, size)
+    purchase = _purchase(properties)
+    reservation = _reservation(subscription, properties, location, zones, size)
+    order = Order(
+        location=location,
+        zone=zones[0] if zones else "",
+        type=type_,
+        image=image,
+        purchase="reserved" if reservation else purchase,
+        price=_price(subscription, properties, location, size, purchase),
+        nics=_nics(subscription, id_, properties, location),
+        reservation=reservation,
+        disk_gib=_disk(properties, image),
+        user_data=_custom_data(part(properties, "osProfile").get("customData")),
+    )
+    quotas.check(subscription, location, size, order.purchase)
+    return order
+
+
+def offered(subscription: Subscription, location: str, size: str) -> frozenset[str] | None:
+    """The zones in which a region offers a size; ``None`` where it does not. Some regions have no zones."""
+    catalog = subscription.world.market.catalog(CLOUD)
+    zones = catalog.offered.get((location, size))
+    sold = any((location, "", size, way) in catalog.prices for way in ("on_demand", "spot"))
+    if zones is None and not sold:
+        return None
+    return zones or frozenset(catalog.zones.get(location, ()))
+
+
+def _type(subscription: Subscription, location: str, zones: list[str], size: str) -> InstanceType:
+    type_ = subscription.world.market.catalog(CLOUD).types.get(size)
+    if type_ is None:
+        raise AzureError("InvalidParameter", f"The value {size} provided for the VM size is not valid.")
+    in_zones = offered(subscription, location, size)
+    if in_zones is None or (zones and zones[0] not in in_zones):
+        where = f"in location '{location}'" + (f" zones '{zones[0]}'" if zones else "")
+        raise AzureError(
+            "SkuNotAvailable",
+            f"The requested VM size for resource '{size}' is currently not available {where}. Please try "
+            "another size or deploy to a different location or different zone.",
+            409,
+        )
+    return type_
+
+
+def _check_guest(guest: dict[str, Any]) -> None:
+    name, computer = str(guest.get("adminUsername", "")), str(guest.get("computerName", ""))
+    if not name or name.lower() in FORBIDDEN_NAMES:
+        raise AzureError("InvalidParameter", "The Admin Username specified is not allowed.")
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?", computer):
+        raise AzureError("InvalidParameter", f"The computer name '{computer}' is not valid.")
+    keys: list[Json] = part(guest, "linuxConfiguration", "ssh").get("publicKeys") or []
+    if not keys and not guest.get("adminPassword"):
+        text = (
+            "Authentication using either SSH or by user name and password must be enabled in Linux profile."
+        )
+        raise AzureError("InvalidParameter", text)
+    for key in keys:
+        if key.get("path") != f"/home/{name}/.ssh/authorized_keys":
+            text = f"Destination path for SSH public keys is limited to /home/{name}/.ssh/authorized_keys."
+            raise AzureError("InvalidParameter", text)
+        if not _is_rsa(str(key.get("keyData", ""))):
+            text = "The value of parameter linuxConfiguration.ssh.publicKeys.keyData is invalid."
+            raise AzureError("InvalidParameter", text)
+
+
+def _is_rsa(text: str) -> bool:
+    kind, _, rest = text.partition(" ")
+    try:
+        body = base64.b64decode(rest.split(" ")[0], validate=True)
+    except binascii.Error:
+        return False
+    return kind == "ssh-rsa" and len(body) >= 256
+
+
+def _check_security(subscription: Subscription, properties: dict[str, Any], size: str) -> None:
+    security = part(properties, "securityProfile")
+    if security.get("encryptionAtHost") and not subscription.all("feature").get("encryptionathost"):
+        text = "The property 'securityProfile.encryptionAtHost' is not valid: the feature is not enabled."
+        raise AzureError("InvalidParameter", text)
+    if security.get("securityType") == "TrustedLaunch" and re.match(
+        r"Standard_ND96a(sr|m.*)(_A100)?_v4$", size
+    ):
+        raise AzureError(
+            "BadRequest", f"The VM size '{size}' is not supported for security type TrustedLaunch."
+        )
+
+
+def _purchase(properties: dict[str, Any]) -> str:
+    priority = properties.get("priority", "Regular")
+    if priority != "Spot":
+        if properties.get("evictionPolicy") or properties.get("billingProfile"):
+            raise AzureError(
+                "InvalidParameter", "evictionPolicy and billingProfile are of Spot machines only."
+            )
+        return "on_demand"
+    if properties.get("availabilitySet"):
+        raise AzureError(
+            "AzureSpotVMNotSupportedInAvailabilitySet", "Spot is not supported in an availability set.", 409
+        )
+    if properties.get("capacityReservation"):
+        raise AzureError("InvalidParameter", "A Spot machine cannot use a capacity reservation.")
+    return "spot"
+
+
+def _price(
+    subscription: Subscription, properties: dict[str, Any], location: str, size: str, purchase: str
+) -> Price:
+    price = subscription.world.market.price(CLOUD, location, "", size, purchase)
+    if price is None:
+        text = f"The requested size '{size}' is not available as {purchase} in location '{location}'."
+        raise AzureError("SkuNotAvailable", text, 409)
+    ceiling = Decimal(str(part(properties, "billingProfile").get("maxPrice", -1)))
+    if purchase == "spot" and ceiling != -1:
+        if ceiling <= 0 or ceiling != ceiling.quantize(Decimal("0.00001")):
+            raise AzureError("InvalidParameter", f"The maxPrice {ceiling} is not valid.")
+        if ceiling < price.amount:
+            text = (
+                f"Unable to deploy since the provided max price '{ceiling} USD' is lower than the current "
+                f"spot price '{price.amount} USD' for Azure Spot VM size '{size}'."
+            )
+            raise AzureError("SpotPriceGreaterThanProvidedMaxPrice", text, 409)
+    return price
+
+
+def _reservation(
+    subscription: Subscription, properties: dict[str, Any], location: str, zones: list[str], size: str
+) -> Document | None:
+    id_ = part(properties, "capacityReservation", "capacityReservationGroup").get("id")
+    if id_ is None:
+        return None
+    group = subscription.find(RESERVATIONS, id_)
+    if group is None:
+        raise AzureError("NotFound", f"The capacity reservation group {id_} was not found.", 404)
+    if (group["location"], group["_size"]) != (location, size) or zones != (group.get("zones") or []):
+        text = "The capacity reservation group does not have a reservation of this size, location and zone."
+        raise AzureError("OperationNotAllowed", text, 409)
+    if reservation_left(subscription, group) < 1:
+        text = "The capacity reservation is used up: overallocation is not guaranteed."
+        raise AzureError("OverconstrainedCapacityReservation", text, 409)
+    return group
+
+
+def reservation_left(subscription: Subscription, group: Document) -> int:
+    """How much of a reservation is free."""
+    taken = sum(
+        each["_reservation"] == canonical(group["id"]) and not each["_failed"]
+        for each in subscription.all(MACHINE).values()
+    )
+    left: int = group["_count"] - taken
+    return max(0, left)
+
+
+def _nics(subscription: Subscription, id_: str, properties: dict[str, Any], location: str) -> list[Document]:
+    profile = part(properties, "networkProfile")
+    if profile.get("networkInterfaceConfigurations"):
+        raise AzureError("InvalidParameter", "The gpucloud sandbox takes interfaces by id only.")
+    found: list[Document] = []
+    for each in profile.get("networkInterfaces") or ():
+        nic = subscription.find(NIC, each.get("id", ""))
+        if nic is None:
+            text = f"Resource {each.get('id')} referenced by {id_} was not found."
+            raise AzureError("InvalidResourceReference", text)
+        if nic["location"] != location:
+            raise AzureError("InvalidResourceReference", f"{nic['id']} is in another location.")
+        if nic["_machine"] and canonical(nic["_machine"]) != canonical(id_):
+            raise AzureError("NicInUse", f"{nic['id']} is used by {nic['_machine']}.")
+        if nic["_reserved_until"] and nic["_reserved_until"] > subscription.stamp:
+            raise AzureError("NicReservedForAnotherVm", f"{nic['id']} is reserved for another VM for 180 s.")
+        found.append(nic)
+    if not found:
+        raise AzureError("InvalidParameter", "Virtual Machine must have at least one network interface.")
+    return found
+
+
+def _disk(properties: dict[str, Any], image: Image) -> int:
+    disk = part(properties, "storageProfile", "osDisk")
+    if disk.get("createOption") != "FromImage":
+        raise AzureError("InvalidParameter", "The createOption of the OS disk must be FromImage.")
+    kind = part(disk, "managedDisk").get("storageAccountType", "Standard_LRS")
+    if kind not in _DISKS:
+        raise AzureError("InvalidParameter", f"The storage account type {kind} is not valid.")
+    size = int(disk.get("diskSizeGB", image.disk_gib))
+    if size < image.disk_gib:
+        text = f"The disk size {size} GB is smaller than the size of the VM image: {image.disk_gib} GB."
+        raise AzureError("ResizeDiskError", text)
+    if size > 4095:
+        raise AzureError("InvalidParameter", f"The OS disk's size {size} GB is over 4095.")
+    return size
+
+
+def _custom_data(encoded: str | None) -> str:
+    if encoded is None:
+        return ""
+    try:
+        raw = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise AzureError("InvalidParameter", "Custom data in OSProfile must be in Base64 encoding.") from None
+    if len(raw) > CUSTOM_DATA_LIMIT:
+        raise AzureError("InvalidParameter", "Custom data in OSProfile is over 65535 bytes.")
+    return encoded

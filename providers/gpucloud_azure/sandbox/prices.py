@@ -1,0 +1,167 @@
+"""The Retail Prices API, with the rows that lead careless readers astray."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud.sandbox.market import Price
+from gpucloud_azure.sandbox.subscription import CLOUD, Subscription
+from gpucloud_azure.sandbox.wire import Answer, AzureError
+
+PAGE = 1000
+"""Rows per page. Source: Azure Retail Prices overview."""
+
+_WORD = re.compile(r"\s*('(?:[^']|'')*'|contains\(|[(),]|[A-Za-z]+)")
+Test = Callable[[Document], bool]
+
+
+def answer(subscription: Subscription, origin: str, query: dict[str, str]) -> Answer:
+    """One page of what a condition lets through."""
+    test = condition(query.get("$filter", ""))
+    found = [row for row in rows(subscription) if test(row)]
+    skip = int(query.get("$skip", 0))
+    shown = found[skip : skip + PAGE]
+    following = None
+    if skip + PAGE < len(found):
+        rest = "&".join(f"{name}={value}" for name, value in query.items() if name != "$skip")
+        following = f"{origin}/api/retail/prices?{rest}&$skip={skip + PAGE}"
+    return Answer(
+        body={
+            "BillingCurrency": "USD",
+            "CustomerEntityId": "Default",
+            "CustomerEntityType": "Retail",
+            "Items": shown,
+            "NextPageLink": following,
+            "Count": len(shown),
+        }
+    )
+
+
+# --- rows
+
+
+def rows(subscription: Subscription) -> Iterator[Document]:
+    """Every meter: of each size and region the real ones, and those that only look like them."""
+    catalog = subscription.world.market.catalog(CLOUD)
+    for region, _, size, purchase in sorted(catalog.prices):
+        price = subscription.world.market.price(CLOUD, region, "", size, purchase)
+        if price is None:
+            continue
+        family = f"Virtual Machines {size.removeprefix('Standard_').split('_')[0]} Series"
+        spot = " Spot" if purchase == "spot" else ""
+        meter = size.removeprefix("Standard_").replace("_", " ") + spot
+        yield _row(region, size, price, product=family, meter=meter)
+        yield _row(region, size, price, product=f"{family} Windows", meter=meter, factor=Decimal("1.8"))
+        if purchase == "spot":
+            continue
+        yield _row(region, size, price, product=family, meter=f"{meter} Low Priority", factor=Decimal("0.2"))
+        yield _row(region, size, price, product=f"{family} Dedicated Host", meter=meter, factor=Decimal(6))
+        yield _row(region, size, price, product=family, meter=meter, factor=Decimal(0))
+        for years, part in ((1, Decimal("0.6")), (3, Decimal("0.4"))):
+            term = _row(region, size, price, product=family, meter=meter, factor=part * 8760 * years)
+            reserved = {"type": "Reservation", "reservationTerm": f"{years} Year{'s' if years > 1 else ''}"}
+            yield {**term, **reserved}
+
+
+def _row(
+    region: str, size: str, price: Price, *, product: str, meter: str, factor: Decimal = Decimal(1)
+) -> Document:
+    amount = float(price.amount * factor)
+    return {
+        "currencyCode": price.currency,
+        "tierMinimumUnits": 0.0,
+        "retailPrice": amount,
+        "unitPrice": amount,
+        "armRegionName": region,
+        "location": region,
+        "effectiveStartDate": "2026-01-01T00:00:00Z",
+        "meterId": f"{region}-{size}-{meter}".lower().replace(" ", "-"),
+        "meterName": meter,
+        "productId": "DZH318Z0",
+        "skuId": "DZH318Z0/0001",
+        "productName": product,
+        "skuName": meter,
+        "serviceName": "Virtual Machines",
+        "serviceId": "DZH313Z7MMC8",
+        "serviceFamily": "Compute",
+        "unitOfMeasure": "1 Hour",
+        "type": "Consumption",
+        "isPrimaryMeterRegion": True,
+        "armSkuName": size,
+    }
+
+
+# --- conditions
+
+
+def condition(text: str) -> Test:
+    """What a ``$filter`` lets through: ``eq``, ``ne``, ``contains``, ``and``, ``or`` and parentheses.
+
+    Raises:
+        AzureError: it cannot be read.
+    """
+    words = _WORD.findall(text)
+    if "".join(words) != re.sub(r"\s+(?=(?:[^']*'[^']*')*[^']*$)", "", text):
+        raise AzureError("BadRequest", f"Invalid OData parameters supplied: {text}")
+    if not words:
+        return _anything
+    try:
+        test, left = _either(words)
+    except IndexError:
+        left, test = ["?"], _anything
+    if left:
+        raise AzureError("BadRequest", f"Invalid OData parameters supplied: {text}")
+    return test
+
+
+def _anything(row: Document) -> bool:
+    return True
+
+
+def _either(words: list[str]) -> tuple[Test, list[str]]:
+    one, words = _both(words)
+    tests = [one]
+    while words and words[0] == "or":
+        one, words = _both(words[1:])
+        tests.append(one)
+    return (lambda row: any(test(row) for test in tests)), words
+
+
+def _both(words: list[str]) -> tuple[Test, list[str]]:
+    one, words = _one(words)
+    tests = [one]
+    while words and words[0] == "and":
+        one, words = _one(words[1:])
+        tests.append(one)
+    return (lambda row: all(test(row) for test in tests)), words
+
+
+def _one(words: list[str]) -> tuple[Test, list[str]]:
+    if words[0] == "(":
+        test, rest = _either(words[1:])
+        return test, rest[1:]
+    if words[0] == "contains(":
+        name, value = words[1], _value(words[3])
+        rest = words[5:]
+        wanted = True
+        if rest and rest[0] == "eq":
+            wanted, rest = rest[1] == "true", rest[2:]
+        return (lambda row: (value in _field(row, name)) == wanted), rest
+    name, operator, value = words[0], words[1], _value(words[2])
+    if operator not in {"eq", "ne"}:
+        raise IndexError
+    return (lambda row: (_field(row, name) == value) == (operator == "eq")), words[3:]
+
+
+def _field(row: Document, name: str) -> str:
+    """A row's member; ``priceType`` is what the row calls ``type``. Values are compared with their case."""
+    value: Any = row.get("type" if name == "priceType" else name, "")
+    return str(value)
+
+
+def _value(word: str) -> str:
+    return word[1:-1].replace("''", "'")

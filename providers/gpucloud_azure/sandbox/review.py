@@ -1,0 +1,79 @@
+"""What the sandbox refuses although Azure would not: what a careful reviewer would not let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_network
+from typing import Any
+
+from gpucloud_azure.sandbox.subscription import part, tags_of
+from gpucloud_azure.sandbox.wire import AzureError, Json
+
+TAGS = tuple(f"gpucloud:{name}" for name in ("owner", "box", "op", "run", "expires"))
+PURCHASES = ("microsoft.capacity/", "microsoft.billingbenefits/", "microsoft.compute/capacityreservation")
+"""What commits to pay. gpucloud must not be able to send it."""
+
+
+def refusal(what: str) -> AzureError:
+    """The sandbox's own no, in the form of Azure's."""
+    return AzureError("RequestDisallowedByPolicy", f"Refused by the gpucloud sandbox: {what}", 403)
+
+
+def review_action(method: str, path: str) -> None:
+    """Refuses every purchase."""
+    bought = any(f"/providers/{each}" in path.lower() for each in PURCHASES)
+    if method in {"PUT", "PATCH", "POST", "DELETE"} and bought:
+        raise refusal(f"{method} {path} commits to pay")
+
+
+def review_tags(body: Json, what: str) -> None:
+    """Refuses what does not say whose it is."""
+    tags = tags_of(body)
+    missing = [tag for tag in TAGS if tag not in tags]
+    if missing:
+        raise refusal(f"{what} lacks the tags {', '.join(missing)}")
+
+
+def review_rule(properties: Mapping[str, Any]) -> None:
+    """Refuses to let in the world."""
+    if properties.get("access") != "Allow" or properties.get("direction") != "Inbound":
+        return
+    sources = [properties.get("sourceAddressPrefix"), *(properties.get("sourceAddressPrefixes") or ())]
+    for source in filter(None, sources):
+        if source in {"*", "Internet", "Any"}:
+            raise refusal(f"ingress from {source} lets in the world")
+        try:
+            wide = ip_network(source, strict=False).prefixlen == 0
+        except ValueError:
+            continue  # a service tag
+        if wide:
+            raise refusal(f"ingress from {source} lets in the world")
+
+
+def review_machine(body: Json) -> None:
+    """Refuses a machine that takes passwords, is untagged, or leaves something behind."""
+    review_tags(body, "the virtual machine")
+    linux = part(body, "properties", "osProfile", "linuxConfiguration")
+    if linux.get("disablePasswordAuthentication") is not True or part(body, "properties", "osProfile").get(
+        "adminPassword"
+    ):
+        raise refusal("the machine takes passwords")
+    if part(body, "properties", "storageProfile", "osDisk").get("deleteOption") != "Delete":
+        raise refusal("the disk stays when the machine is deleted: its deleteOption is not Delete")
+    for nic in part(body, "properties", "networkProfile").get("networkInterfaces") or ():
+        if part(nic, "properties").get("deleteOption") != "Delete":
+            raise refusal("an interface stays when the machine is deleted: its deleteOption is not Delete")
+    spot = part(body, "properties").get("priority") == "Spot"
+    if spot and part(body, "properties").get("evictionPolicy") != "Delete":
+        raise refusal("an evicted machine goes on billing its disk: evictionPolicy is not Delete")
+
+
+def review_nic(body: Json) -> None:
+    """Refuses an interface whose address outlives it, or that no firewall guards."""
+    review_tags(body, "the network interface")
+    if not part(body, "properties", "networkSecurityGroup").get("id"):
+        raise refusal("the interface has no network security group")
+    for each in part(body, "properties").get("ipConfigurations") or ():
+        address = part(each, "properties", "publicIPAddress")
+        if address and part(address, "properties").get("deleteOption") != "Delete":
+            raise refusal("an address stays when its interface is deleted: its deleteOption is not Delete")

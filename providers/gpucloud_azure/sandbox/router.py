@@ -1,0 +1,324 @@
+"""From a request to what it is about, and from that to the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from werkzeug.wrappers import Request
+
+from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox import access, catalog, machines, operations, quotas, resources, schedules
+from gpucloud_azure.sandbox.review import review_action
+from gpucloud_azure.sandbox.subscription import (
+    BY_NAME,
+    GROUP,
+    MACHINE,
+    RESERVATIONS,
+    SUBSCRIPTION,
+    Subscription,
+    shown,
+)
+from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
+
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What a request is about.
+
+    Attributes:
+        service: the namespace without ``Microsoft.``, in lower case; ``entra`` or ``prices`` for what is no
+            resource manager's.
+        verb: the method; ``LIST`` for a GET of several.
+        what: the last word of the type, and the action after a slash.
+        group: the resource group's name.
+        namespace: the resource provider's.
+        kind: the type, where it is one that is emulated.
+        id: of one resource.
+        rest: the words of the path after the namespace.
+        location: the region that the path names.
+    """
+
+    service: str
+    verb: str
+    what: str
+    group: str = ""
+    namespace: str = ""
+    kind: str = ""
+    id: str = ""
+    rest: tuple[str, ...] = ()
+    location: str = ""
+
+
+def route(request: Request) -> Route:
+    """What a request is about, by its path alone."""
+    words = [word for word in request.path.split("/") if word]
+    lower = [word.lower() for word in words]
+    method = request.method
+    if not lower or lower[0] != "subscriptions" or len(lower) < 3:
+        return _outside(request, lower)
+    group = words[3] if lower[2] == "resourcegroups" and len(words) > 3 else ""
+    rest = words[4:] if lower[2] == "resourcegroups" else words[2:]
+    if not rest:
+        verb = method if group else "LIST"
+        return Route(service="resources", verb=verb, what="resourceGroups", group=group, kind=GROUP)
+    if rest[0].lower() != "providers" or len(rest) == 1:
+        verb = "LIST" if method == "GET" else method
+        return Route(service="resources", verb=verb, what=rest[0], group=group, rest=tuple(rest))
+    return _within(method, words, group, rest[1], tuple(rest[2:]))
+
+
+def _outside(request: Request, lower: list[str]) -> Route:
+    if request.path.endswith(("/token", "openid-configuration")) or lower[:1] == ["common"]:
+        return Route(service="entra", verb=request.method, what=lower[-1] if lower else "")
+    if lower[:1] == ["api"]:
+        return Route(service="prices", verb="LIST", what="prices")
+    verb = "LIST" if request.method == "GET" and len(lower) == 1 else request.method
+    return Route(service="resources", verb=verb, what=lower[0] if lower else "/", rest=tuple(lower))
+
+
+def _within(method: str, words: list[str], group: str, namespace: str, rest: tuple[str, ...]) -> Route:
+    service = namespace.lower().removeprefix("microsoft.")
+    location = rest[1].lower() if len(rest) > 1 and rest[0].lower() == "locations" else ""
+    kind = BY_NAME.get(f"{namespace}/{rest[0]}".lower(), "") if rest else ""
+    what = kind.rpartition("/")[2] or (
+        "/".join(rest[::2]) if not location else rest[-1 if len(rest) % 2 else -2]
+    )
+    verb = "LIST" if method == "GET" and len(rest) % 2 and not (kind and len(rest) > 1) else method
+    id_ = ""
+    if kind and group and len(rest) >= 2:
+        id_ = "/" + "/".join(words[: words.index(rest[0], 4) + 2])
+        if len(rest) > 2:
+            what = f"{what}/{rest[2]}"
+    return Route(
+        service=service,
+        verb=verb,
+        what=what or namespace,
+        group=group,
+        namespace=namespace,
+        kind=kind,
+        id=id_,
+        rest=rest,
+        location=location,
+    )
+
+
+def endpoints(origin: str) -> Answer:
+    """``/metadata/endpoints``."""
+    return Answer(body=catalog.metadata_document(origin))
+
+
+def answer(subscription: Subscription, request: Request, client: str, origin: str) -> Answer:
+    """Does what a request asks.
+
+    Args:
+        subscription: what is emulated.
+        request: what was asked, by whoever has a token.
+        client: the application's id.
+        origin: of the addresses in answers.
+
+    Raises:
+        AzureError: Azure would refuse.
+    """
+    if "api-version" not in request.args:
+        text = "The api-version query parameter (?api-version=) is required for all requests."
+        raise AzureError("MissingApiVersionParameter", text)
+    review_action(request.method, request.path)
+    words = [word for word in request.path.split("/") if word]
+    if [word.lower() for word in words] == ["tenants"]:
+        return Answer(body={"value": [catalog.tenant_document()]})
+    if not words or words[0].lower() != "subscriptions":
+        raise AzureError("InvalidResourceType", f"The gpucloud sandbox has nothing at {request.path}.", 404)
+    if len(words) == 1:
+        return Answer(body={"value": [catalog.subscription_document()]})
+    if words[1].lower() != SUBSCRIPTION:
+        text = f"The subscription '{words[1]}' could not be found."
+        raise AzureError("SubscriptionNotFound", text, 404)
+    if len(words) == 2:
+        return Answer(body=catalog.subscription_document())
+    asked = route(request)
+    if asked.namespace:
+        return _of_provider(subscription, asked, request, client, origin)
+    return _of_manager(subscription, asked, request, client, origin)
+
+
+# --- Resource Manager's own
+
+
+def _of_manager(
+    subscription: Subscription, asked: Route, request: Request, client: str, origin: str
+) -> Answer:
+    query = request.args.to_dict()
+    if asked.kind == GROUP and asked.verb == "LIST":
+        return _page(resources.list_groups(subscription, query), request)
+    if asked.kind == GROUP:
+        return _of_group(subscription, asked, request, client, origin)
+    match asked.rest[0].lower():
+        case "resources":
+            return _page(resources.list_resources(subscription, query, asked.group or None), request)
+        case "locations":
+            return Answer(body={"value": catalog.locations(subscription)})
+        case "providers":
+            namespaces = access.NAMESPACES
+            return _page([catalog.provider_document(subscription, each) for each in namespaces], request)
+        case "operationresults":
+            return resources.group_result(subscription, asked.rest[1], origin)
+        case _:
+            raise _unknown(request)
+
+
+def _of_group(subscription: Subscription, asked: Route, request: Request, client: str, origin: str) -> Answer:
+    verb = {"GET": "read", "HEAD": "read", "DELETE": "delete"}.get(request.method, "write")
+    action = f"Microsoft.Resources/subscriptions/resourceGroups/{verb}"
+    access.check(subscription, action, request.path, client)
+    match request.method:
+        case "PUT":
+            return resources.put_group(subscription, asked.group, body_of(request))
+        case "GET":
+            return Answer(body=shown(resources.group_of(subscription, asked.group)))
+        case "HEAD":
+            resources.group_of(subscription, asked.group)
+            return Answer(status=204)
+        case "DELETE":
+            return resources.delete_group(subscription, asked.group, origin)
+        case _:
+            raise _unknown(request)
+
+
+# --- resource providers
+
+
+def _of_provider(
+    subscription: Subscription, asked: Route, request: Request, client: str, origin: str
+) -> Answer:
+    rest = [word.lower() for word in asked.rest]
+    if not rest or rest == ["register"]:
+        if rest:
+            access.check(subscription, f"{asked.namespace}/register/action", request.path, client)
+            access.register(subscription, asked.namespace, registered=True)
+        return Answer(body=catalog.provider_document(subscription, asked.namespace))
+    if asked.service == "authorization" and rest == ["permissions"]:
+        granted = {"actions": ["*"], "notActions": access.denied(subscription), "dataActions": []}
+        return Answer(body={"value": [{**granted, "notDataActions": []}]})
+    if asked.service == "features" and len(rest) == 4:
+        return Answer(body=catalog.feature(subscription, asked.rest[1], asked.rest[3]))
+    access.check_registered(subscription, asked.namespace)
+    if asked.location or not asked.kind:
+        return _of_place(subscription, asked, request, client)
+    return _of_resource(subscription, asked, request, client, origin)
+
+
+def _of_place(subscription: Subscription, asked: Route, request: Request, client: str) -> Answer:
+    """What is asked of a region, or of the provider as a whole."""
+    rest = [word.lower() for word in asked.rest]
+    location = asked.location
+    if asked.service == "compute":
+        if rest == ["skus"]:
+            access.check(subscription, "Microsoft.Compute/skus/read", request.path, client)
+            return _page(catalog.skus(subscription, request.args.get("$filter", "")), request)
+        if rest[2:] == ["usages"]:
+            access.check(subscription, "Microsoft.Compute/locations/usages/read", request.path, client)
+            sizes = catalog.sizes_in(subscription, catalog.check_location(subscription, location))
+            return Answer(body={"value": quotas.usages(subscription, location, sizes)})
+        if rest[2:3] == ["operations"]:
+            return operations.outcome(subscription, asked.rest[3], monitor="monitor" in request.args)
+        if rest[2:3] == ["publishers"]:
+            named = [word for word in asked.rest[3:] if word.lower() not in _IMAGE_WORDS]
+            return Answer(body=catalog.images(location, named))
+    if asked.service == "computeschedule" and request.method == "POST":
+        action = {
+            "virtualmachinessubmitdeallocate": schedules.submit_deallocate,
+            "virtualmachinesgetoperationstatus": schedules.operation_status,
+            "virtualmachinescanceloperations": schedules.cancel,
+        }.get(rest[-1])
+        if action is not None:
+            name = f"Microsoft.ComputeSchedule/locations/{asked.rest[-1]}/action"
+            access.check(subscription, name, request.path, client)
+            return action(subscription, location, body_of(request))
+    raise _unknown(request)
+
+
+_IMAGE_WORDS = {"artifacttypes", "vmimage", "offers", "skus", "versions"}
+
+
+def _of_resource(
+    subscription: Subscription, asked: Route, request: Request, client: str, origin: str
+) -> Answer:
+    query = request.args.to_dict()
+    kind, id_ = asked.kind, asked.id
+    if request.method == "POST" or len(asked.rest) > 2:
+        return _of_part(subscription, asked, request, client, origin)
+    verb = {"GET": "read", "LIST": "read", "DELETE": "delete"}.get(asked.verb, "write")
+    access.check(subscription, f"{kind}/{verb}", request.path, client)
+    match asked.verb:
+        case "LIST":
+            found = resources.list_of(subscription, kind, asked.group or None, query)
+            return _page(found, request)
+        case "GET":
+            view = query.get("$expand", "").lower() == "instanceview"
+            return resources.get(subscription, kind, id_, view=view)
+        case "PUT":
+            only_new = request.headers.get("If-None-Match") == "*"
+            return resources.put(subscription, kind, id_, body_of(request), origin, only_new=only_new)
+        case "DELETE":
+            return resources.delete(subscription, kind, id_, origin)
+        case _:
+            raise _unknown(request)
+
+
+def _of_part(subscription: Subscription, asked: Route, request: Request, client: str, origin: str) -> Answer:
+    """What is done to a resource, or looked at inside it."""
+    below = [word.lower() for word in asked.rest[2:]]
+    if asked.kind == RESERVATIONS and below[0] == "capacityreservations":
+        group = subscription.find(RESERVATIONS, asked.id)
+        if group is None:
+            raise AzureError("ResourceNotFound", f"{asked.id} was not found.", 404)
+        held = resources.reservations(subscription, group)
+        return Answer(body={"value": held} if len(below) == 1 else held[0])
+    if asked.kind != MACHINE:
+        raise _unknown(request)
+    machine = machines.find(subscription, asked.id)
+    if request.method == "GET" and below == ["instanceview"]:
+        return Answer(body=machines.instance_view(machine))
+    access.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path, client)
+    match below[0]:
+        case "deallocate":
+            machines.deallocate(subscription, machine, "deallocated by its user")
+        case "poweroff":
+            machines.stop(subscription, machine)
+        case "start":
+            machines.start(subscription, machine)
+        case "restart":
+            pass
+        case "simulateeviction":
+            machines.evict(subscription, machine, subscription.now)
+            return Answer(status=204)
+        case "retrievebootdiagnosticsdata":
+            url = f"{origin}/console/{machine['_box']}?sig={machine['_box'][::-1]}"
+            return Answer(body={"consoleScreenshotBlobUri": url, "serialConsoleLogBlobUri": url})
+        case _:
+            raise _unknown(request)
+    headers = operations.begin(
+        subscription, origin, target=asked.id, ends="done", location=machine["location"]
+    )
+    return Answer(status=202, headers=headers)
+
+
+def _page(items: Iterable[Document], request: Request) -> Answer:
+    """A page of a list, and where the next one is."""
+    listed = list(items)
+    skip = int(request.args.get("$skiptoken", 0))
+    body: Mapping[str, object] = {"value": listed[skip : skip + PAGE]}
+    if skip + PAGE < len(listed):
+        rest = "&".join(f"{name}={value}" for name, value in request.args.items() if name != "$skiptoken")
+        body = {**body, "nextLink": f"{request.base_url}?{rest}&$skiptoken={skip + PAGE}"}
+    return Answer(body=body)
+
+
+def _unknown(request: Request) -> AzureError:
+    path = re.sub(r"/subscriptions/[^/]+", "", request.path)
+    text = f"The gpucloud sandbox does not emulate {request.method} {path}."
+    return AzureError("UnsupportedOperation", text, 405)

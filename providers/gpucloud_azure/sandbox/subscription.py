@@ -1,0 +1,179 @@
+"""The emulated subscription: its things, kept as Resource Manager answers them.
+
+Keys that begin with ``_`` are the sandbox's own and never leave it. Things are found by their ids in the form
+of :mod:`gpucloud_azure.ids`, as Resource Manager compares ids without regard to case.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, cast
+
+from gpucloud.sandbox.clock import stamp
+from gpucloud.sandbox.database import Document, Shelf
+from gpucloud.sandbox.emulator import World
+from gpucloud.sandbox.ledger import Entry
+from gpucloud_azure.ids import parts_of
+from gpucloud_azure.sandbox.wire import AzureError
+
+CLOUD = "azure"
+SUBSCRIPTION = "5ab5c21b-0000-4000-8000-00000000ca7e"
+EVERYWHERE = ""
+"""Things are kept under one region of the shelf: ids are the subscription's."""
+
+GROUP = "Microsoft.Resources/resourceGroups"
+MACHINE = "Microsoft.Compute/virtualMachines"
+DISK = "Microsoft.Compute/disks"
+RESERVATIONS = "Microsoft.Compute/capacityReservationGroups"
+NETWORK = "Microsoft.Network/virtualNetworks"
+FIREWALL = "Microsoft.Network/networkSecurityGroups"
+ADDRESS = "Microsoft.Network/publicIPAddresses"
+NIC = "Microsoft.Network/networkInterfaces"
+SCHEDULE = "Microsoft.DevTestLab/schedules"
+TYPES = (GROUP, MACHINE, DISK, RESERVATIONS, NETWORK, FIREWALL, ADDRESS, NIC, SCHEDULE)
+BY_NAME = {each.lower(): each for each in TYPES}
+
+
+class Subscription:
+    """Everything that is emulated.
+
+    Args:
+        world: what the sandbox gives.
+        shelf: Azure's things.
+    """
+
+    def __init__(self, world: World, shelf: Shelf) -> None:
+        self.world = world
+        self._shelf = shelf
+
+    @property
+    def now(self) -> datetime:
+        """The clouds' time."""
+        return self.world.clock.now()
+
+    @property
+    def stamp(self) -> str:
+        """The clouds' time, for the sandbox's own use."""
+        return stamp(self.now)
+
+    @property
+    def moment(self) -> str:
+        """The clouds' time as Azure writes it."""
+        return self.now.isoformat()
+
+    def later(self, seconds: float) -> str:
+        """A time to come, for the sandbox's own use."""
+        return stamp(self.now + timedelta(seconds=seconds))
+
+    @property
+    def transition_s(self) -> float:
+        """How long a machine is being made, and being deleted."""
+        return self.world.dials.pace.transition_s
+
+    # --- things
+
+    def all(self, kind: str) -> Mapping[str, Document]:
+        """All things of a type, by canonical id."""
+        return self._shelf.all(EVERYWHERE, kind)
+
+    def everything(self) -> Iterator[tuple[str, Document]]:
+        """Every resource that has a resource group, with its type."""
+        for kind in TYPES[1:]:
+            for document in list(self.all(kind).values()):
+                yield kind, document
+
+    def find(self, kind: str, id_: str) -> Document | None:
+        """A thing by id, however it is capitalised."""
+        return self.all(kind).get(canonical(id_))
+
+    def put(self, kind: str, document: Document) -> Document:
+        """Keeps a new or changed thing."""
+        return self._shelf.put(EVERYWHERE, kind, canonical(document["id"]), document)
+
+    def drop(self, kind: str, id_: str) -> None:
+        """Forgets a thing."""
+        self._shelf.drop(EVERYWHERE, kind, canonical(id_))
+
+    def keep(self, kind: str, id_: str, document: Document) -> Document:
+        """Keeps something that is no resource: an operation, a quota."""
+        return self._shelf.put(EVERYWHERE, kind, id_, document)
+
+    def forget(self, kind: str, id_: str) -> None:
+        """Forgets something that is no resource."""
+        self._shelf.drop(EVERYWHERE, kind, id_)
+
+    def within(self, group_id: str) -> list[tuple[str, Document]]:
+        """The resources of a resource group."""
+        head = f"{canonical(group_id)}/"
+        return [(kind, each) for kind, each in self.everything() if canonical(each["id"]).startswith(head)]
+
+    def new_uuid(self) -> str:
+        """A fresh UUID."""
+        return str(uuid.UUID(self.world.token(32)))
+
+    # --- billing
+
+    def born(
+        self, kind: str, document: Document, price: Decimal, currency: str, *, zone: str | None = None
+    ) -> None:
+        """A thing is billed from now on."""
+        tags = tags_of(document)
+        entry = Entry(
+            kind=kind,
+            id=canonical(document["id"]),
+            cloud=CLOUD,
+            region=document["location"],
+            zone=zone,
+            price=price,
+            currency=currency,
+            box=tags.get("gpucloud:box"),
+            owner=tags.get("gpucloud:owner"),
+            op=tags.get("gpucloud:op"),
+            tags=tags,
+        )
+        self.world.ledger.born(entry, self.now)
+
+    def died(self, document: Document, reason: str) -> None:
+        """A thing is billed no more."""
+        self.world.ledger.died(CLOUD, canonical(document["id"]), self.now, reason)
+
+
+def canonical(id_: str) -> str:
+    """An id in the one form in which things are kept.
+
+    Raises:
+        AzureError: it is no id of a resource.
+    """
+    parts = parts_of(id_)
+    if parts is None:
+        raise AzureError(
+            "LinkedInvalidPropertyId", f"Property id '{id_}' is invalid. Expect fully qualified id."
+        )
+    return parts.canonical()
+
+
+def tail(id_: str) -> str:
+    """The last part of an id."""
+    return id_.rpartition("/")[2]
+
+
+def shown(document: Document) -> Document:
+    """A thing without what is the sandbox's own."""
+    return {name: value for name, value in document.items() if not name.startswith("_")}
+
+
+def tags_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """A thing's tags, their names in lower case, as Azure compares them."""
+    tags: Mapping[str, str] = document.get("tags") or {}
+    return {key.lower(): value for key, value in tags.items()}
+
+
+def part(document: Mapping[str, Any], *path: str) -> dict[str, Any]:
+    """An object within objects; empty where something is missing on the way."""
+    found: Any = document
+    for name in path:
+        found = cast("Mapping[str, Any]", found).get(name) if isinstance(found, dict) else None
+    return dict(cast("Mapping[str, Any]", found)) if isinstance(found, dict) else {}

@@ -1,0 +1,180 @@
+"""What ends a machine at its deadline without us: timers that the cloud keeps, none on the box itself.
+
+A guest that shuts down goes on being billed, so that a deallocation is scheduled with
+Microsoft.ComputeSchedule, to the second and once. Where the deadline is at most a day away, the daily
+auto-shutdown of Microsoft.DevTestLab is set besides.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gpucloud.errors import ErrorClass
+from gpucloud.model import Kind
+from gpucloud_azure.answers import plain, text_at
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import AzureRefusal, NotEndingError, classify
+from gpucloud_azure.ids import api, id_in, name_of
+from gpucloud_azure.parallel import in_threads
+
+log = logging.getLogger(__name__)
+
+DAY = timedelta(hours=24)
+RETRY_COUNT = 5
+RETRY_WINDOW_MINUTES = 60
+
+
+def deallocation_of(ids: Sequence[str], deadline: datetime, token: str) -> dict[str, Any]:
+    """The request that schedules the deallocation of machines.
+
+    Args:
+        ids: the machines.
+        deadline: when.
+        token: the order's key; the same one gives the same correlation id.
+    """
+    return {
+        "schedule": {
+            "deadline": _text(deadline),
+            "timezone": "UTC",
+            "deadlineType": "InitiateAt",
+        },
+        "executionParameters": {
+            "retryPolicy": {"retryCount": RETRY_COUNT, "retryWindowInMinutes": RETRY_WINDOW_MINUTES}
+        },
+        "resources": {"ids": list(ids)},
+        "correlationid": str(uuid.uuid5(uuid.NAMESPACE_URL, f"gpucloud:{token}")),
+    }
+
+
+def refused_in(answer: Mapping[str, Any], ids: Sequence[str]) -> dict[str, str]:
+    """Of which machines an answer does not say that they will be deallocated, and why not."""
+    taken: set[str] = set()
+    why: dict[str, str] = {}
+    for result in answer.get("results") or ():
+        resource = str(result.get("resourceId") or "").lower()
+        state = text_at(result, "operation", "state")
+        code = text_at(result, "errorCode") or text_at(
+            result, "operation", "resourceOperationError", "errorCode"
+        )
+        if code or state in {"Failed", "Cancelled", "Blocked"}:
+            why[resource] = f"{code or state}: {text_at(result, 'errorDetails')}"
+        elif result.get("operation"):
+            taken.add(resource)
+    return {each: why.get(each.lower(), "no answer") for each in ids if each.lower() not in taken}
+
+
+def submit(
+    clients: Clients, region: str, ids: Sequence[str], deadline: datetime, token: str, *, only: bool
+) -> dict[str, str]:
+    """Schedules the deallocation of machines; gives those that Azure did not take, and why.
+
+    Where it is the only timer, a missing permission or registration is raised: no other place would help.
+    """
+    try:
+        answer = clients.schedules().scheduled_actions.virtual_machines_submit_deallocate(
+            region, deallocation_of(ids, deadline, token)
+        )
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or isinstance(error, AzureRefusal):
+            raise
+        if only and verdict.error_class is ErrorClass.AUTH:
+            raise
+        return dict.fromkeys(ids, f"{verdict.code}: {verdict.message}")
+    return refused_in(plain(answer), ids)
+
+
+def arm_daily(
+    clients: Clients,
+    region: str,
+    ids: Sequence[str],
+    deadline: datetime,
+    *,
+    now: datetime,
+    tags: Mapping[str, str],
+) -> dict[str, str]:
+    """Sets the daily shutdown of machines; gives those that have none now, and why."""
+    at = daily_time(deadline, now)
+    if at is None:
+        return dict.fromkeys(ids, "the daily shutdown would come too early")
+
+    def set_one(machine: str) -> str | None:
+        try:
+            clients.resources().resources.begin_create_or_update_by_id(
+                schedule_id(machine),
+                daily_of(machine, region, at, tags),
+                api_version=api(Kind.SCHEDULE),
+                polling=False,
+            )
+        except Exception as error:
+            verdict = classify(error)
+            if verdict is None or isinstance(error, AzureRefusal):
+                raise
+            return f"{verdict.code}: {verdict.message}"
+        return None
+
+    answers = zip(ids, in_threads(set_one, ids), strict=True)
+    return {machine: why for machine, why in answers if why is not None}
+
+
+def daily_time(deadline: datetime, now: datetime) -> str | None:
+    """The daily time (UTC, ``HHMM``) that comes first at the deadline; ``None`` for more than a day ahead.
+
+    Rounded down to the minute, and before the minute that it is now: else the first time would be today's.
+    """
+    if not timedelta() < deadline - now <= DAY:
+        return None
+    at = deadline.astimezone(UTC).replace(second=0, microsecond=0)
+    if at - DAY >= now.astimezone(UTC).replace(second=0, microsecond=0):
+        at -= timedelta(minutes=1)
+    return f"{at:%H%M}"
+
+
+def schedule_id(machine: str) -> str:
+    """The id of a machine's daily shutdown: Azure finds it by this name only."""
+    group, name = name_of(machine)
+    subscription = machine.split("/")[2]
+    return id_in(subscription, group, Kind.SCHEDULE, f"shutdown-computevm-{name}")
+
+
+def daily_of(machine: str, region: str, at: str, tags: Mapping[str, str]) -> dict[str, Any]:
+    """The body of a daily shutdown."""
+    return {
+        "location": region,
+        "tags": dict(tags),
+        "properties": {
+            "status": "Enabled",
+            "taskType": "ComputeVmShutdownTask",
+            "dailyRecurrence": {"time": at},
+            "timeZoneId": "UTC",
+            "targetResourceId": machine,
+            "notificationSettings": {"status": "Disabled", "timeInMinutes": 30},
+        },
+    }
+
+
+def check_armed(machines: Sequence[str], *refused: Mapping[str, str]) -> None:
+    """Makes sure that something ends every machine.
+
+    Args:
+        machines: their ids.
+        refused: per kind of timer, the machines that have none, and why.
+
+    Raises:
+        NotEndingError: a machine has none of any kind.
+    """
+    for machine in machines:
+        if all(machine in each for each in refused):
+            reasons = "; ".join(dict.fromkeys(each[machine] for each in refused))
+            raise NotEndingError(
+                f"nothing would end {name_of(machine)[1]} at its deadline ({reasons}); it was taken down. "
+                "Is the provider registered? az provider register --namespace Microsoft.ComputeSchedule"
+            )
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,634 @@
+"""Buying, looking and ending on Alibaba Cloud, with the real SDK over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import logging
+import os
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import Kind, Machine, Purchase, Search, State
+from gpucloud_alibaba import create, network
+from gpucloud_alibaba.errors import classify
+from gpucloud_alibaba.provider import AlibabaProvider
+from tests.providers.alibaba_sandbox import alibaba_environment, wire
+from tests.providers.alibaba_wire import (
+    ACCOUNT,
+    PROVEN,
+    REQUEST_ID,
+    Answer,
+    Remembered,
+    Wire,
+    order,
+    ref,
+    refusal,
+)
+from tests.providers.test_error_table import raised
+
+__all__ = ["alibaba_environment", "wire"]
+
+FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
+NOW = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
+IMAGES = [
+    ("ubuntu_22_04_x64_20G_alibase_20260301.vhd", "2026-03-02T08:00:00Z"),
+    ("ubuntu_22_04_x64_20G_alibase_20261015.vhd", "2026-10-16T08:00:00Z"),
+    ("ubuntu_22_04_x64_20G_scc_alibase_20261101.vhd", "2026-11-02T08:00:00Z"),
+    ("ubuntu_24_04_x64_20G_alibase_20261020.vhd", "2026-10-21T08:00:00Z"),
+]
+
+
+def page(outer: str, inner: str, *items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {outer: {inner: list(items)}, "TotalCount": len(items), "RequestId": REQUEST_ID, **more}
+
+
+def tags(name: tuple[str, str] = ("TagKey", "TagValue")) -> dict[str, Any]:
+    """The five tags of the order, as ECS shows them; VPC calls the members ``Key`` and ``Value``."""
+    key, value = name
+    return {"Tag": [{key: k, value: v} for k, v in order().tags.as_dict().items()]}
+
+
+def instance(**changes: Any) -> dict[str, Any]:
+    """A running T4 as DescribeInstances shows it."""
+    shown: dict[str, Any] = {
+        "InstanceId": "i-1",
+        "Status": "Running",
+        "ZoneId": "cn-hangzhou-i",
+        "InstanceType": "ecs.gn6i-c4g1.xlarge",
+        "CreationTime": "2026-11-21T11:59Z",
+        "SpotStrategy": "NoSpot",
+        "PublicIpAddress": {"IpAddress": ["203.0.113.9"]},
+        "VpcAttributes": {"PrivateIpAddress": {"IpAddress": ["10.42.8.3"]}},
+        "NetworkInterfaces": {"NetworkInterface": [{"NetworkInterfaceId": "eni-1"}]},
+        "OperationLocks": {"LockReason": []},
+        "Tags": tags(),
+    }
+    return shown | changes
+
+
+def a_cloud(wire: Wire) -> Wire:
+    """An empty account in which everything works at once."""
+    images = [{"ImageId": id_, "CreationTime": since} for id_, since in IMAGES]
+    wire.say("DescribeImages", page("Images", "Image", *images))
+    vpc = {"VpcId": "vpc-1", "Status": "Available", "Tags": tags(("Key", "Value"))}
+    switch = {"VSwitchId": "vsw-1", "Status": "Available", "Tags": tags(("Key", "Value"))}
+    wire.say("DescribeVpcs", page("Vpcs", "Vpc"), page("Vpcs", "Vpc", vpc))
+    wire.say("CreateVpc", {"VpcId": "vpc-1"})
+    wire.say("CreateVSwitch", {"VSwitchId": "vsw-1"})
+    wire.say("DescribeVSwitches", page("VSwitches", "VSwitch", switch))
+    wire.say("CreateSecurityGroup", {"SecurityGroupId": "sg-1"})
+    wire.say("AuthorizeSecurityGroup", {"RequestId": REQUEST_ID})
+    wire.say("RunInstances", {"InstanceIdSets": {"InstanceIdSet": ["i-1"]}})
+    wire.say("DescribePrice", {"PriceInfo": {"Price": {"TradePrice": 3.5, "Currency": "CNY"}}})
+    return wire
+
+
+def provider() -> AlibabaProvider:
+    return AlibabaProvider(clock=lambda: NOW, sleep=lambda _: None)
+
+
+def sent_call(wire: Wire, **changes: Any) -> dict[str, str]:
+    """What RunInstances of an order looks like on the wire."""
+    cloud = provider()
+    cloud.create(cloud.prepare(order(**changes), Remembered()))
+    return wire.sent["RunInstances"][-1]
+
+
+# --- what is asked of RunInstances
+
+
+def test_a_box_is_private_encrypted_tagged_and_released_by_the_cloud(wire: Wire) -> None:
+    call = sent_call(a_cloud(wire), deadline=NOW + timedelta(hours=24))
+    assert call["HttpTokens"] == "required"
+    assert call["HttpPutResponseHopLimit"] == "1"
+    assert call["SystemDisk.Encrypted"] == "true"
+    assert (call["SystemDisk.Category"], call["SystemDisk.Size"]) == ("cloud_essd", "100")
+    assert call["AutoReleaseTime"] == "2026-11-22T12:01:00Z"
+    assert call["ClientToken"] == "gpc-0123456789"
+    assert base64.b64decode(call["UserData"]) == b"#cloud-config\n"
+    assert call["InternetMaxBandwidthOut"] == "100"
+    assert (call["VSwitchId"], call["SecurityGroupId"]) == ("vsw-1", "sg-1")
+    assert {value for key, value in call.items() if key.startswith("Tag.") and key.endswith(".Key")} >= FIVE
+    assert "KeyPairName" not in call
+    assert "Password" not in call
+
+
+def test_a_box_is_paid_as_it_goes_and_never_ahead(wire: Wire) -> None:
+    call = sent_call(a_cloud(wire))
+    assert call["InstanceChargeType"] == "PostPaid"
+    assert not {"AutoPay", "AutoRenew", "Period", "PeriodUnit"} & call.keys()
+    assert call["PrivatePoolOptions.MatchCriteria"] == "None"
+
+
+@pytest.mark.parametrize(
+    ("lives", "released"),
+    [
+        (timedelta(minutes=1), "2026-11-21T12:33:00Z"),
+        (timedelta(hours=-1), "2026-11-21T12:33:00Z"),
+        (timedelta(hours=2), "2026-11-21T14:01:00Z"),
+        (timedelta(days=5000), "2029-11-19T12:01:00Z"),
+    ],
+)
+def test_the_release_time_is_one_that_the_cloud_accepts(wire: Wire, lives: timedelta, released: str) -> None:
+    """At least half an hour and at most three years ahead, in whole minutes."""
+    assert sent_call(a_cloud(wire), deadline=NOW + lives)["AutoReleaseTime"] == released
+
+
+def test_a_box_without_an_end_has_no_release_time(wire: Wire) -> None:
+    assert "AutoReleaseTime" not in sent_call(a_cloud(wire), deadline=None)
+
+
+def test_the_request_is_the_same_for_the_same_order_however_late(wire: Wire) -> None:
+    """A repeated call with another release time would be refused as another order of the same token."""
+    times = iter([NOW, NOW + timedelta(minutes=3)])
+    cloud = AlibabaProvider(clock=lambda: next(times), sleep=lambda _: None)
+    a_cloud(wire)
+    soon = order(deadline=NOW + timedelta(minutes=5))
+    first = cloud.prepare(soon, Remembered())
+    wire.say("DescribeSecurityGroups", page("SecurityGroups", "SecurityGroup", {"SecurityGroupId": "sg-1"}))
+    wire.say("DescribeSecurityGroupAttribute", {"Permissions": {"Permission": []}})
+    assert cloud.prepare(soon, Remembered()) == first
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_spot_ends_by_termination_has_no_protected_hour_and_bids_the_going_price(wire: Wire) -> None:
+    call = sent_call(a_cloud(wire), purchase=Purchase.SPOT)
+    assert call["SpotStrategy"] == "SpotAsPriceGo"
+    assert (call["SpotDuration"], call["SpotInterruptionBehavior"]) == ("0", "Terminate")
+    assert "SpotPriceLimit" not in call
+
+
+@pytest.mark.parametrize(("currency", "limit"), [("USD", 0.526), ("CNY", 3.550)])
+def test_a_spot_limit_is_sent_in_the_accounts_currency_and_never_above(
+    wire: Wire, currency: str, limit: float
+) -> None:
+    a_cloud(wire).say("DescribePrice", {"PriceInfo": {"Price": {"TradePrice": 3.5, "Currency": currency}}})
+    call = sent_call(wire, purchase=Purchase.SPOT, max_price_usd=Decimal("0.5262"))
+    assert call["SpotStrategy"] == "SpotWithPriceLimit"
+    assert float(call["SpotPriceLimit"]) == pytest.approx(limit, abs=0.002)
+    assert float(call["SpotPriceLimit"]) <= 0.5262 * (1 if currency == "USD" else 6.7489)
+
+
+def test_held_capacity_is_named(wire: Wire) -> None:
+    call = sent_call(a_cloud(wire), purchase=Purchase.RESERVED, reservation="crp-1")
+    assert (call["PrivatePoolOptions.MatchCriteria"], call["PrivatePoolOptions.Id"]) == ("Target", "crp-1")
+
+
+def test_several_nodes_are_one_call_for_all_or_none(wire: Wire) -> None:
+    a_cloud(wire).say("RunInstances", {"InstanceIdSets": {"InstanceIdSet": [f"i-{n}" for n in range(16)]}})
+    call = sent_call(wire, nodes=16)
+    assert (call["Amount"], call["MinAmount"], call["UniqueSuffix"]) == ("16", "16", "True")
+
+
+def test_an_answer_with_fewer_machines_than_asked_for_is_looked_up_rather_than_believed(wire: Wire) -> None:
+    a_cloud(wire)
+    cloud = provider()
+    request = cloud.prepare(order(nodes=2), Remembered())
+    verdict = classify(raised(lambda: cloud.create(request)))
+    assert verdict is not None
+    assert (verdict.error_class, verdict.sent) == (ErrorClass.SERVER, True)
+
+
+def test_a_machine_is_what_was_ordered_until_the_cloud_shows_it(wire: Wire) -> None:
+    a_cloud(wire)
+    cloud = provider()
+    [machine] = cloud.create(cloud.prepare(order(), Remembered()))
+    assert (machine.ref, machine.state) == (ref(Kind.INSTANCE, "i-1"), State.PENDING)
+    assert machine.tags == order().tags
+    assert (machine.zone, machine.purchase) == ("cn-hangzhou-i", Purchase.ON_DEMAND)
+
+
+def test_the_users_own_tags_cannot_replace_the_five(wire: Wire) -> None:
+    call = sent_call(a_cloud(wire), extra_tags={"team": "vision", "gpucloud:owner": "somebody"})
+    sent = {call[f"Tag.{n}.Key"]: call[f"Tag.{n}.Value"] for n in range(1, 8)}
+    assert sent["team"] == "vision"
+    assert sent["gpucloud:owner"] == "own-1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"user_data": "".join(sha256(str(n).encode()).hexdigest() for n in range(1200))}, "takes 32768"),
+        ({"extra_tags": {"acs:x": "x"}}, "acs:"),
+        ({"extra_tags": {"Aliyun": "x"}}, "Aliyun"),
+        ({"extra_tags": {"x": "see https://example.org"}}, "https://"),
+        ({"extra_tags": {"x" * 129: "x"}}, "128 characters"),
+        ({"extra_tags": {"x": "x" * 129}}, "128 characters"),
+        ({"extra_tags": {f"t{n}": "x" for n in range(15)}}, "20 tags"),
+        ({"allow_from": ("0.0.0.0/0",)}, "whole world"),
+        ({"allow_from": ("::/0",)}, "whole world"),
+        ({"allow_from": ("203.0.113.7/33",)}, "not a network"),
+        ({"allow_from": ("2001:db8::7/128",)}, "IPv4"),
+        ({"image": "windows-95"}, "windows-95"),
+        ({"purchase": Purchase.RESERVED}, "private pool"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_the_cloud_would_refuse_is_refused_before_anything_is_made(
+    wire: Wire, changes: dict[str, Any], says: str
+) -> None:
+    record = Remembered()
+    with pytest.raises(UsageError, match=says):
+        provider().prepare(order(**changes), record)
+    assert not record.told
+    assert not wire.sent
+
+
+def test_an_order_without_a_zone_is_not_offered(wire: Wire) -> None:
+    verdict = classify(raised(lambda: provider().prepare(order(zone=""), Remembered())))
+    assert verdict is not None
+    assert (verdict.error_class, verdict.sent) == (ErrorClass.UNSUPPORTED, False)
+
+
+def test_a_large_boot_script_is_compressed_the_same_way_every_time(wire: Wire) -> None:
+    script = "#cloud-config\n" + "# comment\n" * 20_000
+    call = sent_call(a_cloud(wire), user_data=script)
+    sent = base64.b64decode(call["UserData"])
+    assert gzip.decompress(sent).decode() == script
+    assert create.packed(script) == sent
+
+
+def test_a_boot_script_and_the_credentials_never_reach_a_log(
+    wire: Wire, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """Even at DEBUG, and where the SDK's own debugging is switched on: all parameters travel in the URL."""
+    monkeypatch.setenv("DEBUG", "sdk")
+    caplog.set_level(logging.DEBUG)
+    script = "#cloud-config\n# canary-7f3a\n"
+    sent_call(a_cloud(wire), user_data=script)
+    told = caplog.text + "".join(capfd.readouterr())
+    assert "canary-7f3a" not in told
+    assert base64.b64encode(script.encode()).decode()[:24] not in told
+    assert os.environ["ALIBABA_CLOUD_ACCESS_KEY_SECRET"] not in told
+    assert "Signature=" not in told
+
+
+# --- images
+
+
+@pytest.mark.parametrize(
+    ("recipe", "image"),
+    [
+        ("cuda-12.4", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
+        ("cuda-12.6", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
+        ("pytorch", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
+        ("ubuntu-22.04", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
+        ("ubuntu-24.04", "ubuntu_24_04_x64_20G_alibase_20261020.vhd"),
+        ("m-bp1abcdefghij", "m-bp1abcdefghij"),
+        ("aliyun_3_x64_20G_alibase_20260101.vhd", "aliyun_3_x64_20G_alibase_20260101.vhd"),
+    ],
+)
+def test_a_recipe_boots_the_newest_public_image(wire: Wire, recipe: str, image: str) -> None:
+    assert sent_call(a_cloud(wire), image=recipe)["ImageId"] == image
+
+
+def test_only_images_that_the_type_can_boot_with_cloud_init_are_asked_for(wire: Wire) -> None:
+    sent_call(a_cloud(wire))
+    [asked] = wire.sent["DescribeImages"]
+    assert (asked["ImageOwnerAlias"], asked["IsSupportCloudinit"]) == ("system", "True")
+    assert asked["InstanceType"] == "ecs.gn6i-c4g1.xlarge"
+
+
+def test_a_region_without_the_image_is_left_for_another(wire: Wire) -> None:
+    a_cloud(wire).say("DescribeImages", page("Images", "Image"))
+    verdict = classify(raised(lambda: provider().prepare(order(), Remembered())))
+    assert verdict is not None
+    assert (verdict.error_class, str(verdict.scope)) == (ErrorClass.UNSUPPORTED, "region")
+    assert "CreateVpc" not in wire.sent
+
+
+# --- the ground
+
+
+def test_network_switch_and_group_are_the_boxs_own_and_let_in_who_was_named(wire: Wire) -> None:
+    a_cloud(wire)
+    record = Remembered()
+    provider().prepare(order(ports=(8888,)), record)
+    assert record.told == [
+        ("making", "gpucloud-blue-0a1b2c3d"),
+        ("made", "vpc-1"),
+        ("making", "gpucloud-blue-0a1b2c3d"),
+        ("made", "vsw-1"),
+        ("making", "gpucloud-blue-0a1b2c3d"),
+        ("made", "sg-1"),
+    ]
+    [switch] = wire.sent["CreateVSwitch"]
+    assert (switch["ZoneId"], switch["CidrBlock"]) == ("cn-hangzhou-i", "10.42.8.0/24")
+    for action in ("CreateVpc", "CreateVSwitch", "CreateSecurityGroup"):
+        [made] = wire.sent[action]
+        assert {value for key, value in made.items() if key.startswith("Tag.")} >= FIVE
+        assert 0 < len(made["ClientToken"]) <= 64
+    [rules] = wire.sent["AuthorizeSecurityGroup"]
+    ports = {rules[f"Permissions.{n}.PortRange"] for n in (1, 2)}
+    sources = {rules[f"Permissions.{n}.SourceCidrIp"] for n in (1, 2)}
+    assert (ports, sources) == ({"22/22", "8888/8888"}, {"203.0.113.7/32"})
+    assert "Permissions.3.PortRange" not in rules
+
+
+def test_zones_of_a_region_have_addresses_of_their_own() -> None:
+    zones = [f"cn-hangzhou-{letter}" for letter in "bcdefghijklmn"]
+    assert len({network.switch_cidr(zone) for zone in zones}) == len(zones)
+
+
+def test_a_network_is_waited_for_until_it_can_be_used(wire: Wire) -> None:
+    waits: list[float] = []
+    pending = {"VpcId": "vpc-1", "Status": "Pending"}
+    ready = {"VpcId": "vpc-1", "Status": "Available"}
+    a_cloud(wire).say(
+        "DescribeVpcs",
+        page("Vpcs", "Vpc"),
+        page("Vpcs", "Vpc"),
+        page("Vpcs", "Vpc", pending),
+        page("Vpcs", "Vpc", ready),
+    )
+    AlibabaProvider(clock=lambda: NOW, sleep=waits.append).prepare(order(), Remembered())
+    assert len(waits) == 2
+
+
+def test_a_network_that_never_gets_ready_is_tried_again_later(wire: Wire) -> None:
+    pending = {"VpcId": "vpc-1", "Status": "Pending"}
+    a_cloud(wire).say("DescribeVpcs", page("Vpcs", "Vpc"), page("Vpcs", "Vpc", pending))
+    verdict = classify(raised(lambda: provider().prepare(order(), Remembered())))
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.EVENTUAL
+
+
+def test_what_is_there_already_is_found_and_its_rules_are_put_right(wire: Wire) -> None:
+    a_cloud(wire)
+    provider().prepare(order(), Remembered())
+    wire.say("DescribeSecurityGroups", page("SecurityGroups", "SecurityGroup", {"SecurityGroupId": "sg-1"}))
+    rules = [
+        ("sgr-1", "22/22", "203.0.113.7/32"),
+        ("sgr-2", "22/22", "192.0.2.1/32"),
+        ("sgr-3", "1/65535", "203.0.113.7/32"),
+    ]
+    shown = [
+        {
+            "SecurityGroupRuleId": id_,
+            "PortRange": ports,
+            "SourceCidrIp": source,
+            "IpProtocol": "TCP",
+            "Policy": "Accept",
+        }
+        for id_, ports, source in rules
+    ]
+    wire.say("DescribeSecurityGroupAttribute", {"Permissions": {"Permission": shown}})
+    wire.say("RevokeSecurityGroup", {"RequestId": REQUEST_ID})
+    record = Remembered()
+    provider().prepare(order(ports=(8888,)), record)
+    assert record.told == [("made", "vpc-1"), ("made", "vsw-1"), ("made", "sg-1")]
+    assert len(wire.sent["CreateVpc"]) == 1
+    added = wire.sent["AuthorizeSecurityGroup"][-1]
+    assert added["Permissions.1.PortRange"] == "8888/8888"
+    assert "Permissions.2.PortRange" not in added
+    [revoked] = wire.sent["RevokeSecurityGroup"]
+    assert {revoked["SecurityGroupRuleId.1"], revoked["SecurityGroupRuleId.2"]} == {"sgr-2", "sgr-3"}
+
+
+def test_another_address_is_let_in_in_place_of_the_old_one(wire: Wire) -> None:
+    old = {
+        "SecurityGroupRuleId": "sgr-1",
+        "PortRange": "22/22",
+        "SourceCidrIp": "203.0.113.7/32",
+        "IpProtocol": "TCP",
+        "Policy": "Accept",
+    }
+    wire.say("DescribeSecurityGroupAttribute", {"Permissions": {"Permission": [old]}})
+    wire.say("AuthorizeSecurityGroup", {"RequestId": REQUEST_ID})
+    wire.say("RevokeSecurityGroup", {"RequestId": REQUEST_ID})
+    provider().admit(ref(Kind.GROUP, "sg-1"), ["192.0.2.1/32"], [])
+    assert list(wire.sent)[-2:] == ["AuthorizeSecurityGroup", "RevokeSecurityGroup"]
+    assert wire.sent["AuthorizeSecurityGroup"][0]["Permissions.1.SourceCidrIp"] == "192.0.2.1/32"
+    assert wire.sent["RevokeSecurityGroup"][0]["SecurityGroupRuleId.1"] == "sgr-1"
+
+
+# --- looking
+
+
+def shown(wire: Wire, **changes: Any) -> Machine:
+    wire.say("DescribeInstances", page("Instances", "Instance", instance(**changes)))
+    wire.say("DescribeDisks", page("Disks", "Disk", {"DiskId": "d-1"}))
+    machine = provider().get(ref(Kind.INSTANCE, "i-1"))
+    assert isinstance(machine, Machine)
+    return machine
+
+
+def test_a_running_machine_is_given_with_its_parts_and_addresses(wire: Wire) -> None:
+    machine = shown(wire)
+    assert machine.state is State.RUNNING
+    assert (machine.public_ip, machine.private_ip) == ("203.0.113.9", "10.42.8.3")
+    assert machine.tags == order().tags
+    assert machine.created_at == datetime(2026, 11, 21, 11, 59, tzinfo=UTC)
+    assert {(part.kind, part.id) for part in machine.parts} == {(Kind.DISK, "d-1"), (Kind.NIC, "eni-1")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "purchase"),
+    [
+        ({}, Purchase.ON_DEMAND),
+        ({"SpotStrategy": "SpotAsPriceGo"}, Purchase.SPOT),
+        ({"SpotStrategy": "SpotWithPriceLimit"}, Purchase.SPOT),
+        ({"EcsCapacityReservationAttr": {"CapacityReservationId": "crp-1"}}, Purchase.RESERVED),
+    ],
+)
+def test_how_a_machine_is_paid_for_is_told(wire: Wire, changes: dict[str, Any], purchase: Purchase) -> None:
+    assert shown(wire, **changes).purchase is purchase
+
+
+def test_a_spot_machine_that_is_being_taken_back_says_so(wire: Wire) -> None:
+    lock = {"LockReason": [{"LockReason": "Recycling"}]}
+    machine = shown(wire, SpotStrategy="SpotAsPriceGo", OperationLocks=lock)
+    assert machine.preempted
+    assert machine.reason == "Recycling"
+
+
+def test_a_machine_without_an_address_yet_is_pending(wire: Wire) -> None:
+    machine = shown(wire, Status="Starting", PublicIpAddress={"IpAddress": []}, VpcAttributes={})
+    assert (machine.state, machine.public_ip, machine.private_ip) == (State.PENDING, None, None)
+
+
+def event(name: str) -> dict[str, Any]:
+    return {"InstanceId": "i-1", "EventType": {"Name": name}, "EventCycleStatus": {"Name": "Executed"}}
+
+
+def test_a_machine_that_vanished_for_lack_of_stock_is_gone_with_that_reason(wire: Wire) -> None:
+    """So that the engine takes the next offer instead of waiting for it."""
+    wire.say("DescribeInstances", page("Instances", "Instance"), PROVEN)
+    wire.say(
+        "DescribeInstanceHistoryEvents",
+        page("InstanceSystemEventSet", "InstanceSystemEventType", event("SystemFailure.Delete")),
+    )
+    machine = provider().get(ref(Kind.INSTANCE, "i-1"))
+    assert isinstance(machine, Machine)
+    assert (machine.state, machine.reason) == (State.GONE, "SystemFailure.Delete")
+
+
+def test_a_machine_that_is_unknown_without_such_an_event_is_not_found(wire: Wire) -> None:
+    wire.say("DescribeInstances", page("Instances", "Instance"), PROVEN)
+    wire.say("DescribeInstanceHistoryEvents", page("InstanceSystemEventSet", "InstanceSystemEventType"))
+    verdict = classify(raised(lambda: provider().get(ref(Kind.INSTANCE, "i-1"))))
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "dry_run", [refusal("Forbidden.RAM", status=403), Answer(page("Instances", "Instance"))]
+)
+def test_an_empty_answer_to_somebody_who_may_not_look_never_means_gone(wire: Wire, dry_run: Answer) -> None:
+    wire.say("DescribeInstances", page("Instances", "Instance"), dry_run)
+    verdict = classify(raised(lambda: provider().get(ref(Kind.INSTANCE, "i-1"))))
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.AUTH
+
+
+def an_empty_region(wire: Wire) -> None:
+    """Lists without anything, each in its own form."""
+    wire.say("DescribeRegions", {"Regions": {"Region": [{"RegionId": "cn-hangzhou"}]}})
+    wire.say("DescribeDisks", page("Disks", "Disk"))
+    wire.say("DescribeNetworkInterfaces", page("NetworkInterfaceSets", "NetworkInterfaceSet"))
+    wire.say("DescribeSecurityGroups", page("SecurityGroups", "SecurityGroup"))
+    wire.say("DescribeVpcs", page("Vpcs", "Vpc"))
+    wire.say("DescribeVSwitches", page("VSwitches", "VSwitch"))
+    wire.say("DescribeEipAddresses", page("EipAddresses", "EipAddress"))
+
+
+def test_a_region_is_empty_only_with_proof(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    an_empty_region(wire)
+    wire.say("DescribeInstances", page("Instances", "Instance"), PROVEN, page("Instances", "Instance"))
+    cloud = provider()
+    for _ in range(2):
+        found = cloud.find(Search(owner="own-1"))
+        assert (found.things, found.unread) == ((), ())
+    assert [sent.get("DryRun") for sent in wire.sent["DescribeInstances"]] == [None, "True", None]
+    assert not caplog.records
+
+
+def test_an_empty_region_without_proof_is_unread(wire: Wire) -> None:
+    an_empty_region(wire)
+    wire.say("DescribeInstances", page("Instances", "Instance"), refusal("Forbidden.RAM", status=403))
+    [unread] = provider().find(Search(owner="own-1")).unread
+    assert unread.region == "cn-hangzhou"
+    assert "Forbidden.RAM" in unread.error
+
+
+def test_a_list_that_fails_once_is_asked_for_again(wire: Wire) -> None:
+    an_empty_region(wire)
+    wire.say("DescribeInstances", page("Instances", "Instance", instance()))
+    wire.say("DescribeDisks", refusal("InternalError", status=500), page("Disks", "Disk"))
+    found = provider().find(Search(owner="own-1"))
+    assert [thing.ref.id for thing in found.things] == ["i-1"]
+    assert not found.unread
+
+
+def test_every_page_is_read(wire: Wire) -> None:
+    an_empty_region(wire)
+    wire.say(
+        "DescribeInstances",
+        page("Instances", "Instance", instance(), NextToken="n"),
+        page("Instances", "Instance", instance(InstanceId="i-2")),
+    )
+    vpcs = [{"VpcId": f"vpc-{n}", "Status": "Available", "Tags": tags(("Key", "Value"))} for n in range(51)]
+    first, second = page("Vpcs", "Vpc", *vpcs[:50]), page("Vpcs", "Vpc", vpcs[50])
+    wire.say("DescribeVpcs", first | {"TotalCount": 51}, second | {"TotalCount": 51})
+    found = provider().find(Search(owner="own-1")).things
+    assert {thing.ref.id for thing in found} == {"i-1", "i-2", *(vpc["VpcId"] for vpc in vpcs)}
+    assert [sent.get("NextToken") for sent in wire.sent["DescribeInstances"]] == [None, "n"]
+    assert [sent["PageNumber"] for sent in wire.sent["DescribeVpcs"]] == ["1", "2"]
+
+
+def test_what_does_not_match_exactly_is_left_out_whatever_the_cloud_sends(wire: Wire) -> None:
+    an_empty_region(wire)
+    wire.say("DescribeInstances", page("Instances", "Instance", instance(), instance(Tags={"Tag": []})))
+    assert len(provider().find(Search(owner="own-1")).things) == 1
+    assert not provider().find(Search(owner="own-2")).things
+
+
+def test_a_machine_is_looked_for_by_the_token_that_it_carries(wire: Wire) -> None:
+    wire.say("DescribeInstances", page("Instances", "Instance", instance()))
+    found = provider().find(Search(token="gpc-1", regions=("cn-hangzhou",)))
+    assert [thing.ref.id for thing in found.things] == ["i-1"]
+    [sent] = wire.sent["DescribeInstances"]
+    assert (sent["Tag.1.Key"], sent["Tag.1.Value"]) == ("gpucloud:key", "gpc-1")
+    assert set(wire.sent) == {"GetCallerIdentity", "DescribeInstances"}
+
+
+def test_the_console_is_decoded(wire: Wire) -> None:
+    text = base64.b64encode(b"boot\r\n\x1b[0m").decode()
+    wire.say("GetInstanceConsoleOutput", {"ConsoleOutput": text})
+    assert provider().console(ref(Kind.INSTANCE, "i-1")) == "boot\r\n\x1b[0m"
+
+
+# --- ending
+
+
+@pytest.mark.parametrize(
+    ("kind", "thing_id", "action", "gone"),
+    [
+        (Kind.INSTANCE, "i-1", "DeleteInstances", "InvalidInstanceId.NotFound"),
+        (Kind.DISK, "d-1", "DeleteDisk", "InvalidDiskId.NotFound"),
+        (Kind.NIC, "eni-1", "DeleteNetworkInterface", "InvalidEniId.NotFound"),
+        (Kind.ADDRESS, "eip-1", "ReleaseEipAddress", "InvalidAllocationId.NotFound"),
+        (Kind.GROUP, "sg-1", "DeleteSecurityGroup", "InvalidSecurityGroupId.NotFound"),
+        (Kind.NETWORK, "vsw-1", "DeleteVSwitch", "InvalidVSwitchId.NotFound"),
+        (Kind.NETWORK, "vpc-1", "DeleteVpc", "InvalidVpcId.NotFound"),
+    ],
+)
+def test_every_kind_can_be_ended_and_what_is_gone_is_no_failure(
+    wire: Wire, kind: Kind, thing_id: str, action: str, gone: str
+) -> None:
+    wire.say(action, {"RequestId": REQUEST_ID}, refusal(gone, status=404))
+    cloud = provider()
+    cloud.delete(ref(kind, thing_id))
+    cloud.delete(ref(kind, thing_id))
+    assert thing_id in wire.sent[action][0].values()
+
+
+def test_a_running_machine_is_ended_by_force(wire: Wire) -> None:
+    wire.say("DeleteInstances", {"RequestId": REQUEST_ID})
+    provider().delete(ref(Kind.INSTANCE, "i-1"))
+    assert wire.sent["DeleteInstances"][0]["Force"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("kind", "thing_id", "action", "code"),
+    [
+        (Kind.INSTANCE, "i-1", "DeleteInstances", "IncorrectInstanceStatus.Initializing"),
+        (Kind.GROUP, "sg-1", "DeleteSecurityGroup", "DependencyViolation"),
+        (Kind.NETWORK, "vsw-1", "DeleteVSwitch", "DependencyViolation.EnhancedNic"),
+        (Kind.NETWORK, "vpc-1", "DeleteVpc", "DependencyViolation.VSwitch"),
+    ],
+)
+def test_what_is_still_in_use_is_refused_for_now(
+    wire: Wire, kind: Kind, thing_id: str, action: str, code: str
+) -> None:
+    wire.say(action, refusal(code, status=403))
+    verdict = classify(raised(lambda: provider().delete(ref(kind, thing_id))))
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.EVENTUAL
+
+
+def test_the_clouds_own_end_is_moved(wire: Wire) -> None:
+    wire.say("ModifyInstanceAutoReleaseTime", {"RequestId": REQUEST_ID})
+    provider().extend(ref(Kind.INSTANCE, "i-1"), NOW + timedelta(hours=5))
+    assert wire.sent["ModifyInstanceAutoReleaseTime"][0]["AutoReleaseTime"] == "2026-11-21T17:01:00Z"
+
+
+@pytest.mark.parametrize("verb", ["get", "delete", "console"])
+def test_what_belongs_to_another_account_is_never_touched(wire: Wire, verb: str) -> None:
+    """Another account would show nothing, which must not pass for gone."""
+    with pytest.raises(UsageError, match=f"of account {ACCOUNT}"):
+        getattr(provider(), verb)(ref(Kind.INSTANCE, "i-1", account="999"))
+    assert set(wire.sent) == {"GetCallerIdentity"}
+
+
+def test_a_kind_that_the_cloud_does_not_have_is_refused(wire: Wire) -> None:
+    for verb in ("get", "delete"):
+        with pytest.raises(UsageError, match="no things of kind"):
+            getattr(provider(), verb)(ref(Kind.RESOURCE_GROUP, "rg-1"))

@@ -1,0 +1,535 @@
+"""Buying, looking and ending on Azure, with the real SDK over TLS."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from azure.core.exceptions import AzureError, HttpResponseError
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import Kind, Machine, Purchase, Search, State
+from gpucloud_azure import schedule
+from gpucloud_azure.create import request_of
+from gpucloud_azure.errors import ChangedRequestError, NotEndingError, classify
+from gpucloud_azure.find import machine_of
+from gpucloud_azure.ids import group_id, id_in
+from gpucloud_azure.images import image_for
+from gpucloud_azure.network import group_name, machine_names, wanted_rules
+from gpucloud_azure.provider import AzureProvider
+from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
+
+pytest_plugins = ["tests.providers.azure_sandbox"]
+
+FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
+GROUP = group_name(order())
+[VM] = machine_names(order())
+MACHINE = id_in(SUBSCRIPTION, GROUP, Kind.INSTANCE, VM)
+
+
+def machine_body(**changes: Any) -> dict[str, Any]:
+    """The body of the only machine's PUT."""
+    made = order(**changes)
+    nics = [f"/nic/{name}" for name in machine_names(made)]
+    image = image_for(made.image, made.arch, made.instance_type)
+    request = request_of(made, nics=nics, image=image, host_encryption=False)
+    body: dict[str, Any] = request["machines"][0]["body"]
+    return body
+
+
+def bodies(sent: list[Sent]) -> list[dict[str, Any]]:
+    return [json.loads(each.body) for each in sent]
+
+
+def launch(azure: AzureProvider, **changes: Any) -> list[Machine]:
+    return list(azure.create(azure.prepare(order(**changes), Remembered())))
+
+
+# --- what is asked for
+
+
+def test_a_box_is_private_encrypted_tagged_and_dies_as_a_whole() -> None:
+    body = machine_body()
+    properties = body["properties"]
+    disk = properties["storageProfile"]["osDisk"]
+    assert (disk["deleteOption"], disk["diskSizeGB"]) == ("Delete", 100)
+    [nic] = properties["networkProfile"]["networkInterfaces"]
+    assert nic["properties"]["deleteOption"] == "Delete"
+    assert set(body["tags"]) >= FIVE
+    linux = properties["osProfile"]["linuxConfiguration"]
+    assert linux["disablePasswordAuthentication"] is True
+    assert base64.b64decode(properties["osProfile"]["customData"]).decode() == order().user_data
+    assert properties["diagnosticsProfile"]["bootDiagnostics"] == {"enabled": True}
+    assert body["zones"] == ["1"]
+    assert "priority" not in properties
+
+
+def test_spot_ends_by_deletion_and_bids_the_limit_rounded_down() -> None:
+    spot = machine_body(purchase=Purchase.SPOT, max_price_usd=Decimal("0.1234567"))["properties"]
+    assert (spot["priority"], spot["evictionPolicy"]) == ("Spot", "Delete")
+    assert spot["billingProfile"] == {"maxPrice": 0.12345}
+    endless = machine_body(purchase=Purchase.SPOT)["properties"]
+    assert endless["billingProfile"] == {"maxPrice": -1.0}
+
+
+def test_held_capacity_is_named_by_its_group() -> None:
+    held = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/capacityReservationGroups/h"
+    body = machine_body(purchase=Purchase.RESERVED, reservation=held)["properties"]
+    assert body["capacityReservation"] == {"capacityReservationGroup": {"id": held}}
+
+
+def test_a_region_without_zones_is_asked_for_none() -> None:
+    assert "zones" not in machine_body(zone="")
+
+
+def test_trusted_launch_goes_by_image_and_size_and_never_with_secure_boot() -> None:
+    security = machine_body(image="ubuntu-22.04")["properties"]["securityProfile"]
+    assert security["securityType"] == "TrustedLaunch"
+    assert security["uefiSettings"] == {"secureBootEnabled": False, "vTpmEnabled": True}
+    unable = machine_body(image="ubuntu-22.04", instance_type="Standard_ND96asr_v4")["properties"]
+    assert "securityProfile" not in unable
+    assert "securityProfile" not in machine_body(image="cuda-12.4")["properties"]
+
+
+@pytest.mark.parametrize(
+    ("image", "size", "says"),
+    [
+        ("cuda-12.4", "Standard_NC4as_T4_v3", {"publisher": "microsoft-dsvm", "offer": "ubuntu-hpc"}),
+        ("cuda-12.6", "Standard_ND96isr_H100_v5", {"publisher": "microsoft-dsvm"}),
+        ("pytorch", "Standard_NC24ads_A100_v4", {"publisher": "microsoft-dsvm"}),
+        ("cuda-12.4", "Standard_NV36ads_A10_v5", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
+        ("ubuntu-22.04", "Standard_NC4as_T4_v3", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
+        ("ubuntu-24.04", "Standard_NC4as_T4_v3", {"offer": "ubuntu-24_04-lts"}),
+        ("a:b:c:latest", "Standard_NC4as_T4_v3", {"publisher": "a", "offer": "b", "sku": "c"}),
+        ("/subscriptions/s/x/images/i", "Standard_NC4as_T4_v3", {"id": "/subscriptions/s/x/images/i"}),
+        (
+            "/communityGalleries/g/i",
+            "Standard_NC4as_T4_v3",
+            {"communityGalleryImageId": "/communityGalleries/g/i"},
+        ),
+    ],
+)
+def test_a_gpu_boots_an_image_that_can_drive_it(image: str, size: str, says: dict[str, str]) -> None:
+    reference = machine_body(image=image, instance_type=size)["properties"]["storageProfile"][
+        "imageReference"
+    ]
+    assert says.items() <= reference.items()
+
+
+def test_the_users_own_tags_cannot_replace_the_five() -> None:
+    tags = machine_body(extra_tags={"team": "vision", "GPUcloud:Owner": "somebody"})["tags"]
+    assert tags["team"] == "vision"
+    assert tags["gpucloud:owner"] == order().tags.owner
+    assert "GPUcloud:Owner" not in tags
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"user_data": "#" * 65536}, "65536 bytes"),
+        ({"extra_tags": {"a<key": "x"}}, "a<key"),
+        ({"extra_tags": {"microsoft-x": "x"}}, "microsoft"),
+        ({"extra_tags": {"x": "y" * 257}}, "value of tag"),
+        ({"extra_tags": {f"t{n}": "" for n in range(43)}}, "43 tags"),
+        ({"allow_from": ("0.0.0.0/0",)}, "whole world"),
+        ({"allow_from": ("::/0",)}, "whole world"),
+        ({"allow_from": ("203.0.113.7/33",)}, "not a network"),
+        ({"image": "windows-95"}, "windows-95"),
+        ({"purchase": Purchase.RESERVED}, "capacity reservation"),
+    ],
+)
+def test_what_azure_would_refuse_is_refused_before_anything_is_made(
+    azure_wire: Wire, changes: dict[str, Any], says: str
+) -> None:
+    record = Remembered()
+    with pytest.raises(UsageError, match=says):
+        AzureProvider().prepare(order(**changes), record)
+    assert not record.told
+    assert not azure_wire.sent
+
+
+# --- what machines stand on
+
+
+def test_only_the_caller_gets_in_on_ssh_and_the_boxs_ports() -> None:
+    rules = [rule["properties"] for rule in wanted_rules(["203.0.113.7/32", "2001:db8::7/128"], [8080])]
+    let_in = {(rule["sourceAddressPrefix"], rule["destinationPortRange"]) for rule in rules}
+    assert let_in == {
+        (source, port) for source in ("203.0.113.7/32", "2001:db8::7/128") for port in ("22", "8080")
+    }
+    assert {rule["access"] for rule in rules} == {"Allow"}
+    priorities = [rule["priority"] for rule in rules]
+    assert all(one < other for one, other in pairwise(priorities))
+
+
+def test_the_address_is_standard_static_and_dies_with_the_interface(azure_wire: Wire) -> None:
+    AzureProvider().prepare(order(), Remembered())
+    [address] = bodies(azure_wire.calls("PUT", f"{VM}-ip"))
+    assert address["sku"] == {"name": "Standard"}
+    assert address["properties"]["publicIPAllocationMethod"] == "Static"
+    assert address["zones"] == ["1"]
+    [nic] = bodies(azure_wire.calls("PUT", f"{VM}-nic"))
+    [configuration] = nic["properties"]["ipConfigurations"]
+    assert configuration["properties"]["publicIPAddress"]["properties"] == {"deleteOption": "Delete"}
+    assert nic["properties"]["networkSecurityGroup"]["id"].endswith(f"/networkSecurityGroups/{order().name}")
+
+
+def test_everything_is_tagged(azure_wire: Wire) -> None:
+    AzureProvider().prepare(order(extra_tags={"team": "vision"}), Remembered())
+    made = bodies(azure_wire.calls("PUT"))
+    assert len(made) == 5
+    assert all(set(body["tags"]) >= FIVE | {"Name", "team"} for body in made)
+
+
+def test_the_address_is_told_before_it_is_made_and_each_thing_after(azure_wire: Wire) -> None:
+    class Asks(Remembered):
+        def making(self, kind: Kind, name: str, /) -> None:
+            super().making(kind, name)
+            if kind is Kind.ADDRESS:
+                assert not azure_wire.calls("PUT", "-ip")
+
+    record = Asks()
+    AzureProvider().prepare(order(), record)
+    kinds = [kind for event, kind, _ in record.told if event == "making"]
+    assert kinds == [Kind.RESOURCE_GROUP, Kind.NETWORK, Kind.GROUP, Kind.ADDRESS, Kind.NIC]
+    assert {kind for event, kind, _ in record.told if event == "made"} == set(kinds)
+
+
+def test_what_was_refused_is_told_by_its_id_as_well_so_that_it_can_be_proven_gone(azure_wire: Wire) -> None:
+    azure_wire.say("PUT", f"/networkSecurityGroups/{order().name}", Answer(refusal("Conflict"), 409))
+    record = Remembered()
+    with pytest.raises(HttpResponseError):
+        AzureProvider().prepare(order(), record)
+    made = {kind for event, kind, _ in record.told if event == "made"}
+    assert made == {Kind.RESOURCE_GROUP, Kind.NETWORK, Kind.GROUP, Kind.ADDRESS}
+    assert not azure_wire.calls("PUT", "-nic")
+
+
+def test_what_is_put_again_is_not_announced_again(azure_wire: Wire) -> None:
+    """The journal would wait for a second one that never comes."""
+    provider, record = AzureProvider(), Remembered()
+    azure_wire.say("PUT", "-ip", Answer(hang_up=True), Answer({"id": "x", "properties": {}}, 200))
+    with pytest.raises(AzureError):
+        provider.prepare(order(), record)
+    provider.prepare(order(), record)
+    announced = [(kind, name) for event, kind, name in record.told if event == "making"]
+    assert len(announced) == len(set(announced)) == 5
+
+
+def test_the_request_is_plain_json_without_any_key_and_the_same_for_the_same_order(azure_wire: Wire) -> None:
+    request = AzureProvider().prepare(order(), Remembered())
+    assert json.loads(json.dumps(request)) == request
+    assert AzureProvider().prepare(order(), Remembered()) == request
+    assert "ssh-rsa" not in json.dumps(request)
+
+
+def test_the_next_attempt_has_machines_of_other_names() -> None:
+    assert not set(machine_names(order(nodes=2))) & set(machine_names(order(nodes=2, key="gpc-other")))
+
+
+# --- the call
+
+
+def accepted(wire: Wire) -> None:
+    def vm(name: str) -> dict[str, Any]:
+        return {
+            "id": id_in(SUBSCRIPTION, GROUP, Kind.INSTANCE, name),
+            "name": name,
+            "location": "eastus",
+            "properties": {
+                "provisioningState": "Creating",
+                "hardwareProfile": {"vmSize": "Standard_NC4as_T4_v3"},
+            },
+        }
+
+    wire.say("PUT", f"/virtualMachines/{VM}", Answer(vm(VM), 201))
+
+
+def test_a_machine_is_put_only_where_there_is_none_with_a_key_that_nobody_has(azure_wire: Wire) -> None:
+    [machine] = launch(AzureProvider())
+    assert machine.ref.id == MACHINE
+    [put] = azure_wire.calls("PUT", f"/virtualMachines/{VM}")
+    assert put.headers["if-none-match"] == "*"
+    [key] = json.loads(put.body)["properties"]["osProfile"]["linuxConfiguration"]["ssh"]["publicKeys"]
+    assert key["keyData"].startswith("ssh-rsa ")
+    assert key["path"] == "/home/azureuser/.ssh/authorized_keys"
+
+
+def test_a_refused_machine_is_removed_in_the_same_breath(azure_wire: Wire) -> None:
+    azure_wire.say("PUT", f"/virtualMachines/{VM}", Answer(refusal("SkuNotAvailable"), 409))
+    azure_wire.say("DELETE", f"/virtualMachines/{VM}", Answer(None, 202))
+    with pytest.raises(HttpResponseError) as caught:
+        launch(AzureProvider())
+    verdict = classify(caught.value)
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.CAPACITY
+    [deleted] = azure_wire.calls("DELETE")
+    assert deleted.query["forceDeletion"].lower() == "true"
+
+
+def test_one_refusal_removes_all_nodes(azure_wire: Wire) -> None:
+    _, second = machine_names(order(nodes=2))
+    azure_wire.say("PUT", f"/virtualMachines/{second}", Answer(refusal("ZonalAllocationFailed"), 409))
+    azure_wire.say("DELETE", "-0", Answer(None, 202))
+    with pytest.raises(HttpResponseError):
+        launch(AzureProvider(), nodes=2)
+    assert len(azure_wire.calls("DELETE")) == 2
+
+
+@pytest.mark.parametrize(
+    "unclear",
+    [
+        Answer(refusal("TooManyRequests"), 429),
+        Answer(refusal("InternalServerError"), 500),
+        Answer(hang_up=True),
+    ],
+)
+def test_a_machine_whose_outcome_is_not_known_is_not_removed(azure_wire: Wire, unclear: Answer) -> None:
+    azure_wire.say("PUT", f"/virtualMachines/{VM}", unclear)
+    with pytest.raises(Exception) as caught:  # noqa: PT011  (whichever the SDK raises)
+        launch(AzureProvider())
+    assert classify(caught.value) is not None
+    assert not azure_wire.calls("DELETE")
+
+
+def exists(wire: Wire, tags: dict[str, str], state: str = "Succeeded") -> None:
+    shown = {
+        "id": MACHINE,
+        "name": VM,
+        "location": "eastus",
+        "tags": tags,
+        "properties": {"provisioningState": state, "hardwareProfile": {"vmSize": "Standard_NC4as_T4_v3"}},
+    }
+    wire.say("PUT", f"/virtualMachines/{VM}", Answer(refusal("PreconditionFailed"), 412))
+    wire.say("GET", f"/virtualMachines/{VM}", Answer(shown))
+
+
+def test_a_machine_that_exists_is_the_same_if_it_was_asked_for_alike(azure_wire: Wire) -> None:
+    provider = AzureProvider()
+    request = provider.prepare(order(), Remembered())
+    exists(azure_wire, request["machines"][0]["body"]["tags"])
+    [machine] = provider.create(request)
+    assert machine.ref.id == MACHINE
+    exists(azure_wire, {**request["machines"][0]["body"]["tags"], "gpucloud:request": "another"})
+    with pytest.raises(ChangedRequestError) as caught:
+        provider.create(request)
+    verdict = classify(caught.value)
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.CONFLICT
+    assert not azure_wire.calls("DELETE")
+
+
+# --- what ends it
+
+DEADLINE = datetime.now(UTC) + timedelta(hours=5)
+SUBMIT = "/locations/eastus/virtualMachinesSubmitDeallocate"
+
+
+def submitted(error: str | None = None, **of: Any) -> Answer:
+    operation = {
+        "operationId": "o",
+        "resourceId": MACHINE,
+        "opType": "Deallocate",
+        "subscriptionId": SUBSCRIPTION,
+        "deadline": DEADLINE.isoformat(),
+        "deadlineType": "InitiateAt",
+        "state": "PendingScheduling",
+        **of,
+    }
+    result = (
+        {"resourceId": MACHINE, "errorCode": error}
+        if error
+        else {"resourceId": MACHINE, "operation": operation}
+    )
+    return Answer({"description": "d", "type": "VirtualMachine", "location": "eastus", "results": [result]})
+
+
+@pytest.fixture
+def ending_wire(azure_wire: Wire) -> Wire:
+    azure_wire.say("DELETE", f"/virtualMachines/{VM}", Answer(None, 202))
+    return azure_wire
+
+
+def order_of(wire: Wire) -> list[str]:
+    ends = (f"/virtualMachines/{VM}", SUBMIT, f"/shutdown-computevm-{VM}")
+    return [
+        next(end.rpartition("/")[2].removesuffix(VM) for end in ends if sent.path.endswith(end))
+        for sent in wire.sent
+        if sent.method in {"PUT", "POST"} and sent.path.endswith(ends)
+    ]
+
+
+def test_the_end_is_armed_before_the_machine_exists(ending_wire: Wire) -> None:
+    ending_wire.say("POST", SUBMIT, submitted())
+    launch(AzureProvider(), deadline=DEADLINE)
+    assert order_of(ending_wire) == ["virtualMachinesSubmitDeallocate", "", "shutdown-computevm-"]
+    [asked] = bodies(ending_wire.calls("POST", SUBMIT))
+    assert asked["resources"] == {"ids": [MACHINE]}
+    assert datetime.fromisoformat(asked["schedule"]["deadline"]) == DEADLINE.replace(microsecond=0)
+    assert asked["schedule"]["deadlineType"] == "InitiateAt"
+
+
+def test_where_that_is_not_taken_it_is_armed_right_after(ending_wire: Wire) -> None:
+    ending_wire.say("POST", SUBMIT, submitted("ResourceNotFound"), submitted())
+    assert launch(AzureProvider(), deadline=DEADLINE)
+    assert len(ending_wire.calls("POST", SUBMIT)) == 2
+
+
+def test_a_days_shutdown_alone_will_do(ending_wire: Wire) -> None:
+    ending_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
+    assert launch(AzureProvider(), deadline=DEADLINE)
+    [daily] = bodies(ending_wire.calls("PUT", f"/shutdown-computevm-{VM}"))
+    assert daily["properties"]["dailyRecurrence"] == {"time": f"{DEADLINE:%H%M}"}
+    assert daily["properties"]["targetResourceId"] == MACHINE
+    assert set(daily["tags"]) >= FIVE
+
+
+@pytest.mark.parametrize(
+    "answer", [submitted("Forbidden"), submitted(state="Failed"), Answer({"results": []})]
+)
+def test_a_machine_that_nothing_would_end_is_removed(ending_wire: Wire, answer: Answer) -> None:
+    """The answer has status 200: what is in it counts."""
+    ending_wire.say("POST", SUBMIT, answer)
+    with pytest.raises(NotEndingError) as caught:
+        launch(AzureProvider(), deadline=DEADLINE + timedelta(days=3))
+    verdict = classify(caught.value)
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.UNSUPPORTED
+    assert len(ending_wire.calls("DELETE", f"/virtualMachines/{VM}")) == 1
+    assert not ending_wire.calls("PUT", f"/shutdown-computevm-{VM}")
+
+
+def test_where_nothing_may_ever_end_it_no_machine_is_made(ending_wire: Wire) -> None:
+    ending_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
+    with pytest.raises(HttpResponseError) as caught:
+        launch(AzureProvider(), deadline=DEADLINE + timedelta(days=3))
+    verdict = classify(caught.value)
+    assert verdict is not None
+    assert verdict.error_class is ErrorClass.AUTH
+    assert order_of(ending_wire) == ["virtualMachinesSubmitDeallocate"]
+
+
+def test_a_box_without_a_deadline_has_no_timer(ending_wire: Wire) -> None:
+    launch(AzureProvider())
+    assert order_of(ending_wire) == [""]
+
+
+@pytest.mark.parametrize(
+    ("now", "deadline", "daily"),
+    [
+        ("12:00:10", "18:30:40", "1830"),
+        ("12:00:10", "12:00:05+1", "1159"),  # today's 1200 would be now
+        ("12:00:10", "11:59:59+1", "1159"),
+        ("12:00:10", "12:00:11+1", None),
+        ("12:00:10", "12:00:09", None),
+        ("23:59:00", "00:01:30+1", "0001"),
+    ],
+)
+def test_a_days_shutdown_never_comes_at_once(now: str, deadline: str, daily: str | None) -> None:
+    def at(text: str) -> datetime:
+        clock, _, days = text.partition("+")
+        return datetime.fromisoformat(f"2026-01-05T{clock}+00:00") + timedelta(days=int(days or 0))
+
+    assert schedule.daily_time(at(deadline), at(now)) == daily
+
+
+# --- what Azure shows
+
+
+def shown(provisioning: str = "Succeeded", *codes: str, **properties: Any) -> dict[str, Any]:
+    return {
+        "id": MACHINE.upper(),
+        "location": "eastus",
+        "zones": ["2"],
+        "tags": {"GPUCLOUD:OWNER": "u", "gpucloud:box": "b"},
+        "properties": {
+            "provisioningState": provisioning,
+            "hardwareProfile": {"vmSize": "Standard_NC4as_T4_v3"},
+            "instanceView": {"statuses": [{"code": code, "message": "Why."} for code in codes]},
+            **properties,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("provisioning", "codes", "state"),
+    [
+        ("Creating", (), State.PENDING),
+        ("Creating", ("PowerState/starting",), State.PENDING),
+        ("Creating", ("PowerState/running",), State.RUNNING),
+        ("Succeeded", ("ProvisioningState/succeeded", "PowerState/running"), State.RUNNING),
+        ("Updating", ("PowerState/running",), State.RUNNING),
+        ("Succeeded", ("PowerState/deallocating",), State.STOPPING),
+        ("Succeeded", ("PowerState/deallocated",), State.STOPPED),
+        ("Succeeded", ("PowerState/stopped",), State.STOPPED),
+        ("Deleting", ("PowerState/running",), State.STOPPING),
+        ("Failed", ("ProvisioningState/failed/OSProvisioningTimedOut", "PowerState/running"), State.RUNNING),
+        ("Failed", ("ProvisioningState/failed/AllocationFailed",), State.GONE),
+        ("Failed", (), State.GONE),
+    ],
+)
+def test_a_machines_state_is_that_of_its_power_and_its_making(
+    provisioning: str, codes: tuple[str, ...], state: State
+) -> None:
+    machine = machine_of(shown(provisioning, *codes), SUBSCRIPTION, failed=State.GONE)
+    assert machine.state is state
+
+
+def test_a_machine_that_failed_late_says_why_and_is_there_for_who_cleans_up() -> None:
+    vm = shown("Failed", "ProvisioningState/failed/AllocationFailed")
+    assert machine_of(vm, SUBSCRIPTION, failed=State.GONE).reason == "AllocationFailed"
+    assert machine_of(vm, SUBSCRIPTION, failed=State.STOPPED).state is State.STOPPED
+
+
+def test_ids_and_tags_are_compared_without_regard_to_case() -> None:
+    machine = machine_of(shown(), SUBSCRIPTION, failed=State.GONE)
+    assert machine.ref.id == MACHINE
+    assert machine.tags is not None
+    assert machine.tags.owner == "u"
+
+
+def test_what_another_subscription_has_is_refused_and_not_taken_for_gone(azure_wire: Wire) -> None:
+    provider = AzureProvider()
+    mine = ref(Kind.INSTANCE, MACHINE)
+    foreign = replace(mine, id=MACHINE.replace(SUBSCRIPTION, "99999999-2222-3333-4444-555555555555"))
+    for other in (replace(mine, account="another"), foreign):
+        for call in (provider.get, provider.delete, provider.console):
+            with pytest.raises(UsageError, match="belongs to Azure subscription"):
+                call(other)
+    assert not azure_wire.calls("DELETE")
+
+
+def test_a_resource_group_that_is_not_ours_is_left_alone(azure_wire: Wire) -> None:
+    azure_wire.say(
+        "GET", "/resourcegroups/theirs", Answer({"id": "x", "location": "eastus", "tags": {"a": "b"}})
+    )
+    with pytest.raises(UsageError, match="tags"):
+        AzureProvider().delete(ref(Kind.RESOURCE_GROUP, group_id(SUBSCRIPTION, "theirs")))
+    assert not azure_wire.calls("DELETE")
+
+
+def test_an_empty_list_is_proof_only_with_the_permission_to_read_everything(azure_wire: Wire) -> None:
+    azure_wire.say("GET", "/resources", Answer({"value": []}))
+    azure_wire.say("GET", f"/{SUBSCRIPTION}/resourcegroups", Answer({"value": []}))
+    azure_wire.say("GET", "/permissions", Answer({"value": []}))
+    unread = AzureProvider().find(Search(owner="u", regions=("eastus",))).unread
+    assert [each.region for each in unread] == ["eastus"]
+    azure_wire.say("GET", "/permissions", Answer({"value": [{"actions": ["*/read"], "notActions": []}]}))
+    assert not AzureProvider().find(Search(owner="u", regions=("eastus",))).unread
+
+
+def test_the_console_is_read_with_its_own_signature_and_without_our_token(azure_wire: Wire) -> None:
+    blob = f"{azure_wire.url}/blob/serial.log?sig=x"
+    azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({"serialConsoleLogBlobUri": blob}))
+    azure_wire.say("GET", "/blob/serial.log", Answer("login:"))
+    assert "login:" in AzureProvider().console(ref(Kind.INSTANCE, MACHINE))
+    [asked] = azure_wire.calls("GET", "/blob/serial.log")
+    assert "authorization" not in asked.headers
+    azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({}))
+    assert AzureProvider().console(ref(Kind.INSTANCE, MACHINE)) == ""

@@ -79,7 +79,7 @@ class Candidate:
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON; decimals and dates as strings."""
-        plain = asdict(self)
+        plain = {**asdict(self), "zone": self.zone or None}
         return {key: _plain(value) for key, value in plain.items()}
 
     @classmethod
@@ -88,6 +88,7 @@ class Candidate:
         values: dict[str, Any] = dict(data)
         for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd"):
             values[key] = Decimal(data[key])
+        values["zone"] = data["zone"] or ""
         values["purchase"] = Purchase(data["purchase"])
         values["as_of"] = date.fromisoformat(data["as_of"])
         values["flags"] = tuple(data["flags"])
@@ -210,30 +211,45 @@ def requote(
         quotes: what clouds said today; a zonal quote beats a regional one.
         usd: turns an amount of a currency into USD; ``None`` for a currency without a rate.
     """
-    by_key: dict[tuple[str, str, str, str, str], Quote] = {
-        (q.cloud, q.region, q.zone or "", q.instance_type, str(q.purchase)): q for q in quotes
-    }
+    by_key = {(q.cloud, q.region, q.zone or "", q.instance_type, str(q.purchase)): q for q in quotes}
+    zonal: dict[tuple[str, str, str, str], list[Quote]] = {}
+    for quote in by_key.values():
+        if quote.zone:
+            place = (quote.cloud, quote.region, quote.instance_type, str(quote.purchase))
+            zonal.setdefault(place, []).append(quote)
     result: list[Candidate] = []
     for candidate in candidates:
-        regional = (candidate.cloud, candidate.region, "", candidate.instance_type, str(candidate.purchase))
-        quote = by_key.get(candidate.key) or by_key.get(regional)
-        price_usd = usd(quote.price_per_hour, quote.currency) if quote else None
-        if quote is None or price_usd is None:
-            result.append(candidate)
-            continue
-        result.append(
-            replace(
-                candidate,
-                price=quote.price_per_hour.normalize(),  # clouds pad with zeros
-                currency=quote.currency,
-                price_usd=price_usd.normalize(),
-                as_of=quote.as_of.date(),
-                source=quote.source,
-                quoted=True,
-                flags=tuple(flag for flag in candidate.flags if flag != "stale"),
-            )
-        )
+        cloud, region, zone, instance_type, purchase = candidate.key
+        one = by_key.get(candidate.key) or by_key.get((cloud, region, "", instance_type, purchase))
+        # A place whose zones were not known is now as many as the cloud named prices for.
+        several = zonal.get((cloud, region, instance_type, purchase), []) if not zone and one is None else []
+        told = [one] if one is not None else several
+        result += [_at(candidate, quote, usd) for quote in told] or [candidate]
     return result
+
+
+def _at(candidate: Candidate, quote: Quote, usd: Callable[[Decimal, str], Decimal | None]) -> Candidate:
+    """A candidate at a price that its cloud named; unchanged where the currency has no rate."""
+    price_usd = usd(quote.price_per_hour, quote.currency)
+    if price_usd is None:
+        return candidate
+    return replace(
+        candidate,
+        zone=candidate.zone or quote.zone or "",
+        price=quote.price_per_hour.normalize(),  # clouds pad with zeros
+        currency=quote.currency,
+        price_usd=price_usd.normalize(),
+        as_of=quote.as_of.date(),
+        source=quote.source,
+        quoted=True,
+        flags=tuple(flag for flag in candidate.flags if flag != "stale"),
+    )
+
+
+def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The order of choosing if old prices held today: whom to ask, not whom to buy from."""
+    hoped = [replace(c, flags=tuple(flag for flag in c.flags if flag != "stale")) for c in candidates]
+    return rank(hoped)
 
 
 def under(candidates: Iterable[Candidate], max_price_usd: Decimal | None) -> list[Candidate]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.model import Held, Purchase, Quote
-from gpucloud.plan import Candidate, Plan, attempts, into_held, rank, requote, under
+from gpucloud.plan import Candidate, Plan, attempts, hopeful, into_held, rank, requote, under
 from gpucloud.spec import Spec
 from gpucloud.waiter import Call, TimedOutError
 from gpucloud.world import World
@@ -74,10 +74,10 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
         bought = [c for c in today if c.purchase in wish.purchases]
         ranked = rank(bought + into_held(today, held, nodes=wish.nodes))
         trusted = [c for c in ranked if wish.accept_snapshot_price or not c.stale]
-        # Today's prices may bring forward what was not asked for; nothing is bought unasked.
-        ahead = attempts(under(trusted, wish.max_price_usd)) or ranked[:1]
-        if not quotes and not asked:
-            ahead = attempts(candidates)
+        # Today's prices may bring forward what was not asked for; nothing is bought unasked. An old price is
+        # no reason not to ask.
+        hopes = under(hopeful(ranked), wish.max_price_usd) if asked else hopeful(bought)
+        ahead = attempts(hopes) or tuple(ranked[:1])
         if access.ask(candidate.cloud for candidate in ahead):
             continue  # without those, others come forward
         new = [each for each in _priced(ahead) if each not in asked]

@@ -160,22 +160,32 @@ def _making(connection: sa.Connection, box: str, at: str, data: Data) -> None:
 
 
 def _made(connection: sa.Connection, box: str, at: str, data: Data) -> None:
-    same = sa.and_(
+    """A thing's id is known: it is the one that was being made, or was known before."""
+    place = sa.and_(
         things.c.box == box,
         things.c.cloud == data["cloud"],
         things.c.account == data["account"],
         things.c.region == data["region"],
         things.c.kind == data["kind"],
-        sa.or_(things.c.id == data["id"], sa.and_(things.c.id == "", things.c.state == "making")),
     )
-    row = connection.execute(sa.select(things.c.n, things.c.state).where(same)).first()
-    if row is None:
-        values = {**data, "box": box, "state": "made", "at": at}
-        connection.execute(sa.insert(things).values(values))
-    elif row.state in {"making", "gone", "gone_once"}:
-        connection.execute(
-            sa.update(things).where(things.c.n == row.n).values(id=data["id"], state="made", at=at)
-        )
+    by_id = sa.select(things.c.n, things.c.state).where(place, things.c.id == data["id"])
+    same_name = things.c.name == data["name"]
+    making = sa.and_(place, things.c.id == "", things.c.state == "making")
+    known = connection.execute(by_id).first()
+    pending = connection.execute(
+        sa.select(things.c.n, same_name).where(making).order_by(sa.desc(same_name), things.c.n)
+    ).first()
+    if known is not None:
+        if known.state in {"making", "gone", "gone_once"}:
+            values = {"state": "made", "at": at}
+            connection.execute(sa.update(things).where(things.c.n == known.n).values(values))
+        if pending is not None and pending[1]:  # it was about to be made, and was found made
+            connection.execute(sa.delete(things).where(things.c.n == pending.n))
+    elif pending is not None:
+        values = {"id": data["id"], "state": "made", "at": at}
+        connection.execute(sa.update(things).where(things.c.n == pending.n).values(values))
+    else:
+        connection.execute(sa.insert(things).values({**data, "box": box, "state": "made", "at": at}))
 
 
 def _thing_state(state: str) -> Callable[[sa.Connection, str, str, Data], None]:

@@ -33,6 +33,7 @@ class Gpus:
 def product_name(model: str, memory_mib: int) -> str:
     """The name that NVIDIA's driver gives to a model, such as ``Tesla T4`` or ``NVIDIA A100-SXM4-40GB``."""
     gigabytes = round(memory_mib / 1024)
+    model = model.removesuffix(f"-{gigabytes}GB")  # sizes of memory are models of their own in the catalog
     if model == "V100":
         return f"Tesla V100-SXM2-{gigabytes}GB"
     if model == "A100":

@@ -28,6 +28,7 @@ PRODUCTS = {"2014-05-26": "ecs", "2016-04-28": "vpc", "2015-04-01": "sts"}
 
 ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ecs", "DescribeAccountAttributes"): Repeat.SAFE,
+    ("ecs", "DescribeAvailableResource"): Repeat.SAFE,
     ("ecs", "DescribeCapacityReservations"): Repeat.SAFE,
     ("ecs", "DescribeDisks"): Repeat.SAFE,
     ("ecs", "DescribeElasticityAssurances"): Repeat.SAFE,

@@ -157,6 +157,14 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
                 region_id=region, attribute_name=["max-postpaid-instance-vcpu-count"]
             )
         ),
+        "ecs:DescribeAvailableResource": lambda: ecs.describe_available_resource(
+            m.DescribeAvailableResourceRequest(
+                region_id=region,
+                destination_resource="InstanceType",
+                instance_type=TYPE,
+                instance_charge_type="PostPaid",
+            )
+        ),
         "ecs:DescribeCapacityReservations": lambda: ecs.describe_capacity_reservations(
             m.DescribeCapacityReservationsRequest(region_id=region, max_results=10)
         ),

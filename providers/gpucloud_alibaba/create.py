@@ -12,7 +12,7 @@ from typing import Any
 from gpucloud.errors import UsageError
 from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, Tags
 from gpucloud_alibaba.clients import ecs_models
-from gpucloud_alibaba.errors import MalformedAnswerError, NoZoneError, named, reading
+from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
 from gpucloud_alibaba.network import Ground
 from gpucloud_alibaba.shelves import ref_of
@@ -38,7 +38,6 @@ def check(order: Order) -> None:
 
     Raises:
         UsageError: says what is wrong.
-        NoZoneError: the order names no zone.
     """
     size = len(packed(order.user_data))
     if size > USER_DATA_BYTES:
@@ -52,8 +51,6 @@ def check(order: Order) -> None:
         raise UsageError(f"Alibaba Cloud takes {MOST_TAGS} tags; {len(tags_of(order)) + 1} are wanted")
     if order.purchase is Purchase.RESERVED and not order.reservation:
         raise UsageError("a launch into held capacity needs the private pool's id")
-    if not order.zone:
-        raise NoZoneError(f"nothing is sold in {order.region} as a whole: name a zone")
 
 
 def _check_tag(key: str, value: str) -> None:

@@ -37,7 +37,7 @@ class AlibabaRefusal(Exception):  # noqa: N818  (the base of what this package i
 
 
 class NoZoneError(AlibabaRefusal):
-    """The order names no zone; everything here is in one."""
+    """No zone of the region has the type now."""
 
 
 class NoImageError(AlibabaRefusal):

@@ -6,6 +6,7 @@ import base64
 import binascii
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 
@@ -27,7 +28,7 @@ from gpucloud.model import (
     Thing,
 )
 from gpucloud.provider import Record, Verdict
-from gpucloud_alibaba import checkup, create, delete, errors, find, images, network, prices, quotas
+from gpucloud_alibaba import checkup, create, delete, errors, find, images, network, prices, quotas, zones
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import reading
 from gpucloud_alibaba.shelves import CLOUD, DELETION_ORDER, Place
@@ -62,6 +63,7 @@ class AlibabaProvider:
         self._currency: str | None = None
         self._images: dict[tuple[str, str, str, str], str] = {}
         self._ends: dict[str, str | None] = {}
+        self._zones: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -95,6 +97,7 @@ class AlibabaProvider:
         """Makes the box's network, switch and group, and gives the call of RunInstances."""
         create.check(order)
         network.wanted_rules(order.allow_from, order.ports)
+        order = self._placed(order)
         image = self._image_of(order)
         market = create.market_of(order, self._bid(order))
         ends = self._ends.setdefault(order.key, create.release_time(order.deadline, self._clock()))
@@ -215,6 +218,14 @@ class AlibabaProvider:
         body = ecs.describe_regions(models.DescribeRegionsRequest()).body
         with reading("DescribeRegions"):
             return sorted(str(region.region_id) for region in body.regions.region)
+
+    def _placed(self, order: Order) -> Order:
+        """The order with a zone."""
+        if order.zone:
+            return order
+        if order.key not in self._zones:
+            self._zones[order.key] = zones.zone_for(order, self.clients.ecs(order.region))
+        return replace(order, zone=self._zones[order.key])
 
     def _image_of(self, order: Order) -> str:
         if images.is_own(order.image):

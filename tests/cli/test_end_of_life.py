@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.shell import Shell
+from gpucloud.sandbox.client import ensure_started
+from tests.shell import Shell, newcomer
 
 LEFT_AT_THE_TTL = {"aws": set[str](), "alibaba": set[str](), "azure": {"disk", "address"}}
 """The kinds that a cloud goes on billing after the box's end. README says the same."""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Shell]:
+    """A shell with clouds of its own, as their clock only goes forward."""
+    endpoint = ensure_started(tmp_path / "clouds" / "sandbox", transition_s=0.0)
+    home = tmp_path / "home"
+    home.mkdir()
+    with newcomer(endpoint, home) as shell:
+        yield shell
+    endpoint.client.stop(force=True)
+    os.waitpid(endpoint.pid, 0)
 
 
 def bills(cli: Shell) -> set[str]:

@@ -10,6 +10,9 @@ import pytest
 from tests.shell import Shell
 
 PLACE = ("cloud", "region", "zone", "instance_type", "purchase")
+T4 = ("--gpu", "T4", "--cloud", "aws")
+"""What is asked for here; tests/cli/test_three_clouds.py fails over between clouds."""
+
 G_ON_DEMAND = "L-DB2E81BA"
 """The quota of AWS for running on-demand G and VT instances, in vCPUs."""
 
@@ -34,11 +37,11 @@ def nothing_was_started(cli: Shell) -> bool:
 
 @pytest.mark.parametrize("paid", ["--on-demand", "--spot"])
 def test_an_empty_zone_sends_the_launch_to_the_next_cheapest_which_says_so(cli: Shell, paid: str) -> None:
-    attempts = planned(cli, "--gpu", "T4", paid)
+    attempts = planned(cli, *T4, paid)
     for empty in attempts[:4]:
         rule = {key: empty[key] for key in ("region", "zone", "instance_type", "purchase")}
         cli.sandbox.stock(count=0, **rule)
-    ran = cli("launch", "--gpu", "T4", paid, "--yes", "--json")
+    ran = cli("launch", *T4, paid, "--yes", "--json")
     assert place(ran.box) == place(attempts[4])
     cheapest_left = min(Decimal(each["price"]) for each in attempts[4:])
     assert Decimal(ran.box["price"]["amount"]) == cheapest_left
@@ -50,9 +53,9 @@ def test_an_empty_zone_sends_the_launch_to_the_next_cheapest_which_says_so(cli: 
 
 
 def test_with_no_stock_anywhere_every_attempt_is_listed_and_nothing_is_left(cli: Shell) -> None:
-    attempts = planned(cli, "--gpu", "T4")
+    attempts = planned(cli, *T4)
     cli.sandbox.stock(count=0)
-    failed = cli("launch", "--gpu", "T4", "--name", "x", "--yes", "--json")
+    failed = cli("launch", *T4, "--name", "x", "--yes", "--json")
     assert failed.code == 5
     assert failed.error["class"] == "capacity"
     assert [place(each) for each in failed.error["attempts"]] == [place(each) for each in attempts]
@@ -74,12 +77,12 @@ def test_with_no_stock_anywhere_every_attempt_is_listed_and_nothing_is_left(cli:
     )
     assert cli.aws(*group)["SecurityGroups"] == []
     cli.sandbox.stock(count=5)
-    assert cli.launch("--gpu", "T4", "--name", "x")["state"] == "ready", "the name is free again"
+    assert cli.launch(*T4, "--name", "x")["state"] == "ready", "the name is free again"
 
 
 def test_a_price_above_the_limit_since_the_snapshot_stops_everything_before_it_begins(cli: Shell) -> None:
     cli.sandbox.price(factor="2")
-    refused = cli("launch", "--gpu", "T4", "--max-price", "0.60", "--yes", "--json")
+    refused = cli("launch", *T4, "--max-price", "0.60", "--yes", "--json")
     assert refused.code == 7
     assert refused.error["class"] == "price"
     assert "1.052" in refused.error["message"], "today's price is named"
@@ -90,21 +93,21 @@ def test_a_price_above_the_limit_since_the_snapshot_stops_everything_before_it_b
 def test_a_limit_holds_where_only_today_shows_that_every_place_grew_dearer(cli: Shell) -> None:
     """A limit above the snapshot's price of many places, and below today's of all: none is bought unasked."""
     cli.sandbox.price(factor="3")
-    refused = cli("launch", "--gpu", "T4", "--max-price", "1.20", "--yes", "--json")
+    refused = cli("launch", *T4, "--max-price", "1.20", "--yes", "--json")
     assert refused.code == 7
     assert cli.changes_asked() == []
 
 
 def test_where_only_one_place_grew_dearer_the_launch_goes_to_another(cli: Shell) -> None:
     cli.sandbox.price(region="us-east-1", factor="1.5")
-    box = cli.launch("--gpu", "T4", "--max-price", "0.60")
+    box = cli.launch(*T4, "--max-price", "0.60")
     assert box["region"] != "us-east-1"
     assert Decimal(box["price"]["amount"]) <= Decimal("0.60")
 
 
 def test_a_price_that_fell_today_is_the_one_that_counts(cli: Shell) -> None:
     cli.sandbox.price(region="ap-south-1", instance_type="g4dn.xlarge", amount="0.111")
-    ran = cli("launch", "--gpu", "T4", "--yes", "--json")
+    ran = cli("launch", *T4, "--yes", "--json")
     assert (ran.box["region"], ran.box["price"]["amount"]) == ("ap-south-1", "0.111")
     assert "0.111 USD per hour today, 0.579 on" in ran.err, "the difference is shown"
     assert cli.billed()[0]["price"]["amount"] == "0.111"
@@ -112,19 +115,19 @@ def test_a_price_that_fell_today_is_the_one_that_counts(cli: Shell) -> None:
 
 def test_a_spot_price_above_the_limit_at_the_last_moment_is_never_paid(cli: Shell) -> None:
     """The limit is also the bid: what moved after the quote is refused by the cloud itself."""
-    first = planned(cli, "--gpu", "T4", "--spot", "--max-price", "0.195")[0]
+    first = planned(cli, *T4, "--spot", "--max-price", "0.195")[0]
     cli.sandbox.fault(
         effect="error", action="RunInstances", code="SpotMaxPriceTooLow", status=400,
         message="Your Spot request price of 0.195 is lower than the minimum required.",
     )  # fmt: skip
-    box = cli.launch("--gpu", "T4", "--spot", "--max-price", "0.195")
+    box = cli.launch(*T4, "--spot", "--max-price", "0.195")
     assert place(box) != place(first)
     assert Decimal(box["price"]["amount"]) <= Decimal("0.195")
 
 
 def test_a_quota_in_one_region_sends_the_launch_to_the_next_region(cli: Shell) -> None:
     cli.sandbox.cloud("aws", "quota", region="us-east-1", code=G_ON_DEMAND, value=0)
-    ran = cli("launch", "--gpu", "T4", "--yes", "--json")
+    ran = cli("launch", *T4, "--yes", "--json")
     assert ran.box["region"] == "us-east-2"
     refused = [line for line in ran.err.splitlines() if "VcpuLimitExceeded" in line]
     assert len(refused) == 1, "one refusal is enough for all zones of a region"
@@ -132,7 +135,7 @@ def test_a_quota_in_one_region_sends_the_launch_to_the_next_region(cli: Shell) -
 
 def test_a_quota_everywhere_is_told_with_the_clouds_words(cli: Shell) -> None:
     cli.sandbox.cloud("aws", "quota", region="us-east-1", code=G_ON_DEMAND, value=0)
-    refused = cli("launch", "--gpu", "T4", "--region", "us-east-1", "--yes", "--json")
+    refused = cli("launch", *T4, "--region", "us-east-1", "--yes", "--json")
     assert refused.code == 6
     assert refused.error["code"] == "VcpuLimitExceeded"
     assert refused.error["request_id"]
@@ -141,7 +144,7 @@ def test_a_quota_everywhere_is_told_with_the_clouds_words(cli: Shell) -> None:
 
 def test_credentials_that_the_cloud_refuses_are_told_and_nothing_is_tried(cli: Shell) -> None:
     environment = {**cli.endpoint.environ, "AWS_SECRET_ACCESS_KEY": "wrong", "GPUCLOUD_SANDBOX": "0"}
-    refused = cli("launch", "--gpu", "T4", "--yes", "--json", **environment)
+    refused = cli("launch", *T4, "--yes", "--json", **environment)
     assert refused.code == 4
     assert refused.error["class"] == "auth"
     assert refused.error["code"] == "SignatureDoesNotMatch"
@@ -154,7 +157,7 @@ def test_a_missing_permission_ends_the_launch_and_leaves_nothing(cli: Shell) -> 
         effect="error", action="RunInstances", times=None, code="UnauthorizedOperation", status=403,
         message="You are not authorized to perform this operation.",
     )  # fmt: skip
-    refused = cli("launch", "--gpu", "T4", "--yes", "--json")
+    refused = cli("launch", *T4, "--yes", "--json")
     assert refused.code == 4
     assert refused.error["code"] == "UnauthorizedOperation"
     assert len(refused.error["attempts"]) == 1, "another zone would not help"
@@ -165,7 +168,7 @@ def test_a_cloud_that_is_busy_is_asked_again_and_gives_one_box(cli: Shell) -> No
     cli.sandbox.fault(effect="throttle", action="RunInstances", times=2)
     cli.sandbox.fault(effect="throttle", action="DescribeSubnets", times=1)
     cli.sandbox.fault(effect="error", action="CreateSecurityGroup", times=1, code="InternalError", status=500)
-    box = cli.launch("--gpu", "T4")
+    box = cli.launch(*T4)
     assert [entry["id"] for entry in cli.billed()] == [box["nodes"][0]["instance_id"]]
 
 
@@ -180,6 +183,6 @@ def test_capacity_that_is_held_is_found_wherever_it_is(cli: Shell) -> None:
 
 def test_capacity_that_is_held_for_fewer_nodes_than_asked_is_not_used(cli: Shell) -> None:
     cli.sandbox.cloud("aws", "reserve", region="us-east-1", zone="use1-az2", instance_type="g4dn.xlarge")
-    refused = cli("launch", "--gpu", "T4", "--reserved", "--nodes", "2", "--yes", "--json")
+    refused = cli("launch", *T4, "--reserved", "--nodes", "2", "--yes", "--json")
     assert refused.code == 3
     assert cli.changes_asked() == []

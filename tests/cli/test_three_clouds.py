@@ -16,7 +16,7 @@ from tests.shell import Shell
 
 DATA = Path(gpucloud_pricing.__file__).parent / "data"
 HIDDEN = {"retired", "confidential"}
-NO_FLAGS = {"variant", "current", "stale"}
+NO_FLAGS = {"variant", "current"}
 OTHER_PARTITIONS = ("us-gov-", "cn-")
 ELSEWHERE = ("-wl", "-wlz", "lax", "dfw", "bos", "atl", "chi", "hou", "den", "msp", "mia", "phx", "las")
 CLOUDS = ("aws", "azure", "alibaba")
@@ -48,7 +48,7 @@ class Wanted:
 def cheapest(wanted: Wanted) -> tuple[bool, Decimal] | None:
     """Whether the best offer is flagged, and its price in USD: read row by row, without any index.
 
-    ``None`` where nobody offers it.
+    Age is no flag: launch asks for today's price. ``None`` where nobody offers it.
     """
     yuan = next(Decimal(row["rate"]) for row in _read("fx_reference") if row["quote"] == "CNY")
     types = {

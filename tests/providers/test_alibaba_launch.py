@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.model import Kind, Machine, Purchase, Search, State
 from gpucloud_alibaba import create, network
 from gpucloud_alibaba.errors import classify
@@ -241,10 +241,24 @@ def test_what_the_cloud_would_refuse_is_refused_before_anything_is_made(
     assert not wire.sent
 
 
-def test_an_order_without_a_zone_is_not_offered(wire: Wire) -> None:
+def zones(**categories: str) -> dict[str, Any]:
+    shown = [{"ZoneId": f"cn-hangzhou-{z}", "StatusCategory": has} for z, has in categories.items()]
+    return page("AvailableZones", "AvailableZone", *shown)
+
+
+def test_an_order_without_a_zone_goes_where_there_is_most(wire: Wire) -> None:
+    a_cloud(wire)
+    wire.say("DescribeAvailableResource", zones(b="ClosedWithStock", h="WithoutStock", i="WithStock"))
+    request = provider().prepare(order(zone=""), Remembered())
+    assert request["run_instances"]["ZoneId"] == "cn-hangzhou-i"
+
+
+def test_an_order_without_a_zone_that_has_any_is_out_of_stock(wire: Wire) -> None:
+    a_cloud(wire)
+    wire.say("DescribeAvailableResource", zones(b="WithoutStock"))
     verdict = classify(raised(lambda: provider().prepare(order(zone=""), Remembered())))
     assert verdict is not None
-    assert (verdict.error_class, verdict.sent) == (ErrorClass.UNSUPPORTED, False)
+    assert (verdict.error_class, verdict.scope) == (ErrorClass.CAPACITY, Scope.REGION)
 
 
 def test_a_large_boot_script_is_compressed_the_same_way_every_time(wire: Wire) -> None:

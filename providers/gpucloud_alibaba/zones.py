@@ -1,0 +1,55 @@
+"""Choosing a zone where an order names none: everything is sold by zone, but some prices are of a region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpucloud.model import Order, Purchase
+from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.errors import NoZoneError, named, reading
+
+_PREFERENCE = ("WithStock", "ClosedWithStock")
+"""Plenty of stock before little. Source: the SDK's reference of DescribeAvailableResource."""
+
+
+def zone_for(order: Order, ecs: Any) -> str:
+    """A zone of the order's region that has its type now, the same as long as stock does not change.
+
+    Args:
+        order: what is bought.
+        ecs: the client of the region.
+
+    Raises:
+        NoZoneError: no zone has any.
+    """
+    models = ecs_models()
+    spot = order.purchase is Purchase.SPOT
+    body = ecs.describe_available_resource(
+        models.DescribeAvailableResourceRequest(
+            region_id=order.region,
+            destination_resource="InstanceType",
+            resource_type="instance",
+            instance_type=order.instance_type,
+            instance_charge_type="PostPaid",
+            spot_strategy="SpotAsPriceGo" if spot else "NoSpot",
+            io_optimized="optimized",
+        )
+    ).body
+    with reading("DescribeAvailableResource"):
+        zones = listed(body.available_zones.available_zone) if body.available_zones else []
+        stocks = [(named(zone.zone_id), str(zone.status_category)) for zone in zones]
+    chosen = best_of(stocks)
+    if chosen is None:
+        raise NoZoneError(f"no zone of {order.region} has {order.instance_type} now")
+    return chosen
+
+
+def best_of(stocks: Iterable[tuple[str, str]]) -> str | None:
+    """The first zone by name among those with the most stock; ``None`` where none has any."""
+    known = list(stocks)
+    for category in _PREFERENCE:
+        zones = sorted(zone for zone, has in known if has == category)
+        if zones:
+            return zones[0]
+    return None

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,9 +23,12 @@ from gpucloud.errors import (
 from gpucloud.model import (
     Found,
     Held,
+    Identity,
     Machine,
     Order,
+    Permission,
     Purchase,
+    Quota,
     Quote,
     Ref,
     Request,
@@ -33,12 +37,15 @@ from gpucloud.model import (
 )
 from gpucloud.provider import (
     CapacitySource,
+    Checkup,
     ConsoleLog,
     Echo,
     Ingress,
     PriceSource,
     Provider,
+    QuotaSource,
     Record,
+    Remarks,
     Verdict,
 )
 
@@ -180,6 +187,37 @@ class Cloud:
         """This machine's address as the cloud sees it; ``None`` where it cannot be asked."""
         source = self.provider
         return self._call("ask for our address", source.caller_address) if isinstance(source, Echo) else None
+
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
+        """The quotas that these types count against; empty where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, QuotaSource):
+            return ()
+        return self._call(
+            f"ask for quotas in {region}", lambda: source.headroom(region, instance_types, purchase)
+        )
+
+    def remarks(self) -> Sequence[str]:
+        """What boxes of this account have otherwise than they should."""
+        source = self.provider
+        return self._call("ask about the account", source.remarks) if isinstance(source, Remarks) else ()
+
+    def identity(self) -> Identity | None:
+        """Whose the credentials are; ``None`` where this cloud cannot be asked."""
+        source = self.provider
+        return self._call("ask who we are", source.identity) if isinstance(source, Checkup) else None
+
+    def permissions(self, region: str) -> Sequence[Permission]:
+        """What the credentials may do; empty where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, Checkup):
+            return ()
+        return self._call("try what is allowed", lambda: source.permissions(region))
+
+    def server_time(self) -> datetime | None:
+        """The cloud's clock; ``None`` where it cannot be asked."""
+        source = self.provider
+        return self._call("ask for the time", source.server_time) if isinstance(source, Checkup) else None
 
     def _call(self, what: str, call: Callable[[], T], budget_s: float | None = None) -> T:
         """Repeats a call that may be repeated, within the budget."""

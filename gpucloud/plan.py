@@ -100,7 +100,8 @@ class Plan:
     """What a launch would try, in order.
 
     ``spec`` is the spec as plain JSON. ``left_out`` says which clouds were not considered, and why.
-    ``endings`` says of each cloud what ends a box there at its deadline.
+    ``endings`` says of each cloud what ends a box there at its deadline; ``remarks`` what its boxes have
+    otherwise than they should.
     """
 
     created_at: datetime
@@ -108,6 +109,7 @@ class Plan:
     attempts: tuple[Candidate, ...]
     left_out: Mapping[str, str]
     endings: Mapping[str, str] = field(default_factory=dict[str, str])
+    remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def as_json(self) -> dict[str, Any]:
         """The document that ``plan -o`` saves."""
@@ -118,6 +120,7 @@ class Plan:
             "attempts": [attempt.as_json() for attempt in self.attempts],
             "left_out": dict(self.left_out),
             "endings": dict(self.endings),
+            "remarks": {cloud: list(said) for cloud, said in self.remarks.items()},
         }
 
     @classmethod
@@ -139,6 +142,7 @@ class Plan:
                 attempts=tuple(Candidate.from_json(each) for each in document["attempts"]),
                 left_out=dict(document["left_out"]),
                 endings=dict(document["endings"]),
+                remarks=dict(document.get("remarks", {})),
             )
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.model import Held, Purchase, Quote
 from gpucloud.plan import Candidate, Plan, attempts, hopeful, into_held, rank, requote, under
+from gpucloud.quota import Quotas, Shortfall, refusal
 from gpucloud.spec import Spec
 from gpucloud.waiter import Call, TimedOutError
 from gpucloud.world import World
@@ -49,66 +50,139 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
         NoOfferError: nothing matches, or no capacity is held for ``reserved``.
         PriceError: offers match, but every one costs more than the limit.
         UsageError: only stale prices are known and the clouds cannot be asked.
-        CloudError: no cloud can be used; the first one's own words.
+        CloudError: no cloud can be used, in the first one's own words; or no quota suffices.
     """
     offers = market.search(wish.demand, today=world.clock().date())
-    wanted = [candidate for offer in offers if (candidate := _candidate(offer)) is not None]
+    wanted = candidates_of(offers)
     if not wanted:
         raise NoOfferError(
             "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
         )
     world.tell("quote", "asking the clouds for today's prices")
-    access = Access(world)
-    if Purchase.RESERVED in wish.purchases:  # held capacity may be anywhere
-        access.ask(candidate.cloud for candidate in wanted)
-    held: list[Held] | None = None
-    quotes: list[Quote] = []
-    asked: set[Priced] = set()
-    while True:
-        candidates = [candidate for candidate in wanted if candidate.cloud not in access.left_out]
-        if not candidates:
-            raise access.nobody()
-        if held is None:
-            held = _held(world, candidates) if Purchase.RESERVED in wish.purchases else []
-        today = requote(candidates, quotes, usd=market.usd)
-        bought = [c for c in today if c.purchase in wish.purchases]
-        ranked = rank(bought + into_held(today, held, nodes=wish.nodes))
-        trusted = [c for c in ranked if wish.accept_snapshot_price or not c.stale]
-        # Today's prices may bring forward what was not asked for; nothing is bought unasked. An old price is
-        # no reason not to ask.
-        hopes = under(hopeful(ranked), wish.max_price_usd) if asked else hopeful(bought)
-        ahead = attempts(hopes) or tuple(ranked[:1])
-        if access.ask(candidate.cloud for candidate in ahead):
-            continue  # without those, others come forward
-        new = [each for each in _priced(ahead) if each not in asked]
-        if not new:
-            break
-        quotes += _quotes(world, new)
-        asked.update(new)
-    if not ranked:
-        raise NoOfferError(
-            "the account holds no capacity that matches this spec",
-            hint="reserve it with the cloud first, or allow --on-demand",
-        )
-    affordable = under(ranked, wish.max_price_usd)
-    if not affordable:
-        raise _too_dear(ranked[0], wish.max_price_usd)
-    tried = attempts(under(trusted, wish.max_price_usd))
-    if not tried:
-        cheapest = affordable[0]
-        raise UsageError(
-            f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
-            hint="accept it with --accept-snapshot-price",
-        )
-    _tell_moves(world, candidates, tried)
+    inquiry = Inquiry(world, market, wish, wanted)
+    tried = inquiry.attempts()
+    _tell_moves(world, wanted, tried)
     endings = {name: world.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=world.clock(),
         spec=wish.spec,
         attempts=tried,
-        left_out=access.left_out,
+        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values())},
         endings=endings,
+        remarks=_remarks(world, endings),
     )
+
+
+class Inquiry:
+    """What the clouds are asked before a plan stands: who we are, what is held, prices, quotas.
+
+    Each answer may bring other offers forward, which are then asked about too, until nothing changes.
+
+    Args:
+        world: the outside.
+        market: for exchange rates.
+        wish: what to plan for.
+        wanted: the market's offers.
+    """
+
+    def __init__(self, world: World, market: Market, wish: Wish, wanted: Sequence[Candidate]) -> None:
+        self._world = world
+        self._market = market
+        self._wish = wish
+        self._wanted = wanted
+        self._quotas = Quotas(world)
+        self._quotes: list[Quote] = []
+        self._asked: set[Priced] = set()
+        self._held: list[Held] | None = None
+        self.access = Access(world)
+        self.short: dict[tuple[str, ...], Shortfall] = {}
+
+    def attempts(self) -> tuple[Candidate, ...]:
+        """What to try, in order.
+
+        Raises:
+            GpucloudError: nothing; see :func:`make_plan`.
+        """
+        if Purchase.RESERVED in self._wish.purchases:  # held capacity may be anywhere
+            self.access.ask(candidate.cloud for candidate in self._wanted)
+        while True:
+            ranked, hopes = self._choices()
+            if self._ask(attempts(hopes) or tuple(ranked[:1])):
+                continue
+            tried = attempts(self._trusted(ranked))
+            exceeded = self._quotas.shortfalls(tried, self._wish.nodes)
+            if not exceeded:
+                break
+            self.short.update(exceeded)  # without those, others come forward
+        return tried or self._refuse(ranked)
+
+    def _choices(self) -> tuple[list[Candidate], list[Candidate]]:
+        """Everything that could be bought, in order; and, in order, what may turn out to be worth trying.
+
+        Nothing is bought unasked, and an old price is no reason not to ask.
+        """
+        candidates = [each for each in self._wanted if each.cloud not in self.access.left_out]
+        if not candidates:
+            raise self.access.nobody()
+        if self._held is None:
+            wanted = Purchase.RESERVED in self._wish.purchases
+            self._held = _held(self._world, candidates) if wanted else []
+        today = requote(candidates, self._quotes, usd=self._market.usd)
+        bought = [each for each in today if each.purchase in self._wish.purchases]
+        held = into_held(today, self._held, nodes=self._wish.nodes)
+        ranked = [each for each in rank(bought + held) if each.key not in self.short]
+        if not self._asked:
+            return ranked, hopeful(bought)
+        return ranked, under(hopeful(ranked), self._wish.max_price_usd)
+
+    def _trusted(self, ranked: Sequence[Candidate]) -> list[Candidate]:
+        """What may be bought at the price that is known."""
+        trusted = [each for each in ranked if self._wish.accept_snapshot_price or not each.stale]
+        return under(trusted, self._wish.max_price_usd)
+
+    def _ask(self, ahead: Sequence[Candidate]) -> bool:
+        """Asks for whatever is not known of these; whether that may have changed anything."""
+        if self.access.ask(candidate.cloud for candidate in ahead):
+            return True
+        new = [each for each in _priced(ahead) if each not in self._asked]
+        self._quotes += _quotes(self._world, new)
+        self._asked.update(new)
+        return bool(new)
+
+    def _refuse(self, ranked: Sequence[Candidate]) -> NoReturn:
+        """Why there is nothing to try."""
+        if self.short:
+            raise refusal(next(iter(self.short.values())))
+        if not ranked:
+            raise NoOfferError(
+                "the account holds no capacity that matches this spec",
+                hint="reserve it with the cloud first, or allow --on-demand",
+            )
+        affordable = under(ranked, self._wish.max_price_usd)
+        if not affordable:
+            raise _too_dear(ranked[0], self._wish.max_price_usd)
+        cheapest = affordable[0]
+        raise UsageError(
+            f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
+            hint="accept it with --accept-snapshot-price",
+        )
+
+
+def _too_small(short: Iterable[Shortfall]) -> dict[str, str]:
+    """The quotas for which candidates were left out, each once."""
+    return {f"{each.quota.cloud} {each.quota.region}": each.text for each in short}
+
+
+def _remarks(world: World, clouds: Iterable[str]) -> dict[str, list[str]]:
+    """What the clouds say of what their boxes lack; silence says nothing."""
+    calls = {name: world.waiter.start(world.clouds[name].remarks) for name in clouds}
+    said = {name: list(_answer(world, call)) for name, call in calls.items()}
+    return {name: remarks for name, remarks in said.items() if remarks}
+
+
+def candidates_of(offers: Iterable[Offer]) -> list[Candidate]:
+    """The offers that can be launched, in their order."""
+    return [candidate for offer in offers if (candidate := _candidate(offer)) is not None]
 
 
 def _candidate(offer: Offer) -> Candidate | None:

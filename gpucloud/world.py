@@ -30,7 +30,10 @@ def say_nothing(step: str, text: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything outside the engine. Tests give their own clock, randomness and clouds."""
+    """Everything outside the engine. Tests give their own clock, randomness and clouds.
+
+    ``cache`` is a folder for what may be forgotten at any time.
+    """
 
     owner: str
     journal: Journal
@@ -39,6 +42,7 @@ class World:
     tell: Tell = say_nothing
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     randomness: Callable[[int], bytes] = os.urandom
+    cache: Path | None = None
 
     def lease(self) -> Lease:
         """What this process writes when it works on a box."""

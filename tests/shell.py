@@ -139,3 +139,15 @@ def cli(endpoint: Endpoint, tmp_path: Path) -> Iterator[Shell]:
     """A newcomer's shell for each test."""
     with newcomer(endpoint, tmp_path) as shell:
         yield shell
+
+
+@pytest.fixture
+def own_clouds(tmp_path: Path) -> Iterator[Shell]:
+    """A newcomer's shell with clouds of its own, for tests that move their clock: it only goes forward."""
+    started = ensure_started(tmp_path / "clouds" / "sandbox", transition_s=0.0)
+    home = tmp_path / "home"
+    home.mkdir()
+    with newcomer(started, home) as shell:
+        yield shell
+    started.client.stop(force=True)
+    os.waitpid(started.pid, 0)

@@ -53,6 +53,9 @@ COMMANDS: dict[str, Entry] = {
     "sync": Entry("gpucloud.cli.sync:sync", "Copy files to or from a box.", BOXES),
     "logs": Entry("gpucloud.cli.logs:logs", "Show a box's boot and job logs.", BOXES),
     "down": Entry("gpucloud.cli.down:down", "Take boxes down until nothing is billed.", BOXES),
+    "check": Entry(
+        "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
+    ),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "The local clouds for trying things out.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print the JSON Schema of a spec file.", PROGRAM),
     "completion": Entry("gpucloud.cli.completion:completion", "Print a shell's completion script.", PROGRAM),

@@ -49,6 +49,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[World]:
             waiter=waiter,
             tell=tell or say_nothing,
             clock=now,
+            cache=app.paths.state,
         )
 
 

@@ -128,6 +128,11 @@ def show_plan(app: App, made: Plan, spec: Spec, *, most: int = MAX_ATTEMPTS) -> 
         app.output.say(f"Flagged {flag}: {', '.join(flagged)}")
     for cloud, reason in made.left_out.items():
         app.output.say(f"Left out: {cloud}: {reason}")
+    if made.left_out:
+        app.output.say("gpucloud check tells how to add what was left out.")
+    for cloud, remarks in made.remarks.items():
+        for remark in remarks:
+            app.output.say(f"On {cloud}: {remark}")
     app.output.say(ends(made, spec))
 
 

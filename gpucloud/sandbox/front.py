@@ -86,6 +86,7 @@ class Front:
         response = self._emulator.answer(request, call)
         failed = self._strike(request, call, Stage.APPLIED, pid)
         response = failed or response
+        response.date = self._world.clock.now()
         response.call_on_close(lambda: self._strike(request, call, Stage.ANSWERED, pid))
         return response
 

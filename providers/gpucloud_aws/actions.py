@@ -38,6 +38,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DescribeVolumes"): Repeat.SAFE,
     ("ec2", "GetConsoleOutput"): Repeat.SAFE,
     ("pricing", "GetProducts"): Repeat.SAFE,
+    ("service-quotas", "GetServiceQuota"): Repeat.SAFE,
     ("sts", "GetCallerIdentity"): Repeat.SAFE,
     ("ec2", "RunInstances"): Repeat.TOKEN,
     ("ec2", "AuthorizeSecurityGroupIngress"): Repeat.BY_NAME,

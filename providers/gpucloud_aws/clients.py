@@ -39,6 +39,12 @@ class Clients:
         with self._lock:
             return self._opened().region_name or DEFAULT_REGION
 
+    def credentials_source(self) -> str:
+        """Where the SDK found the credentials, in its own word (``env``, ``shared-credentials-file``)."""
+        with self._lock:
+            found = self._opened().get_credentials()
+        return "" if found is None else str(found.method)
+
     def partition(self, region: str) -> str:
         """``aws``, ``aws-cn`` or ``aws-us-gov``; ``aws`` for a region newer than the SDK."""
         from botocore.exceptions import UnknownRegionError

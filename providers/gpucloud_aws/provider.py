@@ -11,9 +11,24 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Found, Held, Kind, Machine, Order, Purchase, Quote, Ref, Request, Search, Thing
+from gpucloud.model import (
+    Found,
+    Held,
+    Identity,
+    Kind,
+    Machine,
+    Order,
+    Permission,
+    Purchase,
+    Quota,
+    Quote,
+    Ref,
+    Request,
+    Search,
+    Thing,
+)
 from gpucloud.provider import Record, Verdict
-from gpucloud_aws import create, delete, echo, errors, find, network, prices
+from gpucloud_aws import checkup, create, delete, echo, errors, find, network, prices, quotas
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 
 VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
@@ -127,6 +142,35 @@ class AwsProvider:
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Active capacity reservations and blocks."""
         return prices.held(self.clients.ec2(region), region, instance_types, self._zone_id_in(region))
+
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
+        """vCPU quotas of the families."""
+        if self.clients.partition(region) != "aws" or purchase is Purchase.RESERVED:
+            return ()
+        asked = self.clients.client("service-quotas", region, attempts=READ_ATTEMPTS)
+        return quotas.headroom(asked, lambda: self.clients.ec2(region), region, instance_types, purchase)
+
+    @property
+    def credentials_hint(self) -> str:
+        """How a person without credentials gets some."""
+        return checkup.CREDENTIALS_HINT
+
+    @property
+    def policy(self) -> str:
+        """The least privileges, in IAM's JSON."""
+        return checkup.policy()
+
+    def identity(self) -> Identity:
+        """Whose the credentials are."""
+        return checkup.identity(self.clients)
+
+    def permissions(self, region: str, /) -> Sequence[Permission]:
+        """Each action that can be tried without effect."""
+        return checkup.permissions(self.clients, region)
+
+    def server_time(self) -> datetime:
+        """What the cloud's clock says."""
+        return checkup.server_time(self.clients)
 
     def console(self, ref: Ref, /) -> str:
         """The serial console's text: the newest where the type can give it, else that of the boot."""

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from gpucloud.sandbox.client import ensure_started
-from tests.shell import Shell, newcomer
+from tests.shell import Shell
 
 LEFT_AT_THE_TTL = {"aws": set[str](), "alibaba": set[str](), "azure": {"disk", "address"}}
 """The kinds that a cloud goes on billing after the box's end. README says the same."""
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Shell]:
-    """A shell with clouds of its own, as their clock only goes forward."""
-    endpoint = ensure_started(tmp_path / "clouds" / "sandbox", transition_s=0.0)
-    home = tmp_path / "home"
-    home.mkdir()
-    with newcomer(endpoint, home) as shell:
-        yield shell
-    endpoint.client.stop(force=True)
-    os.waitpid(endpoint.pid, 0)
-
-
-def bills(cli: Shell) -> set[str]:
-    return {entry["kind"] for entry in cli.sandbox.status()["billing"]}
+def bills(own_clouds: Shell) -> set[str]:
+    return {entry["kind"] for entry in own_clouds.sandbox.status()["billing"]}
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -40,34 +25,36 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def abandoned(cli: Shell, cloud: str, ttl: str) -> None:
+def abandoned(own_clouds: Shell, cloud: str, ttl: str) -> None:
     """A box whose client died with everything that it knew."""
-    cli.launch("--gpu", "T4", "--cloud", cloud, "--ttl", ttl)
-    shutil.rmtree(cli.home / "state-sandbox")
+    own_clouds.launch("--gpu", "T4", "--cloud", cloud, "--ttl", ttl)
+    shutil.rmtree(own_clouds.home / "state-sandbox")
 
 
 @pytest.mark.parametrize("cloud", LEFT_AT_THE_TTL)
-def test_at_the_ttl_the_box_ends_without_us(cli: Shell, cloud: str) -> None:
-    abandoned(cli, cloud, "40m")
-    cli.sandbox.clock(advance_s=35 * 60)
+def test_at_the_ttl_the_box_ends_without_us(own_clouds: Shell, cloud: str) -> None:
+    abandoned(own_clouds, cloud, "40m")
+    own_clouds.sandbox.clock(advance_s=35 * 60)
     time.sleep(0.5)  # time in which a timer that fires early would fire
-    assert "instance" in bills(cli)
-    cli.sandbox.clock(advance_s=6 * 60)
-    until(lambda: bills(cli) == LEFT_AT_THE_TTL[cloud])
+    assert "instance" in bills(own_clouds)
+    own_clouds.sandbox.clock(advance_s=6 * 60)
+    until(lambda: bills(own_clouds) == LEFT_AT_THE_TTL[cloud])
 
 
-def test_a_ttl_below_what_alibaba_can_release_at_powers_off_and_pays_to_the_32nd_minute(cli: Shell) -> None:
-    abandoned(cli, "alibaba", "10m")
-    cli.sandbox.clock(advance_s=11 * 60)
+def test_a_ttl_below_what_alibaba_can_release_at_powers_off_and_pays_to_the_32nd_minute(
+    own_clouds: Shell,
+) -> None:
+    abandoned(own_clouds, "alibaba", "10m")
+    own_clouds.sandbox.clock(advance_s=11 * 60)
     time.sleep(0.5)
-    assert "instance" in bills(cli), "a guest that switched itself off is billed on"
-    cli.sandbox.clock(advance_s=23 * 60)
-    until(lambda: bills(cli) == set())
+    assert "instance" in bills(own_clouds), "a guest that switched itself off is billed on"
+    own_clouds.sandbox.clock(advance_s=23 * 60)
+    until(lambda: bills(own_clouds) == set())
 
 
-def test_what_azure_leaves_is_ended_by_the_next_changing_command(cli: Shell) -> None:
-    cli.launch("--gpu", "T4", "--cloud", "azure", "--ttl", "40m", "--name", "late")
-    cli.sandbox.clock(advance_s=41 * 60)
-    until(lambda: bills(cli) == {"disk", "address"})
-    assert cli("down", "late", "--yes").code == 0
-    assert bills(cli) == set()
+def test_what_azure_leaves_is_ended_by_the_next_changing_command(own_clouds: Shell) -> None:
+    own_clouds.launch("--gpu", "T4", "--cloud", "azure", "--ttl", "40m", "--name", "late")
+    own_clouds.sandbox.clock(advance_s=41 * 60)
+    until(lambda: bills(own_clouds) == {"disk", "address"})
+    assert own_clouds("down", "late", "--yes").code == 0
+    assert bills(own_clouds) == set()

@@ -126,6 +126,7 @@ def test_a_spot_price_above_the_limit_at_the_last_moment_is_never_paid(cli: Shel
 
 
 def test_a_quota_in_one_region_sends_the_launch_to_the_next_region(cli: Shell) -> None:
+    cli.sandbox.cloud("aws", "deny", actions=["servicequotas:*"])  # else it is not even tried
     cli.sandbox.cloud("aws", "quota", region="us-east-1", code=G_ON_DEMAND, value=0)
     ran = cli("launch", *T4, "--yes", "--json")
     assert ran.box["region"] == "us-east-2"
@@ -134,6 +135,7 @@ def test_a_quota_in_one_region_sends_the_launch_to_the_next_region(cli: Shell) -
 
 
 def test_a_quota_everywhere_is_told_with_the_clouds_words(cli: Shell) -> None:
+    cli.sandbox.cloud("aws", "deny", actions=["servicequotas:*"])
     cli.sandbox.cloud("aws", "quota", region="us-east-1", code=G_ON_DEMAND, value=0)
     refused = cli("launch", *T4, "--region", "us-east-1", "--yes", "--json")
     assert refused.code == 6

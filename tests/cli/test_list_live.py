@@ -23,6 +23,7 @@ def test_what_a_lost_journal_forgot_is_shown(cli: Shell) -> None:
 def test_a_region_that_cannot_be_read_is_said(cli: Shell) -> None:
     cli.sandbox.fault(
         effect="error",
+        cloud="aws",
         action="DescribeInstances",
         region="eu-west-1",
         times=None,

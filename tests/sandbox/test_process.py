@@ -167,7 +167,7 @@ def test_boxes_are_reached_through_their_firewall_only(tmp_path: Path) -> None:
 def test_it_listens_on_loopback_only_and_wants_its_token(tmp_path: Path) -> None:
     with running_sandbox(tmp_path) as endpoint:
         for url in (*endpoint.endpoints.values(), endpoint.control_url):
-            assert url.startswith("http://127.0.0.1:")
+            assert url.partition("://")[2].startswith("127.0.0.1:")
             with pytest.raises(OSError, match="refused"), socket.socket() as probe:
                 probe.connect(("127.0.0.2", int(url.rpartition(":")[2])))
         request = urllib.request.Request(f"{endpoint.control_url}/status", b"{}")  # noqa: S310  (loopback)

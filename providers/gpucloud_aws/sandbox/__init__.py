@@ -17,7 +17,7 @@ from werkzeug.wrappers import Request, Response
 from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownThingError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
-from gpucloud_aws.sandbox import boxes, instances, moto_backend, signature, wire
+from gpucloud_aws.sandbox import boxes, instances, moto_backend, permissions, signature, wire
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
 from gpucloud_aws.sandbox.groups import admits
 from gpucloud_aws.sandbox.quotas import set_quota
@@ -51,8 +51,8 @@ class AwsSandbox:
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """Granting reservations and setting quotas."""
-        return {"reserve": self._reserve, "quota": self._quota}
+        """Granting reservations, setting quotas, and taking permissions away."""
+        return {"reserve": self._reserve, "quota": self._quota, "deny": self._deny}
 
     def environment(self, origin: str) -> Mapping[str, str]:
         """What makes boto3 and the ``aws`` client come here, and look at no file of the user's."""
@@ -158,6 +158,7 @@ class AwsSandbox:
             if instances.alive(instance):
                 boxes.end(self._region(name), instance)
         self._shelf.clear()
+        permissions.deny(self._world, [])
         moto_backend.reset()
 
     def _warm_up(self) -> None:
@@ -167,6 +168,7 @@ class AwsSandbox:
 
     def _do(self, request: Request, call: Call, request_id: str) -> wire.Answer:
         review_action(call.action)
+        permissions.check(self._world, call.service, call.action)
         if call.service not in wire.SERVICES:
             raise AwsError("UnsupportedOperation", f"The gpucloud sandbox does not emulate {call.service}")
         operation = wire.operation(call.service, call.action)
@@ -203,6 +205,10 @@ class AwsSandbox:
             block=bool(values.get("block", False)),
         )
         return reservation["CapacityReservationId"]
+
+    def _deny(self, values: Mapping[str, Any]) -> Any:
+        permissions.deny(self._world, list(values["actions"]))
+        return {}
 
     def _quota(self, values: Mapping[str, Any]) -> Any:
         set_quota(self._region(values["region"]), code=values["code"], value=float(values["value"]))

@@ -6,6 +6,7 @@ unmodified. Bodies are held against the SDK's own models; what they mean is writ
 
 from __future__ import annotations
 
+import hmac
 import logging
 import ssl
 import threading
@@ -21,11 +22,14 @@ from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_azure.sandbox import (
     access,
     boxes,
+    catalog,
     machines,
     network,
     prices,
     quotas,
+    reservations,
     resources,
+    restrictions,
     router,
     tls,
     validate,
@@ -34,15 +38,12 @@ from gpucloud_azure.sandbox import (
 from gpucloud_azure.sandbox.entra import TENANT, Entra
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
-    EVERYWHERE,
     GROUP,
     MACHINE,
-    RESERVATIONS,
     SUBSCRIPTION,
     Subscription,
-    canonical,
 )
-from gpucloud_azure.sandbox.wire import AzureError
+from gpucloud_azure.sandbox.wire import AzureError, HiddenError
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class AzureSandbox:
         self._shelf = Shelf(world.database, CLOUD)
         self._entra = Entra(world)
         self._tls, self._authority = tls.context(world.folder)
-        self._subscription = Subscription(world, self._shelf)
+        self._subscription = Subscription(world, self._shelf, self._entra.client)
         self._reading_models = threading.Lock()
 
     @property
@@ -70,13 +71,15 @@ class AzureSandbox:
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """Quotas, held capacity, roles, registrations, features, the life of tokens."""
+        """Quotas, held capacity, roles, registrations, features, restrictions, the life of tokens."""
         return {
-            "reserve": self._reserve,
+            "reserve": lambda values: reservations.grant(self._subscription, values),
             "quota": self._quota,
+            "allow": self._allow,
             "deny": self._deny,
             "register": self._register,
             "feature": self._feature,
+            "restrict": self._restrict,
             "token-life": self._token_life,
         }
 
@@ -108,15 +111,14 @@ class AzureSandbox:
 
     def answer(self, request: Request, call: Call) -> Response:
         """Checks the token, does what the call asks, and answers."""
-        request_id = self._subscription.new_uuid()
         try:
-            return wire.respond(self._do(request), request_id)
+            return self._respond(self._do(request))
         except AzureError as failure:
-            return wire.refuse(failure, request_id)
+            return self._refuse(failure)
         except Exception:  # a fault of ours must not look like a broken protocol
             _LOG.exception("%s failed", call.action)
             text = "This is a fault of the gpucloud sandbox; its log says more."
-            return wire.refuse(AzureError("InternalServerError", text, 500), request_id)
+            return self._refuse(AzureError("InternalServerError", text, 500))
 
     def fail(self, call: Call, fault: Fault) -> Response:
         """The answer that a fault makes."""
@@ -124,7 +126,7 @@ class AzureSandbox:
         if fault.effect is Effect.THROTTLE:
             text = "The request is being throttled as the limit has been reached."
             failure = AzureError("TooManyRequests", text, 429, **{"Retry-After": "1"})
-        return wire.refuse(failure, self._subscription.new_uuid())
+        return self._refuse(failure)
 
     def admits(self, box: str, port: int, source: str) -> bool:
         """Whether a machine runs and its firewall lets ``source`` in."""
@@ -147,7 +149,8 @@ class AzureSandbox:
     def resume(self) -> None:
         """Boots what was running when the process ended."""
         for machine in list(self._subscription.all(MACHINE).values()):
-            if machine["_power"] in {"running", "starting"} and not machine["_failed"]:
+            on = machine["_power"] in {"running", "starting"}
+            if on and not machine["_failed"] and machine["_gone_at"] is None:
                 boxes.boot(self._subscription, machine)
 
     def power_off(self, box: str) -> None:
@@ -155,7 +158,7 @@ class AzureSandbox:
         with self._world.database.transaction():
             machine = machines.by_box(self._subscription, box)
             if machine is not None:
-                machines.stop(self._subscription, machine)
+                machines.guest_stopped(self._subscription, machine)
 
     def interrupt(self, instance: str, at: datetime) -> None:
         """Evicts a Spot machine, named by its id."""
@@ -170,6 +173,7 @@ class AzureSandbox:
             boxes.end(self._subscription, machine)
         self._shelf.clear()
         access.forget(self._subscription)
+        restrictions.restrict(self._subscription, [])
         self._entra.set_life(None)
 
     # --- one call
@@ -191,20 +195,35 @@ class AzureSandbox:
             self._read_models()
         with self._world.database.transaction():
             resources.settle(self._subscription)
-            answer = router.answer(self._subscription, request, self._entra.client, origin)
+        with self._world.database.transaction():
+            try:
+                answer = router.answer(
+                    self._subscription, request, origin, lambda box: self._console_url(origin, box)
+                )
+            except HiddenError as hidden:  # that it was looked for is kept
+                return wire.Answer(status=hidden.status, body=wire.error_body(hidden.code, hidden.message))
             resources.settle(self._subscription)
         return answer
+
+    def _respond(self, answer: wire.Answer) -> Response:
+        return wire.respond(answer, self._subscription.new_uuid(), self._world.clock.now())
+
+    def _refuse(self, failure: AzureError) -> Response:
+        return wire.refuse(failure, self._subscription.new_uuid(), self._world.clock.now())
 
     def _read_models(self) -> None:
         with self._reading_models:
             validate.warm_up()
 
+    def _console_url(self, origin: str, box: str) -> str:
+        return f"{origin}{CONSOLE_PATH}{box}?sig={self._entra.seal(box)}"
+
     def _console(self, request: Request) -> wire.Answer:
+        """What a box wrote to its console, for whoever was given its address."""
         box = request.path.removeprefix(CONSOLE_PATH)
-        machine = machines.by_box(self._subscription, box)
-        if machine is None or request.args.get("sig") != machine["_box"][::-1]:
+        if not hmac.compare_digest(request.args.get("sig", "").encode(), self._entra.seal(box).encode()):
             raise AzureError("AuthenticationFailed", "The signature of the address is not valid.", 403)
-        return wire.Answer(body=self._world.boxes.console(box))
+        return wire.Answer(text=self._world.boxes.console(box))
 
     def _region_of(self, route: router.Route) -> str:
         if route.location:
@@ -222,31 +241,12 @@ class AzureSandbox:
 
     # --- controls
 
-    def _reserve(self, values: Mapping[str, Any]) -> Any:
-        region, zone = values["region"], values.get("zone") or ""
-        name = f"held-{self._world.token(8)}"
-        id_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/reserved/providers/{RESERVATIONS}/{name}"
-        self._shelf.put(
-            EVERYWHERE,
-            RESERVATIONS,
-            canonical(id_),
-            {
-                "id": id_,
-                "name": name,
-                "type": RESERVATIONS,
-                "location": region,
-                **({"zones": [zone]} if zone else {}),
-                "tags": {},
-                "properties": {"capacityReservations": [{"id": f"{id_}/capacityReservations/held"}]},
-                "_size": values["instance_type"],
-                "_count": int(values.get("count", 1)),
-                "_created": self._subscription.moment,
-            },
-        )
-        return id_
-
     def _quota(self, values: Mapping[str, Any]) -> Any:
         quotas.set_limit(self._subscription, values["region"], values["name"], int(values["value"]))
+        return {}
+
+    def _allow(self, values: Mapping[str, Any]) -> Any:
+        access.allow(self._subscription, list(values["actions"]))
         return {}
 
     def _deny(self, values: Mapping[str, Any]) -> Any:
@@ -258,11 +258,11 @@ class AzureSandbox:
         return {}
 
     def _feature(self, values: Mapping[str, Any]) -> Any:
-        name = str(values["name"]).lower()
-        if values["registered"]:
-            self._subscription.keep("feature", name, {"name": name})
-        else:
-            self._subscription.forget("feature", name)
+        catalog.set_feature(self._subscription, str(values["name"]), registered=bool(values["registered"]))
+        return {}
+
+    def _restrict(self, values: Mapping[str, Any]) -> Any:
+        restrictions.restrict(self._subscription, list(values["rules"]))
         return {}
 
     def _token_life(self, values: Mapping[str, Any]) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from gpucloud_azure.sandbox.entra import OBJECT
 from gpucloud_azure.sandbox.subscription import Subscription
 from gpucloud_azure.sandbox.wire import AzureError
 
-_DENIED, _UNREGISTERED = "azure_denied", "azure_unregistered"
+_ALLOWED, _DENIED, _UNREGISTERED = "azure_allowed", "azure_denied", "azure_unregistered"
 NAMESPACES = (
     "Microsoft.Authorization",
     "Microsoft.Compute",
@@ -20,23 +22,43 @@ NAMESPACES = (
 )
 
 
-def deny(subscription: Subscription, actions: list[str]) -> None:
+def forget(subscription: Subscription) -> None:
+    """As on the first day."""
+    for setting in (_ALLOWED, _DENIED, _UNREGISTERED):
+        subscription.world.database.keep_setting(setting, None)
+
+
+def allow(subscription: Subscription, actions: Sequence[str]) -> None:
+    """Allows these actions only (globs, as in a role's ``Actions``); none allows all again."""
+    subscription.world.database.keep_setting(_ALLOWED, list(actions))
+
+
+def deny(subscription: Subscription, actions: Sequence[str]) -> None:
     """Denies the actions (globs such as ``Microsoft.Compute/*/write``); none lifts it."""
-    subscription.world.database.keep_setting(_DENIED, actions)
+    subscription.world.database.keep_setting(_DENIED, list(actions))
 
 
-def denied(subscription: Subscription) -> list[str]:
-    """The globs of what is denied."""
-    actions: list[str] = subscription.world.database.setting(_DENIED) or []
-    return actions
+def role(subscription: Subscription) -> Mapping[str, Any]:
+    """What the client was given, as Microsoft.Authorization tells it."""
+    return {
+        "actions": subscription.world.database.setting(_ALLOWED) or ["*"],
+        "notActions": subscription.world.database.setting(_DENIED) or [],
+        "dataActions": [],
+        "notDataActions": [],
+    }
 
 
 def allows(subscription: Subscription, action: str) -> bool:
     """Whether the roles allow an action."""
-    return not any(fnmatchcase(action.lower(), glob.lower()) for glob in denied(subscription))
+    given = role(subscription)
+
+    def fits(globs: Sequence[str]) -> bool:
+        return any(fnmatchcase(action.lower(), glob.lower()) for glob in globs)
+
+    return fits(given["actions"]) and not fits(given["notActions"])
 
 
-def check(subscription: Subscription, action: str, scope: str, client: str) -> None:
+def check(subscription: Subscription, action: str, scope: str) -> None:
     """Passes what the roles allow.
 
     Raises:
@@ -44,11 +66,34 @@ def check(subscription: Subscription, action: str, scope: str, client: str) -> N
     """
     if not allows(subscription, action):
         text = (
-            f"The client '{client}' with object id '{OBJECT}' does not have authorization to perform "
-            f"action '{action}' over scope '{scope}' or the scope is invalid. If access was recently "
+            f"The client '{subscription.client}' with object id '{OBJECT}' does not have authorization to "
+            f"perform action '{action}' over scope '{scope}' or the scope is invalid. If access was recently "
             "granted, please refresh your credentials."
         )
         raise AzureError("AuthorizationFailed", text, 403)
+
+
+def check_linked(subscription: Subscription, action: str, scope: str, linked: Mapping[str, str]) -> None:
+    """Passes what may be joined to what is made.
+
+    Args:
+        subscription: the subscription.
+        action: what is done.
+        scope: to what.
+        linked: by the action that each needs, the ids of what it names.
+
+    Raises:
+        AzureError: the roles do not allow one of them.
+    """
+    refused = [each for each in linked if not allows(subscription, each)]
+    if refused:
+        text = (
+            f"The client '{subscription.client}' with object id '{OBJECT}' has permission to perform action "
+            f"'{action}' on scope '{scope}'; however, it does not have permission to perform action(s) "
+            f"'{', '.join(refused)}' on the linked scope(s) '{', '.join(linked[each] for each in refused)}' "
+            "(respectively) or the linked scope(s) are invalid."
+        )
+        raise AzureError("LinkedAuthorizationFailed", text, 403)
 
 
 def register(subscription: Subscription, namespace: str, *, registered: bool) -> None:
@@ -76,9 +121,3 @@ def check_registered(subscription: Subscription, namespace: str) -> None:
             "https://aka.ms/rps-not-found for how to register subscriptions."
         )
         raise AzureError("MissingSubscriptionRegistration", text, 409)
-
-
-def forget(subscription: Subscription) -> None:
-    """As on the first day."""
-    for setting in (_DENIED, _UNREGISTERED):
-        subscription.world.database.keep_setting(setting, None)

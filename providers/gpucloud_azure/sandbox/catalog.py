@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access, quotas
+from gpucloud_azure.sandbox import access, quotas, restrictions
 from gpucloud_azure.sandbox.entra import TENANT
-from gpucloud_azure.sandbox.images import IMAGES
-from gpucloud_azure.sandbox.order import offered
+from gpucloud_azure.sandbox.images import IMAGES, Image
+from gpucloud_azure.sandbox.places import known_locations, offered, sizes_in
 from gpucloud_azure.sandbox.subscription import CLOUD, SUBSCRIPTION, TYPES, Subscription
 from gpucloud_azure.sandbox.wire import AzureError
 
@@ -85,32 +83,6 @@ def locations(subscription: Subscription) -> list[Document]:
     ]
 
 
-def known_locations(subscription: Subscription) -> list[str]:
-    """The names of the regions."""
-    return sorted(subscription.world.market.catalog(CLOUD).zones)
-
-
-def check_location(subscription: Subscription, name: Any) -> str:
-    """A region's name in one word.
-
-    Raises:
-        AzureError: there is none, or no such region.
-    """
-    if not name:
-        raise AzureError("LocationRequired", "The location property is required for this definition.")
-    location = str(name).replace(" ", "").lower()
-    if location not in known_locations(subscription):
-        text = f"The provided location '{name}' is not available for this resource type."
-        raise AzureError("LocationNotAvailableForResourceType", text)
-    return location
-
-
-def sizes_in(subscription: Subscription, location: str) -> list[str]:
-    """The sizes that a region offers."""
-    types = subscription.world.market.catalog(CLOUD).types
-    return [name for name in types if offered(subscription, location, name) is not None]
-
-
 def skus(subscription: Subscription, condition: str) -> list[Document]:
     """The sizes of virtual machines, of one region where the condition names it."""
     wanted = condition.partition("location eq '")[2].rstrip("'").replace(" ", "").lower()
@@ -142,10 +114,14 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
                     "capabilities": [
                         {"name": key, "value": str(value)} for key, value in capabilities.items()
                     ],
-                    "restrictions": [],
+                    "restrictions": restrictions.of_size(subscription, location, name, zones),
                 }
             )
     return found
+
+
+_API_VERSIONS = ["2026-04-01", "2026-03-01", "2025-04-01", "2024-07-01", "2021-07-01"]
+"""Only what is listed: every version is taken."""
 
 
 def provider_document(subscription: Subscription, namespace: str) -> Document:
@@ -168,11 +144,14 @@ def provider_document(subscription: Subscription, namespace: str) -> Document:
             {
                 "resourceType": each,
                 "locations": known_locations(subscription),
-                "apiVersions": ["2024-07-01", "2024-05-01", "2021-07-01"],
+                "apiVersions": _API_VERSIONS,
             }
             for each in types
         ],
     }
+
+
+FEATURES = ("Microsoft.Compute/EncryptionAtHost",)
 
 
 def feature(subscription: Subscription, namespace: str, name: str) -> Document:
@@ -187,27 +166,54 @@ def feature(subscription: Subscription, namespace: str, name: str) -> Document:
     }
 
 
-def images(location: str, path: list[str]) -> list[Document]:
-    """Publishers, offers, skus or versions, after the path of their parents.
+def features(subscription: Subscription) -> list[Document]:
+    """The features that there are, registered or not."""
+    return [feature(subscription, *each.split("/")) for each in FEATURES]
+
+
+def set_feature(subscription: Subscription, name: str, *, registered: bool) -> None:
+    """Registers a feature, or takes that back."""
+    if registered:
+        subscription.keep("feature", name.lower(), {"name": name})
+    else:
+        subscription.forget("feature", name.lower())
+
+
+def images(location: str, path: list[str]) -> list[Document] | Document:
+    """Publishers, offers, skus or versions, after the path of their parents; one version in detail.
 
     Args:
         location: where.
-        path: of ``publishers/P/artifacttypes/vmimage/offers/O/skus/S/versions``, the names.
+        path: of ``publishers/P/artifacttypes/vmimage/offers/O/skus/S/versions/V``, the names.
+
+    Raises:
+        AzureError: there is nothing of the kind.
     """
-    names = ("publisher", "offer", "sku", "version")
-    found = [
-        image
-        for image in IMAGES
-        if all(
-            getattr(image, name).lower() == value.lower() for name, value in zip(names, path, strict=False)
-        )
-    ]
-    level = names[len(path)]
-    return [
-        {
-            "name": value,
-            "location": location,
-            "id": f"/subscriptions/{SUBSCRIPTION}/{'/'.join([*path, value])}",
-        }
-        for value in sorted({getattr(image, level) for image in found})
-    ]
+    levels = ("publisher", "offer", "sku", "version")
+    pairs = list(zip(levels, path, strict=False))
+    found = [image for image in IMAGES if all(getattr(image, at).lower() == it.lower() for at, it in pairs)]
+    if not found:
+        raise AzureError("NotFound", "Artifact: VMImage was not found.", 404)
+    head = f"/Subscriptions/{SUBSCRIPTION}/Providers/Microsoft.Compute/Locations/{location}/Publishers"
+    steps = ("", "/ArtifactTypes/VMImage/Offers", "/Skus", "/Versions")
+
+    def entry(image: Image, count: int) -> Document:
+        names = [str(getattr(image, level)) for level in levels[:count]]
+        tails = [f"{step}/{name}" for step, name in zip(steps, names, strict=False)]
+        return {"name": names[-1], "location": location, "id": head + "".join(tails)}
+
+    if len(path) == len(levels):
+        return {**entry(found[0], len(path)), "properties": _image(found[0])}
+    below = {str(each["name"]): each for each in (entry(image, len(path) + 1) for image in found)}
+    return [below[name] for name in sorted(below)]
+
+
+def _image(image: Image) -> Document:
+    trusted = {"name": "SecurityType", "value": "TrustedLaunchSupported"}
+    return {
+        "osDiskImage": {"operatingSystem": "Linux", "sizeInGb": image.disk_gib},
+        "dataDiskImages": [],
+        "hyperVGeneration": f"V{image.generation}",
+        "architecture": "x64" if image.arch == "x86_64" else "Arm64",
+        "features": [trusted] if image.generation == 2 else [],
+    }

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
+import uuid
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,8 @@ from gpucloud_azure.sandbox.wire import Answer, AzureError
 TENANT = "7e6a1d2c-0000-4000-8000-00000000ca7e"
 OBJECT = "0b1ec700-0000-4000-8000-000000000001"
 LIFE_S = 3600
+PUBLIC_AUDIENCES = {"https://management.azure.com", "https://management.core.windows.net"}
+"""What the SDKs ask a token for, unless they are told another scope, whatever endpoint they are given."""
 _SETTING, _LIFE_SETTING = "azure_application", "azure_token_life"
 
 
@@ -53,6 +56,7 @@ class Entra:
     def answer(self, request: Request) -> Answer:
         """Configuration or a token; errors in the tenant's own form."""
         origin = request.host_url.rstrip("/")
+        now = self._world.clock.now()
         tenant = request.path.split("/")[1]
         if request.path.startswith("/common/discovery/"):
             return Answer(
@@ -63,7 +67,11 @@ class Entra:
                 }
             )
         if tenant.lower() not in {TENANT, "organizations", "common"}:
-            return _no("invalid_request", f"AADSTS90002: Tenant '{tenant}' not found.", 400, 90002)
+            text = (
+                f"AADSTS90002: Tenant '{tenant}' not found. Check to make sure you have the correct tenant "
+                "ID and are signing into the correct cloud."
+            )
+            return _no("invalid_request", text, 400, 90002, now)
         return (
             self._sign_in(request, origin)
             if request.path.endswith("/token")
@@ -72,23 +80,43 @@ class Entra:
 
     def _sign_in(self, request: Request, origin: str) -> Answer:
         form = request.form
+        now = self._world.clock.now()
         if form.get("grant_type") != "client_credentials":
-            return _no("unsupported_grant_type", "AADSTS70003: The grant type is not supported.", 400, 70003)
+            text = "AADSTS70003: The app requested an unsupported grant type."
+            return _no("unsupported_grant_type", text, 400, 70003, now)
         if form.get("client_id") != self.client:
-            text = f"AADSTS700016: Application with identifier '{form.get('client_id')}' was not found."
-            return _no("unauthorized_client", text, 400, 700016)
+            text = (
+                f"AADSTS700016: Application with identifier '{form.get('client_id')}' was not found in the "
+                "directory 'gpucloud sandbox'."
+            )
+            return _no("unauthorized_client", text, 400, 700016, now)
         if not hmac.compare_digest(form.get("client_secret", "").encode(), self.secret.encode()):
-            text = "AADSTS7000215: Invalid client secret provided."
-            return _no("invalid_client", text, 401, 7000215)
+            text = (
+                "AADSTS7000215: Invalid client secret provided. Ensure the secret being sent in the request "
+                "is the client secret value, not the client secret ID, for a secret added to app "
+                f"'{self.client}'."
+            )
+            return _no("invalid_client", text, 401, 7000215, now)
+        audience, slash, scope = form.get("scope", "").partition(" ")[0].rpartition("/")
+        if not slash or scope != ".default":
+            text = (
+                "AADSTS1002012: The provided value for scope is not valid. Client credential flows must have "
+                "a scope value with /.default suffixed to the resource identifier (application ID URI)."
+            )
+            return _no("invalid_scope", text, 400, 1002012, now)
         life = self._world.database.setting(_LIFE_SETTING) or LIFE_S
         return Answer(
             body={
                 "token_type": "Bearer",
                 "expires_in": LIFE_S,
                 "ext_expires_in": LIFE_S,
-                "access_token": self._token(origin, self._world.clock.now(), life),
+                "access_token": self._token(origin, audience, now, life),
             }
         )
+
+    def seal(self, text: str) -> str:
+        """A signature that only the sandbox can make."""
+        return self._sign(text)
 
     def check(self, request: Request) -> None:
         """Passes a request that carries a good token.
@@ -102,7 +130,7 @@ class Entra:
             text = "Authentication failed. The 'Authorization' header is missing."
             raise AzureError("AuthenticationFailed", text, 401, **challenge)
         head, _, signature = header.removeprefix("Bearer ").rpartition(".")
-        if not hmac.compare_digest(signature, self._sign(head)):
+        if not hmac.compare_digest(signature.encode(), self._sign(head).encode()):
             text = "The access token is invalid."
             raise AzureError("InvalidAuthenticationToken", text, 401, **challenge)
         payload = head.split(".")[1]
@@ -110,11 +138,17 @@ class Entra:
         if claims["exp"] <= self._world.clock.now().timestamp():
             text = "The access token expiry UTC time is earlier than current UTC time."
             raise AzureError("ExpiredAuthenticationToken", text, 401, **challenge)
+        if claims["aud"].rstrip("/") not in {*PUBLIC_AUDIENCES, request.host_url.rstrip("/")}:
+            text = (
+                f"The access token has been obtained for wrong audience or resource '{claims['aud']}'. It "
+                f"should exactly match with one of the allowed audiences '{request.host_url}'."
+            )
+            raise AzureError("InvalidAuthenticationTokenAudience", text, 401, **challenge)
 
-    def _token(self, origin: str, now: datetime, life_s: int) -> str:
+    def _token(self, origin: str, audience: str, now: datetime, life_s: int) -> str:
         start = int(now.timestamp())
         claims = {
-            "aud": origin,
+            "aud": audience,
             "iss": f"{origin}/{TENANT}/v2.0",
             "iat": start,
             "nbf": start,
@@ -146,5 +180,16 @@ def _configuration(origin: str) -> Any:
     }
 
 
-def _no(error: str, text: str, status: int, code: int) -> Answer:
-    return Answer(status=status, body={"error": error, "error_description": text, "error_codes": [code]})
+def _no(error: str, text: str, status: int, code: int, now: datetime) -> Answer:
+    trace = str(uuid.uuid4())
+    return Answer(
+        status=status,
+        body={
+            "error": error,
+            "error_description": f"{text} Trace ID: {trace} Timestamp: {now:%Y-%m-%d %H:%M:%SZ}",
+            "error_codes": [code],
+            "timestamp": f"{now:%Y-%m-%d %H:%M:%SZ}",
+            "trace_id": trace,
+            "correlation_id": trace,
+        },
+    )

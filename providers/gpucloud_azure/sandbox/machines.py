@@ -1,4 +1,4 @@
-"""Virtual machines: made, looked at, switched off, evicted, deleted, and what goes with them."""
+"""Virtual machines: looked at, switched off and on, evicted, deleted, and what goes with them."""
 
 from __future__ import annotations
 
@@ -10,152 +10,25 @@ from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import boxes
 from gpucloud_azure.sandbox.network import RESERVED_S, end_nic
-from gpucloud_azure.sandbox.order import Order, read_order
+from gpucloud_azure.sandbox.stock import Failure, shortage
 from gpucloud_azure.sandbox.subscription import (
-    CLOUD,
     DISK,
     MACHINE,
     NIC,
     Subscription,
-    canonical,
     part,
     shown,
     tail,
 )
-from gpucloud_azure.sandbox.wire import AzureError, Json
+from gpucloud_azure.sandbox.wire import AzureError
 
 CREATING, SUCCEEDED, FAILED, DELETING = "Creating", "Succeeded", "Failed", "Deleting"
-_POWER = {
-    "starting": "VM starting",
-    "running": "VM running",
-    "stopped": "VM stopped",
-    "deallocated": "VM deallocated",
-}
+NEXT = {"starting": "running", "stopping": "stopped", "deallocating": "deallocated"}
+"""What a machine's power comes to."""
 
 
-# --- making
-
-
-def put(subscription: Subscription, id_: str, body: Json) -> Document:
-    """PUT of a machine that does not exist: it is accepted, and may fail later."""
-    order = read_order(subscription, id_, body)
-    failure = _shortage(subscription, order)
-    properties = part(body, "properties")
-    storage = part(properties, "storageProfile")
-    disk_name = part(storage, "osDisk").get("name") or f"{tail(id_)}_disk1"
-    disk_id = f"{id_.rpartition('/providers/')[0]}/providers/{DISK}/{disk_name}"
-    storage["osDisk"] = {**part(storage, "osDisk"), "name": disk_name}
-    if failure is None:
-        managed = {**part(storage["osDisk"], "managedDisk"), "id": disk_id}
-        storage["osDisk"] |= {"managedDisk": managed, "diskSizeGB": order.disk_gib}
-    guest = {name: value for name, value in part(properties, "osProfile").items() if name != "customData"}
-    guest |= {"secrets": [], "allowExtensionOperations": True, "requireGuestProvisionSignal": True}
-    vm_id = subscription.new_uuid()
-    document: Document = {
-        **{name: value for name, value in body.items() if name in {"location", "zones", "tags", "identity"}},
-        "id": id_,
-        "name": tail(id_),
-        "type": MACHINE,
-        "properties": {
-            **properties,
-            "storageProfile": {**storage, "dataDisks": []},
-            "osProfile": guest,
-            "provisioningState": CREATING,
-            "vmId": vm_id,
-            "timeCreated": subscription.moment,
-        },
-        "_box": vm_id,
-        "_power": "starting",
-        "_purchase": order.purchase,
-        "_reservation": canonical(order.reservation["id"]) if order.reservation else "",
-        "_user_data": order.user_data,
-        "_driver": order.image.driver,
-        "_size": order.type.name,
-        "_price": str(order.price.amount),
-        "_currency": order.price.currency,
-        "_zone": order.zone,
-        "_failure": list(failure) if failure else None,
-        "_failed": failure is not None,
-        "_done_at": subscription.later(subscription.transition_s),
-        "_gone_at": None,
-        "_evicted_at": None,
-        "_visible_at": subscription.later(subscription.world.dials.pace.lag_s),
-        "_disk": disk_id if failure is None else "",
-    }
-    for nic in order.nics:
-        subscription.put(
-            NIC,
-            {
-                **nic,
-                "_machine": id_,
-                "properties": {**nic["properties"], "virtualMachine": {"id": id_}, "primary": True},
-            },
-        )
-    subscription.put(MACHINE, document)
-    if failure is None:
-        _make_disk(subscription, document, order)
-        _bill(subscription, document)
-        boxes.boot(subscription, document)
-    return document
-
-
-def _shortage(subscription: Subscription, order: Order) -> tuple[str, str] | None:
-    """The code and words with which the machine will fail, where there is none of its size."""
-    if order.reservation is not None:
-        return None
-    market = subscription.world.market
-    limit = market.limit(CLOUD, order.location, order.zone, order.type.name, order.purchase)
-    taken = sum(
-        (each["location"], each["_zone"], each["_size"], each["_purchase"])
-        == (order.location, order.zone, order.type.name, order.purchase)
-        and not each["_failed"]
-        for each in subscription.all(MACHINE).values()
-    )
-    if limit is None or taken < limit:
-        return None
-    code = {
-        (False, False): "AllocationFailed",
-        (True, False): "ZonalAllocationFailed",
-        (False, True): "OverconstrainedAllocationRequest",
-        (True, True): "OverconstrainedZonalAllocationRequest",
-    }[bool(order.zone), order.purchase == "spot"]
-    text = (
-        "Allocation failed. We do not have sufficient capacity for the requested VM size in this "
-        f"{'zone' if order.zone else 'region'}. Read more about improving likelihood of allocation success."
-    )
-    return code, text
-
-
-def _make_disk(subscription: Subscription, machine: Document, order: Order) -> None:
-    storage = part(machine, "properties", "storageProfile", "osDisk")
-    disk: Document = {
-        "id": machine["_disk"],
-        "name": tail(machine["_disk"]),
-        "type": DISK,
-        "location": machine["location"],
-        "managedBy": machine["id"],
-        "sku": {
-            "name": part(storage, "managedDisk").get("storageAccountType", "Standard_LRS"),
-            "tier": "Premium",
-        },
-        **({"zones": machine["zones"]} if machine.get("zones") else {}),
-        "tags": machine.get("tags") or {},
-        "properties": {
-            "osType": "Linux",
-            "diskSizeGB": order.disk_gib,
-            "diskState": "Attached",
-            "provisioningState": SUCCEEDED,
-            "timeCreated": subscription.moment,
-            "creationData": {"createOption": "FromImage"},
-            "encryption": {"type": "EncryptionAtRestWithPlatformKey"},
-        },
-    }
-    subscription.put(DISK, disk)
-    price = subscription.world.market.disk_price(CLOUD, disk["location"], order.disk_gib)
-    subscription.born("disk", disk, price.amount, price.currency)
-
-
-def _bill(subscription: Subscription, machine: Document) -> None:
+def bill(subscription: Subscription, machine: Document) -> None:
+    """A machine has a place from now on, and is billed for it."""
     subscription.born(
         "instance", machine, Decimal(machine["_price"]), machine["_currency"], zone=machine["_zone"] or None
     )
@@ -188,7 +61,7 @@ def instance_view(machine: Document) -> Document:
     if provisioning == CREATING:
         return {"statuses": [status]}
     power = machine["_power"]
-    words = {"code": f"PowerState/{power}", "level": "Info", "displayStatus": _POWER[power]}
+    words = {"code": f"PowerState/{power}", "level": "Info", "displayStatus": f"VM {power}"}
     return {"computerName": machine["properties"]["osProfile"]["computerName"], "statuses": [status, words]}
 
 
@@ -216,50 +89,96 @@ def nics_of(subscription: Subscription, machine: Document) -> list[tuple[Documen
     return found
 
 
-# --- switching off
+# --- switching off and on
+
+
+def check_not_ending(machine: Document, operation: str) -> None:
+    """Passes what is done to a machine that stays.
+
+    Raises:
+        AzureError: it is being deleted.
+    """
+    if machine["_gone_at"] is not None:
+        text = (
+            f"Operation '{operation}' is not allowed on VM '{machine['name']}' since the VM is marked for "
+            "deletion. You can only retry the Delete operation (or wait for an ongoing one to complete)."
+        )
+        raise AzureError("OperationNotAllowed", text, 409)
 
 
 def deallocate(subscription: Subscription, machine: Document, reason: str) -> None:
-    """A machine gives its place back: only disk and address are billed on."""
-    if machine["_power"] == "deallocated" or machine["_failed"]:
-        return
-    subscription.put(MACHINE, {**machine, "_power": "deallocated"})
-    subscription.died(machine, reason)
-    boxes.end(subscription, machine)
+    """A machine begins to give its place back: then only disk and address are billed on."""
+    if machine["_power"] not in {"deallocated", "deallocating"} and not machine["_failed"]:
+        _switch(subscription, machine, "deallocating", reason)
+        boxes.end(subscription, machine)
 
 
 def stop(subscription: Subscription, machine: Document) -> None:
-    """A machine is switched off, by itself or by its user: it keeps its place, and is billed on."""
+    """A machine is switched off: it keeps its place, and is billed on."""
+    if machine["_power"] in {"running", "starting"} and not machine["_failed"]:
+        _switch(subscription, machine, "stopping", "")
+        boxes.end(subscription, machine)
+
+
+def guest_stopped(subscription: Subscription, machine: Document) -> None:
+    """A machine switched itself off: it keeps its place, and is billed on."""
     if machine["_power"] in {"running", "starting"} and not machine["_failed"]:
         subscription.put(MACHINE, {**machine, "_power": "stopped"})
         boxes.end(subscription, machine)
 
 
-def start(subscription: Subscription, machine: Document) -> None:
-    """A machine is switched on again."""
+def start(subscription: Subscription, machine: Document) -> Failure | None:
+    """A machine is switched on again; gives the code and words where there is no place for it."""
+    if machine["_failed"] or machine["_power"] in {"running", "starting"}:
+        return None
     if machine["_power"] == "deallocated":
-        _bill(subscription, machine)
-    boxes.boot(subscription, subscription.put(MACHINE, {**machine, "_power": "running"}))
+        failure = shortage(
+            subscription,
+            location=machine["location"],
+            zone=machine["_zone"],
+            size=machine["_size"],
+            purchase=machine["_purchase"],
+        )
+        if failure is not None:
+            return failure
+        bill(subscription, machine)
+    boxes.boot(subscription, _switch(subscription, machine, "starting", ""))
+    return None
+
+
+def _switch(subscription: Subscription, machine: Document, power: str, reason: str) -> Document:
+    done_at = subscription.later(subscription.transition_s)
+    return subscription.put(MACHINE, {**machine, "_power": power, "_power_at": done_at, "_reason": reason})
 
 
 # --- ending
 
 
 def evict(subscription: Subscription, machine: Document, at: datetime) -> None:
-    """The cloud wants a Spot machine back."""
+    """The cloud wants a Spot machine back.
+
+    Raises:
+        AzureError: it is none.
+    """
+    if machine["_purchase"] != "spot":
+        text = (
+            f"Operation 'simulateEviction' is not allowed on VM '{machine['name']}' since it is not an Azure "
+            "Spot VM."
+        )
+        raise AzureError("OperationNotAllowed", text, 409)
     subscription.put(MACHINE, {**machine, "_evicted_at": stamp(at)})
     subscription.world.boxes.notice_interruption(machine["_box"], at)
 
 
-def delete(subscription: Subscription, machine: Document, reason: str) -> None:
+def delete(subscription: Subscription, machine: Document, reason: str) -> Document:
     """Begins to delete a machine: it is no longer billed from here on. Twice does nothing."""
     if machine["_gone_at"] is not None:
-        return
+        return machine
     properties = {**machine["properties"], "provisioningState": DELETING}
     gone_at = subscription.later(subscription.transition_s)
-    subscription.put(MACHINE, {**machine, "properties": properties, "_gone_at": gone_at})
     subscription.died(machine, reason)
     boxes.end(subscription, machine)
+    return subscription.put(MACHINE, {**machine, "properties": properties, "_gone_at": gone_at})
 
 
 def _finish(subscription: Subscription, machine: Document) -> None:
@@ -279,7 +198,7 @@ def _finish(subscription: Subscription, machine: Document) -> None:
             properties = {
                 name: value for name, value in nic["properties"].items() if name != "virtualMachine"
             }
-            until = subscription.later(RESERVED_S)
+            until = subscription.later(RESERVED_S) if machine["_failed"] else None
             subscription.put(
                 NIC, {**nic, "properties": properties, "_machine": None, "_reserved_until": until}
             )
@@ -300,20 +219,22 @@ def delete_disk(subscription: Subscription, disk: Document) -> None:
 
 
 def settle(subscription: Subscription) -> None:
-    """Does what is due: machines come to be or fail, are evicted, and go."""
+    """Does what is due: machines come to be or fail, are switched, evicted, and go."""
     now = subscription.stamp
     for machine in list(subscription.all(MACHINE).values()):
-        state = machine["properties"]["provisioningState"]
-        if state == CREATING and machine["_done_at"] <= now:
-            ended: dict[str, Any] = {"provisioningState": FAILED if machine["_failed"] else SUCCEEDED}
-            power = machine["_power"] if machine["_power"] != "starting" else "running"
-            properties = {**machine["properties"], **ended}
-            machine = subscription.put(MACHINE, {**machine, "properties": properties, "_power": power})  # noqa: PLW2901
-        if machine["_evicted_at"] and machine["_evicted_at"] <= now:
-            delete(subscription, machine, "evicted")
-            machine = find(subscription, machine["id"])  # noqa: PLW2901
-        if machine["_gone_at"] is not None and machine["_gone_at"] <= now:
-            _finish(subscription, machine)
+        changes: dict[str, Any] = {}
+        if machine["properties"]["provisioningState"] == CREATING and machine["_done_at"] <= now:
+            state = FAILED if machine["_failed"] else SUCCEEDED
+            changes["properties"] = {**machine["properties"], "provisioningState": state}
+        if machine["_power"] in NEXT and machine["_power_at"] <= now:
+            changes["_power"] = NEXT[machine["_power"]]
+        settled = subscription.put(MACHINE, {**machine, **changes}) if changes else machine
+        if changes.get("_power") == "deallocated":
+            subscription.died(settled, settled["_reason"])
+        if settled["_evicted_at"] and settled["_evicted_at"] <= now:
+            settled = delete(subscription, settled, "evicted")
+        if settled["_gone_at"] is not None and settled["_gone_at"] <= now:
+            _finish(subscription, settled)
 
 
 def by_box(subscription: Subscription, box: str) -> Document | None:

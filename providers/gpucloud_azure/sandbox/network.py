@@ -34,7 +34,13 @@ def make_network(subscription: Subscription, document: Document, body: Json) -> 
     spaces = [_network(block, "addressSpace") for block in blocks]
     if not spaces:
         raise AzureError("InvalidRequestFormat", "A virtual network needs an address space.")
-    for subnet in part(body, "properties").get("subnets") or ():
+    subnets: list[Json] = part(body, "properties").get("subnets") or []
+    kept = {f"{document['id']}/subnets/{subnet['name']}".lower() for subnet in subnets}
+    _check_left(subscription, document, kept)
+    for subnet in subnets:
+        firewall = part(subnet, "properties", "networkSecurityGroup").get("id")
+        if firewall and subscription.find(FIREWALL, firewall) is None:
+            raise _missing(firewall)
         block = _network(part(subnet, "properties").get("addressPrefix", ""), "subnet")
         if not any(block.subnet_of(space) for space in spaces):
             raise AzureError(
@@ -68,7 +74,8 @@ def make_address(subscription: Subscription, document: Document, body: Json) -> 
     if sku != "Standard":
         raise AzureError(
             "IPv4BasicSkuPublicIpCountLimitReached",
-            "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription here.",
+            "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription in this "
+            "region.",
         )
     if part(body, "properties").get("publicIPAllocationMethod") != "Static":
         text = "Standard SKU public IPs must have AllocationMethod set to Static."
@@ -196,8 +203,18 @@ def private_address(nic: Document) -> str:
 
 
 def admits(subscription: Subscription, nic: Document, port: int, source: str) -> bool:
-    """Whether an interface's firewall lets ``source`` in on a TCP port: the first rule that fits decides."""
-    firewall = subscription.find(FIREWALL, part(nic, "properties", "networkSecurityGroup").get("id", ""))
+    """Whether ``source`` gets in on a TCP port: past the subnet's firewall and the interface's, where set."""
+    subnets = [
+        _subnet(subscription, part(each, "properties", "subnet")["id"])
+        for each in part(nic, "properties").get("ipConfigurations") or ()
+    ]
+    guards = [part(each, "properties", "networkSecurityGroup").get("id") for each in (*subnets, nic)]
+    return all(_lets_in(subscription, guard, port, source) for guard in guards if guard)
+
+
+def _lets_in(subscription: Subscription, firewall_id: str, port: int, source: str) -> bool:
+    """The first rule that fits decides; Azure's own rules at the end let nobody in."""
+    firewall = subscription.find(FIREWALL, firewall_id)
     rules = [
         part(rule, "properties") for rule in part(firewall or {}, "properties").get("securityRules") or ()
     ]
@@ -249,21 +266,34 @@ def end_nic(subscription: Subscription, nic: Document) -> None:
 
 def delete_network(subscription: Subscription, network: Document) -> None:
     """DELETE of a virtual network."""
+    _check_left(subscription, network, set())
+    subscription.drop(NETWORK, network["id"])
+
+
+def _check_left(subscription: Subscription, network: Document, kept: set[str]) -> None:
+    """Refuses to end a subnet, one not of ``kept``, that an interface is in."""
+    head = f"{network['id']}/subnets/".lower()
     for nic in subscription.all(NIC).values():
         for each in part(nic, "properties").get("ipConfigurations") or ():
-            subnet = part(each, "properties", "subnet").get("id", "")
-            if canonical(subnet) == canonical(network["id"]):
-                text = f"Subnet {subnet} is in use by {each['id']} and cannot be deleted."
+            subnet = str(part(each, "properties", "subnet").get("id", "")).lower()
+            if subnet.startswith(head) and subnet not in kept:
+                name = subnet.rpartition("/")[2]
+                text = f"Subnet {name} is in use by {each['id']} and cannot be deleted."
                 raise AzureError("InUseSubnetCannotBeDeleted", text)
-    subscription.drop(NETWORK, network["id"])
 
 
 def delete_firewall(subscription: Subscription, firewall: Document) -> None:
     """DELETE of a network security group."""
-    for nic in subscription.all(NIC).values():
-        used = part(nic, "properties", "networkSecurityGroup").get("id", "")
+    guarded = list(subscription.all(NIC).values())
+    for network in subscription.all(NETWORK).values():
+        guarded += part(network, "properties").get("subnets") or []
+    for each in guarded:
+        used = part(each, "properties", "networkSecurityGroup").get("id", "")
         if used and canonical(used) == canonical(firewall["id"]):
-            text = f"Network security group {firewall['id']} cannot be deleted, as it is used by {nic['id']}."
+            text = (
+                f"Network security group {firewall['id']} cannot be deleted because it is in use by the "
+                f"following resources: {each['id']}."
+            )
             raise AzureError("InUseNetworkSecurityGroupCannotBeDeleted", text)
     subscription.drop(FIREWALL, firewall["id"])
 

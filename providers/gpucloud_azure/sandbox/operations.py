@@ -1,41 +1,57 @@
 """Long-running operations: their outcome is told at the address that the first answer names.
 
-Shapes and statuses are those of recorded traffic (machines: 201 or 202 with Azure-AsyncOperation; groups: 202
-with Location).
+Shapes and statuses are those of recorded traffic: a PUT names Azure-AsyncOperation only; DELETE and POST name
+Location besides; groups name Location only.
 """
 
 from __future__ import annotations
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import machines
+from gpucloud_azure.sandbox.stock import Failure
 from gpucloud_azure.sandbox.subscription import MACHINE, SUBSCRIPTION, Subscription
 from gpucloud_azure.sandbox.wire import Answer, AzureError
 
 OPERATION = "operation"
+API = "2024-07-01"
 
 
 def begin(
-    subscription: Subscription, origin: str, *, target: str, ends: str, location: str
+    subscription: Subscription,
+    origin: str,
+    document: Document,
+    ends: str,
+    *,
+    located: bool,
+    failure: Failure | None = None,
 ) -> dict[str, str]:
-    """The headers that tell where the outcome of an operation on a machine is.
+    """The headers that tell where the outcome of an operation is.
 
     Args:
         subscription: the subscription.
         origin: of the address.
-        target: the machine.
-        ends: what the machine comes to: ``made``, ``gone`` or ``done`` for what is done at once.
-        location: the machine's region.
+        document: what is worked on.
+        ends: what a machine comes to: ``made``, ``gone``, ``switched``; ``done`` for what is done at once.
+        located: whether the outcome is at a Location as well.
+        failure: the code and words with which it fails, where that is known already.
     """
     id_ = subscription.new_uuid()
-    subscription.keep(OPERATION, id_, {"target": target, "ends": ends, "started": subscription.moment})
+    operation: Document = {
+        "target": document["id"],
+        "ends": ends,
+        "started": subscription.moment,
+        "failure": list(failure) if failure else None,
+    }
+    subscription.keep(OPERATION, id_, operation)
+    namespace = document["type"].partition("/")[0]
     url = (
-        f"{origin}/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{location}/operations/{id_}"
-        "?api-version=2024-07-01"
+        f"{origin}/subscriptions/{SUBSCRIPTION}/providers/{namespace}/locations/{document['location']}"
+        f"/operations/{id_}?api-version={API}"
     )
     headers = {"Azure-AsyncOperation": url}
-    if ends != "made":
+    if located:
         headers["Location"] = f"{url}&monitor=true"
-    if subscription.transition_s:
+    if subscription.transition_s and ends != "done":
         headers["Retry-After"] = "1"
     return headers
 
@@ -46,31 +62,37 @@ def outcome(subscription: Subscription, id_: str, *, monitor: bool) -> Answer:
     if operation is None:
         raise AzureError("OperationNotFound", f"The operation {id_} was not found.", 404)
     status, error = _status(subscription, operation)
+    headers = {"Retry-After": "1"} if status == "InProgress" else {}
     if monitor:
-        return Answer(status=202 if status == "InProgress" else 200)
+        return Answer(status=202 if status == "InProgress" else 200, headers=headers)
     body: Document = {"name": id_, "startTime": operation["started"], "status": status}
     if status != "InProgress":
         body["endTime"] = subscription.moment
     if error:
         body["error"] = {"code": error[0], "message": error[1]}
-    headers = {"Retry-After": "1"} if status == "InProgress" else {}
     return Answer(body=body, headers=headers)
 
 
-def _status(subscription: Subscription, operation: Document) -> tuple[str, tuple[str, str] | None]:
+def _status(subscription: Subscription, operation: Document) -> tuple[str, Failure | None]:
+    if operation["failure"]:
+        code, text = operation["failure"]
+        return "Failed", (code, text)
+    if operation["ends"] == "done":
+        return "Succeeded", None
     machine = subscription.find(MACHINE, operation["target"])
-    match operation["ends"]:
-        case "gone":
-            return ("Succeeded" if machine is None else "InProgress"), None
-        case "made" if machine is None:
-            return "Canceled", ("OperationPreempted", "The operation was preempted by a deletion.")
-        case "made" if machine is not None:
-            state = machine["properties"]["provisioningState"]
-            if state == machines.CREATING:
-                return "InProgress", None
-            if state == machines.FAILED:
-                code, text = machine["_failure"]
-                return "Failed", (code, text)
-            return "Succeeded", None
-        case _:
-            return "Succeeded", None
+    if operation["ends"] == "gone":
+        return ("Succeeded" if machine is None else "InProgress"), None
+    if machine is None:
+        return "Canceled", ("OperationPreempted", "The operation was preempted by a deletion.")
+    return _ended(machine, operation["ends"])
+
+
+def _ended(machine: Document, ends: str) -> tuple[str, Failure | None]:
+    state = machine["properties"]["provisioningState"]
+    going = machine["_power"] in machines.NEXT if ends == "switched" else state == machines.CREATING
+    if going:
+        return "InProgress", None
+    if ends == "made" and state == machines.FAILED:
+        code, text = machine["_failure"]
+        return "Failed", (code, text)
+    return "Succeeded", None

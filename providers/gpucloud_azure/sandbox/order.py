@@ -11,12 +11,13 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
-from gpucloud_azure.sandbox import quotas
+from gpucloud_azure.sandbox import interfaces, quotas, reservations
 from gpucloud_azure.sandbox.images import Image, find_image
+from gpucloud_azure.sandbox.places import offered
+from gpucloud_azure.sandbox.restrictions import restricted
 from gpucloud_azure.sandbox.review import review_machine
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
-    MACHINE,
     NIC,
     RESERVATIONS,
     Subscription,
@@ -92,7 +93,7 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
     if image.arch != type_.arch:
         text = f"Cannot create a VM of size '{size}' because this VM size only supports {type_.arch} images."
         raise AzureError("InvalidParameter", text)
-    _check_security(subscription, properties, size)
+    _check_security(subscription, properties, size, image)
     purchase = _purchase(properties)
     reservation = _reservation(subscription, properties, location, zones, size)
     order = Order(
@@ -102,7 +103,7 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
         image=image,
         purchase="reserved" if reservation else purchase,
         price=_price(subscription, properties, location, size, purchase),
-        nics=_nics(subscription, id_, properties, location),
+        nics=_nics(subscription, id_, properties, location, zones),
         reservation=reservation,
         disk_gib=_disk(properties, image),
         user_data=_custom_data(part(properties, "osProfile").get("customData")),
@@ -111,23 +112,14 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
     return order
 
 
-def offered(subscription: Subscription, location: str, size: str) -> frozenset[str] | None:
-    """The zones in which a region offers a size; ``None`` where it does not. Some regions have no zones."""
-    catalog = subscription.world.market.catalog(CLOUD)
-    zones = catalog.offered.get((location, size))
-    sold = any((location, "", size, way) in catalog.prices for way in ("on_demand", "spot"))
-    if zones is None and not sold:
-        return None
-    return zones or frozenset(catalog.zones.get(location, ()))
-
-
 def _type(subscription: Subscription, location: str, zones: list[str], size: str) -> InstanceType:
     type_ = subscription.world.market.catalog(CLOUD).types.get(size)
     if type_ is None:
         raise AzureError("InvalidParameter", f"The value {size} provided for the VM size is not valid.")
     in_zones = offered(subscription, location, size)
-    if in_zones is None or (zones and zones[0] not in in_zones):
-        where = f"in location '{location}'" + (f" zones '{zones[0]}'" if zones else "")
+    zone = zones[0] if zones else ""
+    if in_zones is None or (zone and zone not in in_zones) or restricted(subscription, location, size, zone):
+        where = f"in location '{location}'" + (f" zones '{zone}'" if zone else "")
         raise AzureError(
             "SkuNotAvailable",
             f"The requested VM size for resource '{size}' is currently not available {where}. Please try "
@@ -139,7 +131,7 @@ def _type(subscription: Subscription, location: str, zones: list[str], size: str
 
 def _check_guest(guest: dict[str, Any]) -> None:
     name, computer = str(guest.get("adminUsername", "")), str(guest.get("computerName", ""))
-    if not name or name.lower() in FORBIDDEN_NAMES:
+    if not 0 < len(name) <= 64 or name.lower() in FORBIDDEN_NAMES:
         raise AzureError("InvalidParameter", "The Admin Username specified is not allowed.")
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?", computer):
         raise AzureError("InvalidParameter", f"The computer name '{computer}' is not valid.")
@@ -167,14 +159,20 @@ def _is_rsa(text: str) -> bool:
     return kind == "ssh-rsa" and len(body) >= 256
 
 
-def _check_security(subscription: Subscription, properties: dict[str, Any], size: str) -> None:
+def _check_security(subscription: Subscription, properties: dict[str, Any], size: str, image: Image) -> None:
     security = part(properties, "securityProfile")
     if security.get("encryptionAtHost") and not subscription.all("feature").get("encryptionathost"):
-        text = "The property 'securityProfile.encryptionAtHost' is not valid: the feature is not enabled."
+        text = (
+            "The property 'securityProfile.encryptionAtHost' is not valid because the "
+            "'Microsoft.Compute/EncryptionAtHost' feature is not enabled for this subscription."
+        )
         raise AzureError("InvalidParameter", text)
-    if security.get("securityType") == "TrustedLaunch" and re.match(
-        r"Standard_ND96a(sr|m.*)(_A100)?_v4$", size
-    ):
+    if security.get("securityType") != "TrustedLaunch":
+        return
+    if image.generation == 1:
+        text = "Security type 'TrustedLaunch' is supported only with images of generation 2."
+        raise AzureError("BadRequest", text)
+    if re.match(r"Standard_ND96a(sr|m.*)(_A100)?_v4$", size):
         raise AzureError(
             "BadRequest", f"The VM size '{size}' is not supported for security type TrustedLaunch."
         )
@@ -229,26 +227,21 @@ def _reservation(
     if (group["location"], group["_size"]) != (location, size) or zones != (group.get("zones") or []):
         text = "The capacity reservation group does not have a reservation of this size, location and zone."
         raise AzureError("OperationNotAllowed", text, 409)
-    if reservation_left(subscription, group) < 1:
+    if reservations.left(subscription, group) < 1:
         text = "The capacity reservation is used up: overallocation is not guaranteed."
         raise AzureError("OverconstrainedCapacityReservation", text, 409)
     return group
 
 
-def reservation_left(subscription: Subscription, group: Document) -> int:
-    """How much of a reservation is free."""
-    taken = sum(
-        each["_reservation"] == canonical(group["id"]) and not each["_failed"]
-        for each in subscription.all(MACHINE).values()
-    )
-    left: int = group["_count"] - taken
-    return max(0, left)
-
-
-def _nics(subscription: Subscription, id_: str, properties: dict[str, Any], location: str) -> list[Document]:
+def _nics(
+    subscription: Subscription, id_: str, properties: dict[str, Any], location: str, zones: list[str]
+) -> list[Document]:
     profile = part(properties, "networkProfile")
     if profile.get("networkInterfaceConfigurations"):
-        raise AzureError("InvalidParameter", "The gpucloud sandbox takes interfaces by id only.")
+        if profile.get("networkInterfaces"):
+            text = "networkInterfaces and networkInterfaceConfigurations cannot be used together."
+            raise AzureError("InvalidParameter", text)
+        return interfaces.make_all(subscription, id_, location, zones, profile)
     found: list[Document] = []
     for each in profile.get("networkInterfaces") or ():
         nic = subscription.find(NIC, each.get("id", ""))

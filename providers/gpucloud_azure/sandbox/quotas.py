@@ -67,7 +67,11 @@ def check(subscription: Subscription, region: str, size: str, purchase: str) -> 
                 f"Operation could not be completed as it results in exceeding approved {words} quota. "
                 f"Additional details - Deployment Model: Resource Manager, Location: {region}, "
                 f"Current Limit: {limit}, Current Usage: {taken}, Additional Required: {vcpus}, "
-                f"(Minimum) New Limit Required: {taken + vcpus}. Submit a request for Quota increase."
+                f"(Minimum) New Limit Required: {taken + vcpus}. Setup Alerts when Quota reaches "
+                "threshold. Learn more at https://aka.ms/quotamonitoringalerting . Submit a request for "
+                "Quota increase at https://aka.ms/ProdportalCRP/ by specifying parameters listed in the "
+                "'Details' section for deployment to succeed. Please read more about quota limits at "
+                "https://docs.microsoft.com/en-us/azure/azure-supportability/per-vm-quota-requests"
             )
             raise AzureError("OperationNotAllowed", text, 409)
 

@@ -53,14 +53,16 @@ def review_rule(properties: Mapping[str, Any]) -> None:
 def review_machine(body: Json) -> None:
     """Refuses a machine that takes passwords, is untagged, or leaves something behind."""
     review_tags(body, "the virtual machine")
-    linux = part(body, "properties", "osProfile", "linuxConfiguration")
-    if linux.get("disablePasswordAuthentication") is not True or part(body, "properties", "osProfile").get(
+    guest = part(body, "properties", "osProfile")
+    if part(guest, "linuxConfiguration").get("disablePasswordAuthentication") is not True or guest.get(
         "adminPassword"
     ):
         raise refusal("the machine takes passwords")
     if part(body, "properties", "storageProfile", "osDisk").get("deleteOption") != "Delete":
         raise refusal("the disk stays when the machine is deleted: its deleteOption is not Delete")
-    for nic in part(body, "properties", "networkProfile").get("networkInterfaces") or ():
+    profile = part(body, "properties", "networkProfile")
+    named: list[Json] = profile.get("networkInterfaces") or []
+    for nic in named + (profile.get("networkInterfaceConfigurations") or []):
         if part(nic, "properties").get("deleteOption") != "Delete":
             raise refusal("an interface stays when the machine is deleted: its deleteOption is not Delete")
     spot = part(body, "properties").get("priority") == "Spot"

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from werkzeug.wrappers import Request
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access, catalog, machines, operations, quotas, resources, schedules
+from gpucloud_azure.sandbox import (
+    access,
+    catalog,
+    groups,
+    lists,
+    machines,
+    operations,
+    quotas,
+    reservations,
+    resources,
+    schedules,
+)
+from gpucloud_azure.sandbox.places import check_location, sizes_in
 from gpucloud_azure.sandbox.review import review_action
 from gpucloud_azure.sandbox.subscription import (
     BY_NAME,
+    FIREWALL,
     GROUP,
     MACHINE,
+    NETWORK,
     RESERVATIONS,
     SUBSCRIPTION,
     Subscription,
+    part,
     shown,
 )
 from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
 
 PAGE = 500
+_READ_PROVIDERS = "Microsoft.Resources/subscriptions/providers/read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +127,16 @@ def endpoints(origin: str) -> Answer:
     return Answer(body=catalog.metadata_document(origin))
 
 
-def answer(subscription: Subscription, request: Request, client: str, origin: str) -> Answer:
+def answer(
+    subscription: Subscription, request: Request, origin: str, console: Callable[[str], str]
+) -> Answer:
     """Does what a request asks.
 
     Args:
         subscription: what is emulated.
         request: what was asked, by whoever has a token.
-        client: the application's id.
         origin: of the addresses in answers.
+        console: gives the address of a box's console.
 
     Raises:
         AzureError: Azure would refuse.
@@ -134,56 +152,65 @@ def answer(subscription: Subscription, request: Request, client: str, origin: st
         raise AzureError("InvalidResourceType", f"The gpucloud sandbox has nothing at {request.path}.", 404)
     if len(words) == 1:
         return Answer(body={"value": [catalog.subscription_document()]})
-    if words[1].lower() != SUBSCRIPTION:
-        text = f"The subscription '{words[1]}' could not be found."
-        raise AzureError("SubscriptionNotFound", text, 404)
+    _check_subscription(words[1])
     if len(words) == 2:
+        access.check(subscription, "Microsoft.Resources/subscriptions/read", request.path)
         return Answer(body=catalog.subscription_document())
     asked = route(request)
     if asked.namespace:
-        return _of_provider(subscription, asked, request, client, origin)
-    return _of_manager(subscription, asked, request, client, origin)
+        return _of_provider(subscription, asked, request, origin, console)
+    return _of_manager(subscription, asked, request, origin)
+
+
+def _check_subscription(id_: str) -> None:
+    if id_.lower() == SUBSCRIPTION:
+        return
+    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", id_):
+        text = f"The provided subscription identifier '{id_}' is malformed or invalid."
+        raise AzureError("InvalidSubscriptionId", text)
+    text = f"The subscription '{id_}' could not be found."
+    raise AzureError("SubscriptionNotFound", text, 404)
 
 
 # --- Resource Manager's own
 
 
-def _of_manager(
-    subscription: Subscription, asked: Route, request: Request, client: str, origin: str
-) -> Answer:
+def _of_manager(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:
     query = request.args.to_dict()
     if asked.kind == GROUP and asked.verb == "LIST":
-        return _page(resources.list_groups(subscription, query), request)
+        return _page(lists.list_groups(subscription, query), request)
     if asked.kind == GROUP:
-        return _of_group(subscription, asked, request, client, origin)
+        return _of_group(subscription, asked, request, origin)
     match asked.rest[0].lower():
         case "resources":
-            return _page(resources.list_resources(subscription, query, asked.group or None), request)
+            return _page(lists.list_resources(subscription, query, asked.group or None), request)
         case "locations":
             return Answer(body={"value": catalog.locations(subscription)})
         case "providers":
+            access.check(subscription, _READ_PROVIDERS, request.path)
             namespaces = access.NAMESPACES
             return _page([catalog.provider_document(subscription, each) for each in namespaces], request)
         case "operationresults":
-            return resources.group_result(subscription, asked.rest[1], origin)
+            return groups.group_result(subscription, asked.rest[1], origin)
         case _:
             raise _unknown(request)
 
 
-def _of_group(subscription: Subscription, asked: Route, request: Request, client: str, origin: str) -> Answer:
+def _of_group(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:
     verb = {"GET": "read", "HEAD": "read", "DELETE": "delete"}.get(request.method, "write")
-    action = f"Microsoft.Resources/subscriptions/resourceGroups/{verb}"
-    access.check(subscription, action, request.path, client)
+    access.check(subscription, f"Microsoft.Resources/subscriptions/resourceGroups/{verb}", request.path)
     match request.method:
         case "PUT":
-            return resources.put_group(subscription, asked.group, body_of(request))
+            return groups.put_group(subscription, asked.group, body_of(request))
+        case "PATCH":
+            return groups.patch_group(subscription, asked.group, body_of(request))
         case "GET":
-            return Answer(body=shown(resources.group_of(subscription, asked.group)))
+            return Answer(body=shown(groups.group_of(subscription, asked.group)))
         case "HEAD":
-            resources.group_of(subscription, asked.group)
+            groups.group_of(subscription, asked.group)
             return Answer(status=204)
         case "DELETE":
-            return resources.delete_group(subscription, asked.group, origin)
+            return groups.delete_group(subscription, asked.group, origin)
         case _:
             raise _unknown(request)
 
@@ -192,39 +219,61 @@ def _of_group(subscription: Subscription, asked: Route, request: Request, client
 
 
 def _of_provider(
-    subscription: Subscription, asked: Route, request: Request, client: str, origin: str
+    subscription: Subscription, asked: Route, request: Request, origin: str, console: Callable[[str], str]
 ) -> Answer:
     rest = [word.lower() for word in asked.rest]
     if not rest or rest == ["register"]:
+        action = (
+            f"{asked.namespace}/register/action"
+            if rest
+            else "Microsoft.Resources/subscriptions/providers/read"
+        )
+        access.check(subscription, action, request.path)
+        document = catalog.provider_document(subscription, asked.namespace)
         if rest:
-            access.check(subscription, f"{asked.namespace}/register/action", request.path, client)
             access.register(subscription, asked.namespace, registered=True)
-        return Answer(body=catalog.provider_document(subscription, asked.namespace))
+            document = catalog.provider_document(subscription, asked.namespace)
+        return Answer(body=document)
     if asked.service == "authorization" and rest == ["permissions"]:
-        granted = {"actions": ["*"], "notActions": access.denied(subscription), "dataActions": []}
-        return Answer(body={"value": [{**granted, "notDataActions": []}]})
-    if asked.service == "features" and len(rest) == 4:
-        return Answer(body=catalog.feature(subscription, asked.rest[1], asked.rest[3]))
+        access.check(subscription, "Microsoft.Authorization/permissions/read", request.path)
+        return Answer(body={"value": [access.role(subscription)]})
+    if asked.service == "features":
+        return _of_features(subscription, asked, request)
+    catalog.provider_document(subscription, asked.namespace)
     access.check_registered(subscription, asked.namespace)
     if asked.location or not asked.kind:
-        return _of_place(subscription, asked, request, client)
-    return _of_resource(subscription, asked, request, client, origin)
+        return _of_place(subscription, asked, request)
+    return _of_resource(subscription, asked, request, origin, console)
 
 
-def _of_place(subscription: Subscription, asked: Route, request: Request, client: str) -> Answer:
+def _of_features(subscription: Subscription, asked: Route, request: Request) -> Answer:
+    """``features``, or ``providers/NAMESPACE/features/NAME[/register]``."""
+    rest = [word.lower() for word in asked.rest]
+    access.check(subscription, "Microsoft.Features/providers/features/read", request.path)
+    if rest == ["features"] or (len(rest) == 3 and rest[2] == "features"):
+        return _page(catalog.features(subscription), request)
+    if len(rest) == 5 and rest[4] == "register" and request.method == "POST":
+        access.check(subscription, "Microsoft.Features/providers/features/register/action", request.path)
+        catalog.set_feature(subscription, asked.rest[3], registered=True)
+    elif len(rest) != 4:
+        raise _unknown(request)
+    return Answer(body=catalog.feature(subscription, asked.rest[1], asked.rest[3]))
+
+
+def _of_place(subscription: Subscription, asked: Route, request: Request) -> Answer:
     """What is asked of a region, or of the provider as a whole."""
     rest = [word.lower() for word in asked.rest]
     location = asked.location
+    if rest[2:3] == ["operations"] and len(rest) == 4:
+        return operations.outcome(subscription, asked.rest[3], monitor="monitor" in request.args)
     if asked.service == "compute":
         if rest == ["skus"]:
-            access.check(subscription, "Microsoft.Compute/skus/read", request.path, client)
+            access.check(subscription, "Microsoft.Compute/skus/read", request.path)
             return _page(catalog.skus(subscription, request.args.get("$filter", "")), request)
         if rest[2:] == ["usages"]:
-            access.check(subscription, "Microsoft.Compute/locations/usages/read", request.path, client)
-            sizes = catalog.sizes_in(subscription, catalog.check_location(subscription, location))
+            access.check(subscription, "Microsoft.Compute/locations/usages/read", request.path)
+            sizes = sizes_in(subscription, check_location(subscription, location))
             return Answer(body={"value": quotas.usages(subscription, location, sizes)})
-        if rest[2:3] == ["operations"]:
-            return operations.outcome(subscription, asked.rest[3], monitor="monitor" in request.args)
         if rest[2:3] == ["publishers"]:
             named = [word for word in asked.rest[3:] if word.lower() not in _IMAGE_WORDS]
             return Answer(body=catalog.images(location, named))
@@ -236,7 +285,7 @@ def _of_place(subscription: Subscription, asked: Route, request: Request, client
         }.get(rest[-1])
         if action is not None:
             name = f"Microsoft.ComputeSchedule/locations/{asked.rest[-1]}/action"
-            access.check(subscription, name, request.path, client)
+            access.check(subscription, name, request.path)
             return action(subscription, location, body_of(request))
     raise _unknown(request)
 
@@ -245,66 +294,88 @@ _IMAGE_WORDS = {"artifacttypes", "vmimage", "offers", "skus", "versions"}
 
 
 def _of_resource(
-    subscription: Subscription, asked: Route, request: Request, client: str, origin: str
+    subscription: Subscription, asked: Route, request: Request, origin: str, console: Callable[[str], str]
 ) -> Answer:
     query = request.args.to_dict()
     kind, id_ = asked.kind, asked.id
     if request.method == "POST" or len(asked.rest) > 2:
-        return _of_part(subscription, asked, request, client, origin)
+        return _of_part(subscription, asked, request, origin, console)
     verb = {"GET": "read", "LIST": "read", "DELETE": "delete"}.get(asked.verb, "write")
-    access.check(subscription, f"{kind}/{verb}", request.path, client)
+    access.check(subscription, f"{kind}/{verb}", request.path)
     match asked.verb:
         case "LIST":
-            found = resources.list_of(subscription, kind, asked.group or None, query)
-            return _page(found, request)
+            return _page(lists.list_of(subscription, kind, asked.group or None, query), request)
         case "GET":
             view = query.get("$expand", "").lower() == "instanceview"
             return resources.get(subscription, kind, id_, view=view)
         case "PUT":
             only_new = request.headers.get("If-None-Match") == "*"
             return resources.put(subscription, kind, id_, body_of(request), origin, only_new=only_new)
+        case "PATCH":
+            return resources.patch(subscription, kind, id_, body_of(request))
         case "DELETE":
             return resources.delete(subscription, kind, id_, origin)
         case _:
             raise _unknown(request)
 
 
-def _of_part(subscription: Subscription, asked: Route, request: Request, client: str, origin: str) -> Answer:
+_PARTS = {(NETWORK, "subnets"): "subnets", (FIREWALL, "securityrules"): "securityRules"}
+"""What can be looked at within a resource, as if it were one."""
+
+
+def _of_part(
+    subscription: Subscription, asked: Route, request: Request, origin: str, console: Callable[[str], str]
+) -> Answer:
     """What is done to a resource, or looked at inside it."""
     below = [word.lower() for word in asked.rest[2:]]
-    if asked.kind == RESERVATIONS and below[0] == "capacityreservations":
-        group = subscription.find(RESERVATIONS, asked.id)
-        if group is None:
-            raise AzureError("ResourceNotFound", f"{asked.id} was not found.", 404)
-        held = resources.reservations(subscription, group)
-        return Answer(body={"value": held} if len(below) == 1 else held[0])
-    if asked.kind != MACHINE:
+    if request.method == "GET":
+        access.check(subscription, f"{asked.kind}/{'/'.join(asked.rest[2::2])}/read", request.path)
+        if asked.kind == MACHINE and below == ["instanceview"]:
+            return Answer(body=machines.instance_view(machines.find(subscription, asked.id)))
+        return _look_inside(subscription, asked, below, request)
+    if asked.kind != MACHINE or request.method != "POST":
         raise _unknown(request)
+    access.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path)
     machine = machines.find(subscription, asked.id)
-    if request.method == "GET" and below == ["instanceview"]:
-        return Answer(body=machines.instance_view(machine))
-    access.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path, client)
+    machines.check_not_ending(machine, asked.rest[2])
+    failure = None
     match below[0]:
         case "deallocate":
             machines.deallocate(subscription, machine, "deallocated by its user")
         case "poweroff":
             machines.stop(subscription, machine)
         case "start":
-            machines.start(subscription, machine)
+            failure = machines.start(subscription, machine)
         case "restart":
             pass
         case "simulateeviction":
             machines.evict(subscription, machine, subscription.now)
             return Answer(status=204)
         case "retrievebootdiagnosticsdata":
-            url = f"{origin}/console/{machine['_box']}?sig={machine['_box'][::-1]}"
+            url = console(machine["_box"])
             return Answer(body={"consoleScreenshotBlobUri": url, "serialConsoleLogBlobUri": url})
         case _:
             raise _unknown(request)
-    headers = operations.begin(
-        subscription, origin, target=asked.id, ends="done", location=machine["location"]
-    )
+    headers = operations.begin(subscription, origin, machine, "switched", located=True, failure=failure)
     return Answer(status=202, headers=headers)
+
+
+def _look_inside(subscription: Subscription, asked: Route, below: list[str], request: Request) -> Answer:
+    document = subscription.find(asked.kind, asked.id)
+    if document is None:
+        raise AzureError("ResourceNotFound", f"The Resource '{asked.id}' was not found.", 404)
+    if asked.kind == RESERVATIONS and below[0] == "capacityreservations":
+        found = reservations.listed(subscription, document)
+    elif name := _PARTS.get((asked.kind, below[0])):
+        found = list[Document](part(document, "properties").get(name) or ())
+    else:
+        raise _unknown(request)
+    if len(below) == 1:
+        return Answer(body={"value": found})
+    one = next((each for each in found if each["name"].lower() == below[1]), None)
+    if one is None:
+        raise AzureError("NotFound", f"Resource {request.path} was not found.", 404)
+    return Answer(body=one)
 
 
 def _page(items: Iterable[Document], request: Request) -> Answer:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import machines
+from gpucloud_azure.sandbox import access, machines, validate
 from gpucloud_azure.sandbox.subscription import (
     MACHINE,
     SCHEDULE,
@@ -20,6 +20,10 @@ from gpucloud_azure.sandbox.subscription import (
 from gpucloud_azure.sandbox.wire import Answer, AzureError, Json
 
 SCHEDULED = "scheduled"
+SUBMIT, STATUS, CANCEL = (
+    f"POST Microsoft.ComputeSchedule/locations/virtualMachines{each}"
+    for each in ("SubmitDeallocate", "GetOperationStatus", "CancelOperations")
+)
 BY_ACTION, BY_DAY = "deallocated by its scheduled action", "deallocated by its daily schedule"
 LONGEST = timedelta(days=14)
 """How far ahead an action may be. Azure's own limit is not documented; this keeps callers honest about it."""
@@ -27,6 +31,7 @@ LONGEST = timedelta(days=14)
 
 def submit_deallocate(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesSubmitDeallocate: each machine is answered by itself."""
+    validate.check(SUBMIT, body)
     schedule = part(body, "schedule")
     try:
         deadline = datetime.fromisoformat(str(schedule.get("deadline"))).astimezone(UTC)
@@ -46,6 +51,9 @@ def _submit(subscription: Subscription, location: str, id_: str, deadline: datet
     machine = subscription.find(MACHINE, id_)
     if machine is None or machine["location"] != location:
         return {"resourceId": id_, "errorCode": "ResourceNotFound", "errorDetails": f"{id_} was not found."}
+    if not access.allows(subscription, f"{MACHINE}/deallocate/action"):
+        text = f"No role allows {MACHINE}/deallocate/action over {id_}."
+        return {"resourceId": id_, "errorCode": "AuthorizationFailed", "errorDetails": text}
     if not timedelta() <= deadline - subscription.now <= LONGEST:
         return {
             "resourceId": id_,
@@ -77,11 +85,13 @@ def _operation(id_: str, resource: str, deadline: str, state: str, schedule: Jso
 
 def operation_status(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesGetOperationStatus."""
+    validate.check(STATUS, body)
     return Answer(body={"results": [_status(subscription, id_) for id_ in body.get("operationIds") or ()]})
 
 
 def cancel(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesCancelOperations."""
+    validate.check(CANCEL, body)
     results: list[Json] = []
     for id_ in body.get("operationIds") or ():
         known = subscription.all(SCHEDULED).get(id_)

@@ -43,10 +43,12 @@ class Subscription:
     Args:
         world: what the sandbox gives.
         shelf: Azure's things.
+        client: the id of the one application that has access.
     """
 
-    def __init__(self, world: World, shelf: Shelf) -> None:
+    def __init__(self, world: World, shelf: Shelf, client: str) -> None:
         self.world = world
+        self.client = client
         self._shelf = shelf
 
     @property

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
-from gpucloud_azure.sandbox.subscription import ADDRESS, FIREWALL, GROUP, MACHINE, NETWORK, NIC
+from gpucloud_azure.sandbox.subscription import ADDRESS, DISK, FIREWALL, GROUP, MACHINE, NETWORK, NIC
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
 MODELS = {
@@ -25,6 +25,18 @@ MODELS = {
     FIREWALL: ("azure.mgmt.network", "NetworkSecurityGroup"),
     ADDRESS: ("azure.mgmt.network", "PublicIPAddress"),
     NIC: ("azure.mgmt.network", "NetworkInterface"),
+    f"PATCH {GROUP}": ("azure.mgmt.resource.resources", "ResourceGroupPatchable"),
+    f"PATCH {MACHINE}": ("azure.mgmt.compute", "VirtualMachineUpdate"),
+    f"PATCH {DISK}": ("azure.mgmt.compute", "DiskUpdate"),
+    **{f"PATCH {kind}": ("azure.mgmt.network", "TagsObject") for kind in (NETWORK, FIREWALL, ADDRESS, NIC)},
+    **{
+        f"POST Microsoft.ComputeSchedule/locations/{action}": ("azure.mgmt.computeschedule", model)
+        for action, model in (
+            ("virtualMachinesSubmitDeallocate", "SubmitDeallocateRequest"),
+            ("virtualMachinesGetOperationStatus", "GetOperationStatusRequest"),
+            ("virtualMachinesCancelOperations", "CancelOperationsRequest"),
+        )
+    },
 }
 IGNORED = {"id", "name", "type", "etag"}
 """Members that every resource shows and takes back without looking (a PUT of what a GET gave)."""
@@ -36,17 +48,18 @@ OPEN_SET = 50
 def check(kind: str, body: Json) -> None:
     """Refuses a body that is not of its type's shape.
 
+    Args:
+        kind: the resource's type, for a PUT; the method and the type or action otherwise.
+        body: what was sent.
+
     Raises:
         AzureError: the first thing that is wrong.
     """
     if kind not in MODELS:
         return
     package, name = MODELS[kind]
-    for path, what in _wrong(package, getattr(import_module(f"{package}.models"), name), body, ""):
-        raise AzureError(
-            "InvalidRequestContent",
-            f"The request content was invalid and could not be deserialized: {path} {what}",
-        )
+    for code, text in _wrong(package, getattr(import_module(f"{package}.models"), name), body, ""):
+        raise AzureError(code, text)
 
 
 def warm_up() -> None:
@@ -56,7 +69,12 @@ def warm_up() -> None:
 
 
 Flaw = tuple[str, str]
-"""Where, and what is wrong there."""
+"""Azure's code and words."""
+
+
+def _not_read(text: str, path: str) -> Flaw:
+    words = f"The request content was invalid and could not be deserialized: '{text} Path '{path}'.'"
+    return "InvalidRequestContent", words
 
 
 @cache
@@ -79,6 +97,8 @@ def _wrong(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
         return _wrong_choice(package, wanted, value, path)
     if origin is list:
         return _wrong_list(package, typing.get_args(wanted)[0], value, path)
+    if origin is dict:
+        return _wrong_map(package, typing.get_args(wanted)[1], value, path)
     if inspect.isclass(wanted) and hasattr(wanted, "_attr_to_rest_field"):
         return _wrong_object(package, wanted, value, path)
     return _wrong_scalar(wanted, value, path)
@@ -86,35 +106,48 @@ def _wrong(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
 
 def _wrong_list(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
     if type(value) is not list:
-        yield path, "is not a list."
+        yield _not_read("Cannot deserialize the current JSON value into a list.", path)
         return
     for at, item in enumerate(value):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
         yield from _wrong(package, wanted, item, f"{path}[{at}]")
 
 
+def _wrong_map(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
+    if not isinstance(value, dict):
+        yield _not_read("Cannot deserialize the current JSON value into an object.", path)
+        return
+    for name, item in cast("Json", value).items():
+        yield from _wrong(package, wanted, item, f"{path}.{name}")
+
+
 def _wrong_object(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
     if not isinstance(value, dict):
-        yield path, "is not an object."
+        yield _not_read("Cannot deserialize the current JSON value into an object.", path)
         return
     known = _members(package, wanted)
     for name, item in cast("Json", value).items():
         full = f"{path}.{name}" if path else name
-        if name in IGNORED:
+        if name in IGNORED and (not path or name in known):
             continue
         if name not in known:
-            yield full, f"is not a member of {wanted.__name__}."
+            text = f"Could not find member '{name}' on object of type '{wanted.__name__}'."
+            yield _not_read(text, full)
         elif known[name][1]:
-            yield full, "is read-only."
+            yield "InvalidParameter", f"Property '{full}' is read-only and cannot be set."
         else:
             yield from _wrong(package, known[name][0], item, full)
 
 
 def _wrong_scalar(wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
-    if wanted not in (str, int, bool, float) or value is None:
+    if value is None:
+        return
+    if wanted is datetime.datetime:
+        wanted = str
+    if wanted not in (str, int, bool, float):
         return
     fits = isinstance(value, wanted) or (wanted is float and isinstance(value, int))
-    if not fits or (wanted is int and isinstance(value, bool)):
-        yield path, f"is not of type {wanted.__name__}."
+    if not fits or (wanted is not bool and isinstance(value, bool)):
+        yield _not_read(f"Could not convert to {wanted.__name__}: {value!r}.", path)
 
 
 def _wrong_choice(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
@@ -125,8 +158,10 @@ def _wrong_choice(package: str, wanted: Any, value: Any, path: str) -> Iterator[
     if not enumerations:
         yield from _wrong(package, choices[0], value, path)
     elif not isinstance(value, str):
-        yield path, "is not text."
+        yield _not_read(f"Could not convert to str: {value!r}.", path)
     elif len(enumerations[0]) < OPEN_SET:
-        known = {str(each.value).lower() for each in enumerations[0]}
-        if value.lower() not in known:
-            yield path, f"{value!r} is not one of {enumerations[0].__name__}."
+        known = [str(each.value) for each in enumerations[0]]
+        if value.lower() not in {each.lower() for each in known}:
+            name = path.rpartition(".")[2]
+            text = f"The value '{value}' of parameter '{name}' is not allowed. Allowed values are: "
+            yield "InvalidParameter", text + ", ".join(known)

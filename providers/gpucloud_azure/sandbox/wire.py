@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any, cast
 
 from werkzeug.wrappers import Request, Response
@@ -20,12 +22,17 @@ class AzureError(Exception):
         self.code, self.message, self.status, self.headers = code, message, status, headers
 
 
+class HiddenError(AzureError):
+    """Something is there, but a read does not see it yet. That it looked counts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a call gives."""
+    """What a call gives: a JSON ``body``, or ``text`` as it is."""
 
     status: int = 200
     body: Any = None
+    text: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -45,13 +52,17 @@ def body_of(request: Request) -> Json:
     return cast("Json", body)
 
 
-def respond(answer: Answer, request_id: str) -> Response:
-    """An answer on the wire."""
-    text = "" if answer.body is None else json.dumps(answer.body)
-    response = Response(text, answer.status, content_type="application/json; charset=utf-8")
+def respond(answer: Answer, request_id: str, now: datetime) -> Response:
+    """An answer on the wire, dated by the clouds' clock."""
+    if answer.text is not None:
+        response = Response(answer.text, answer.status, content_type="text/plain; charset=utf-8")
+    else:
+        text = "" if answer.body is None else json.dumps(answer.body)
+        response = Response(text, answer.status, content_type="application/json; charset=utf-8")
     response.headers.update(answer.headers)
     response.headers["x-ms-request-id"] = request_id
     response.headers["x-ms-correlation-request-id"] = request_id
+    response.headers["Date"] = format_datetime(now.astimezone(UTC), usegmt=True)
     return response
 
 
@@ -60,7 +71,7 @@ def error_body(code: str, message: str) -> Json:
     return {"error": {"code": code, "message": message}}
 
 
-def refuse(failure: AzureError, request_id: str) -> Response:
+def refuse(failure: AzureError, request_id: str, now: datetime) -> Response:
     """A refusal on the wire."""
     body = error_body(failure.code, failure.message)
-    return respond(Answer(status=failure.status, body=body, headers=failure.headers), request_id)
+    return respond(Answer(status=failure.status, body=body, headers=failure.headers), request_id, now)

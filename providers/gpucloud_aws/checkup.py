@@ -1,0 +1,125 @@
+"""Whether gpucloud will work with these credentials: who they are, what they may do, what time it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib.resources import files
+from typing import Any
+
+from gpucloud.errors import ErrorClass
+from gpucloud.model import Identity, Permission, Tags
+from gpucloud_aws.clients import READ_ATTEMPTS, Clients
+from gpucloud_aws.errors import MalformedAnswerError, classify
+
+THREADS = 8
+DRY_RUN_PASSED = "DryRunOperation"
+CREDENTIALS_HINT = "aws configure sso, or aws configure; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+FIX = (
+    "grant it: aws iam put-user-policy --user-name USER --policy-name gpucloud "
+    '--policy-document "$(gpucloud check --policy aws)"'
+)
+_NOBODY = Tags(owner="check", box="check", op="check", run="", expires="none").as_dict()
+
+
+def policy() -> str:
+    """The least privileges, in IAM's JSON."""
+    return files("gpucloud_aws").joinpath("policy.json").read_text(encoding="utf-8")
+
+
+def identity(clients: Clients) -> Identity:
+    """Whose the credentials are, and where the SDK found them."""
+    answer = clients.sts().get_caller_identity()
+    return Identity(account=answer["Account"], who=answer["Arn"], source=clients.credentials_source())
+
+
+def server_time(clients: Clients) -> datetime:
+    """The ``Date`` of an answer.
+
+    Raises:
+        MalformedAnswerError: the answer has none.
+    """
+    headers = clients.sts().get_caller_identity()["ResponseMetadata"]["HTTPHeaders"]
+    if "date" not in headers:
+        raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
+    return parsedate_to_datetime(headers["date"]).astimezone(UTC)
+
+
+def permissions(clients: Clients, region: str) -> Sequence[Permission]:
+    """Each action that can be tried without effect: reads, and changes as dry runs."""
+    from multiprocessing.pool import ThreadPool
+
+    with ThreadPool(THREADS) as pool:
+        return pool.starmap(_tried, _tries(clients, region).items(), chunksize=1)
+
+
+def _tried(action: str, attempt: Callable[[], object]) -> Permission:
+    try:
+        attempt()
+    except Exception as error:
+        if _dry_run_passed(error):
+            return Permission(action=action, allowed=True, said=DRY_RUN_PASSED, fix="")
+        verdict = classify(error)
+        if verdict is None:
+            raise
+        said = f"{verdict.code}: {verdict.message}"
+        if verdict.error_class is ErrorClass.AUTH:
+            return Permission(action=action, allowed=False, said=said, fix=FIX)
+        # A complaint about what was asked for says nothing about who asked.
+        return Permission(action=action, allowed=None, said=said, fix="")
+    return Permission(action=action, allowed=True, said="", fix="")
+
+
+def _dry_run_passed(error: Exception) -> bool:
+    """EC2 says so by an error, which is none."""
+    response: Mapping[str, Any] = getattr(error, "response", {})
+    return bool(response.get("Error", {}).get("Code") == DRY_RUN_PASSED)
+
+
+def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
+    """The actions, each with a call that has no effect: dry runs of changes name things that nobody has.
+
+    What the policy allows by a thing's tags alone (ending things) is refused for what does not exist, so that
+    it is not tried.
+    """
+    ec2: Any = clients.ec2_once(region)
+    quotas: Any = clients.client("service-quotas", region, attempts=READ_ATTEMPTS)
+    tags = [{"Key": key, "Value": value} for key, value in _NOBODY.items()]
+    kinds = ("instance", "volume", "network-interface")
+
+    def dry(operation: str, **parameters: Any) -> Callable[[], object]:
+        return lambda: getattr(ec2, operation)(DryRun=True, **parameters)
+
+    return {
+        "ec2:RunInstances": dry(
+            "run_instances",
+            ImageId="ami-00000000000000000",
+            InstanceType="g4dn.xlarge",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": kind, "Tags": tags} for kind in kinds],
+        ),
+        "ec2:CreateSecurityGroup": dry(
+            "create_security_group",
+            GroupName="gpucloud-check",
+            Description="dry run",
+            TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
+        ),
+        "ec2:DescribeInstances": dry("describe_instances"),
+        "ec2:DescribeVolumes": dry("describe_volumes"),
+        "ec2:DescribeNetworkInterfaces": dry("describe_network_interfaces"),
+        "ec2:DescribeSecurityGroups": dry("describe_security_groups"),
+        "ec2:DescribeSpotInstanceRequests": dry("describe_spot_instance_requests"),
+        "ec2:DescribeAddresses": dry("describe_addresses"),
+        "ec2:DescribeSubnets": dry("describe_subnets"),
+        "ec2:DescribeImages": dry("describe_images", Owners=["self"]),
+        "ec2:DescribeRegions": dry("describe_regions"),
+        "ec2:DescribeAvailabilityZones": dry("describe_availability_zones"),
+        "ec2:DescribeCapacityReservations": dry("describe_capacity_reservations"),
+        "ec2:DescribeInstanceTypeOfferings": dry("describe_instance_type_offerings"),
+        "ec2:DescribeSpotPriceHistory": dry("describe_spot_price_history"),
+        "servicequotas:GetServiceQuota": lambda: quotas.get_service_quota(
+            ServiceCode="ec2", QuotaCode="L-DB2E81BA"
+        ),
+    }

@@ -1,0 +1,87 @@
+"""How much the account may rent: vCPUs per family of types and way of paying.
+
+Codes: the Service Quotas console of EC2 ("Running On-Demand P instances"), as skypilot and dstack use them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.model import Purchase, Quota
+from gpucloud_aws.errors import reading
+
+CLOUD = "aws"
+FIX = "https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
+
+CODES: Sequence[tuple[str, Purchase, str]] = (
+    (r"(g|vt)\d", Purchase.ON_DEMAND, "L-DB2E81BA"),
+    (r"(g|vt)\d", Purchase.SPOT, "L-3819A6DF"),
+    (r"p\d", Purchase.ON_DEMAND, "L-417A185B"),
+    (r"p[234]", Purchase.SPOT, "L-7212CCBC"),
+    (r"p5", Purchase.SPOT, "L-C4BD4855"),
+)
+"""How the types begin that count against a quota, the way of paying, and the quota's code."""
+
+
+def code_for(instance_type: str, purchase: Purchase) -> str | None:
+    """The quota that a type counts against; ``None`` where none is known."""
+    return next((c for head, way, c in CODES if way is purchase and re.match(head, instance_type)), None)
+
+
+def headroom(
+    quotas: Any, ec2: Callable[[], Any], region: str, instance_types: Sequence[str], purchase: Purchase
+) -> Sequence[Quota]:
+    """The quotas that these types count against, with the vCPUs that run.
+
+    Args:
+        quotas: the client of Service Quotas in the region.
+        ec2: gives the client of EC2 in the region.
+        region: the region.
+        instance_types: the types.
+        purchase: the way of paying.
+    """
+    types: dict[str, list[str]] = {}
+    for name in instance_types:
+        code = code_for(name, purchase)
+        if code is not None:
+            types.setdefault(code, []).append(name)
+    if not types:
+        return ()
+    used: dict[str, int] = dict.fromkeys(types, 0)
+    for name, vcpus in _running(ec2(), spot=purchase is Purchase.SPOT):
+        code = code_for(name, purchase)
+        if code in used:
+            used[code] += vcpus
+    found: list[Quota] = []
+    for code, names in types.items():
+        answer = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
+        with reading("GetServiceQuota"):
+            limit = Decimal(str(answer["Quota"]["Value"]))
+        found.append(
+            Quota(
+                cloud=CLOUD,
+                region=region,
+                name=code,
+                instance_types=tuple(names),
+                unit="vcpus",
+                limit=limit,
+                used=Decimal(used[code]),
+                fix=FIX.format(region=region, code=code),
+            )
+        )
+    return found
+
+
+def _running(ec2: Any, *, spot: bool) -> Iterator[tuple[str, int]]:
+    """The types and vCPUs of the instances that count."""
+    states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    for page in ec2.get_paginator("describe_instances").paginate(Filters=states):
+        with reading("DescribeInstances"):
+            for reservation in page["Reservations"]:
+                for instance in reservation["Instances"]:
+                    if (instance.get("InstanceLifecycle") == "spot") == spot:
+                        cpu = instance.get("CpuOptions", {})
+                        yield instance["InstanceType"], cpu.get("CoreCount", 0) * cpu.get("ThreadsPerCore", 0)

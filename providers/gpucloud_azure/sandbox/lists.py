@@ -1,0 +1,118 @@
+"""Lists of resources and groups: of one type, of all types in short, by tag."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox import access, machines
+from gpucloud_azure.sandbox.groups import group_of
+from gpucloud_azure.sandbox.subscription import GROUP, MACHINE, Subscription, canonical, shown, tags_of
+from gpucloud_azure.sandbox.wire import AzureError
+
+SHORT: tuple[str, ...] = ("id", "name", "type", "location", "tags", "sku", "zones")
+"""What a list of all types shows of a resource."""
+
+Test = Callable[[Document], bool]
+
+_TERM = re.compile(r"\s*(\w+) eq '((?:[^']|'')*)'\s*")
+
+
+def hides(subscription: Subscription, document: Document) -> bool:
+    """Whether a read does not see a machine yet. Each read counts."""
+    if document.get("_hidden_reads", 0) > 0:
+        subscription.put(MACHINE, {**document, "_hidden_reads": document["_hidden_reads"] - 1})
+        return True
+    return bool(document.get("_visible_at", "") > subscription.stamp)
+
+
+def condition(text: str) -> Test:
+    """What a ``$filter`` lets through: equalities, all of which must hold.
+
+    A tag is one name and at most one value, and goes with nothing else (Resource Manager's own rule).
+
+    Raises:
+        AzureError: it is another one.
+    """
+    if not text:
+        return lambda _: True
+    terms: dict[str, str] = {}
+    for word in re.split(r" and (?=\w+ eq ')", text):
+        match = _TERM.fullmatch(word)
+        if match is None or match[1] in terms:
+            raise _invalid(text)
+        terms[match[1]] = match[2].replace("''", "'")
+    if "tagName" in terms:
+        if set(terms) - {"tagName", "tagValue"}:
+            raise _invalid(text)
+        return _tagged(terms["tagName"].lower(), terms.get("tagValue"))
+    if set(terms) - {"resourceType", "resourceGroup", "location", "name"}:
+        raise _invalid(text)
+    return lambda document: all(_member(document, name) == value.lower() for name, value in terms.items())
+
+
+def _invalid(text: str) -> AzureError:
+    return AzureError(
+        "InvalidFilterInQueryString", f"Invalid $filter '{text}' specified in the query string."
+    )
+
+
+def _tagged(name: str, value: str | None) -> Test:
+    def fits(document: Document) -> bool:
+        tags = tags_of(document)
+        return name in tags and value in {None, tags[name]}
+
+    return fits
+
+
+def _member(document: Document, name: str) -> str:
+    if name == "resourceGroup":
+        return str(document["id"]).split("/")[4].lower()
+    return str(document["type" if name == "resourceType" else name]).lower()
+
+
+def list_groups(subscription: Subscription, query: Mapping[str, str]) -> list[Document]:
+    """The resource groups; none for who may not read them."""
+    if not access.allows(subscription, "Microsoft.Resources/subscriptions/resourceGroups/read"):
+        return []
+    fits = condition(query.get("$filter", ""))
+    return [shown(group) for group in subscription.all(GROUP).values() if fits(group)]
+
+
+def list_resources(subscription: Subscription, query: Mapping[str, str], group: str | None) -> list[Document]:
+    """Resources of all types, in short; only those that the caller may read."""
+    fits = condition(query.get("$filter", ""))
+    wanted = set(query.get("$expand", "").split(","))
+    head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
+    found: list[Document] = []
+    for kind, each in subscription.everything():
+        if not canonical(each["id"]).startswith(head) or not fits(each) or hides(subscription, each):
+            continue
+        if not access.allows(subscription, f"{kind}/read"):
+            continue
+        entry: Document = {name: value for name, value in each.items() if name in SHORT}
+        created = each.get("_created") or each["properties"].get("timeCreated", subscription.moment)
+        if "createdTime" in wanted:
+            entry["createdTime"] = created
+        if "changedTime" in wanted:
+            entry["changedTime"] = created
+        if "provisioningState" in wanted:
+            entry["provisioningState"] = each["properties"].get("provisioningState", "Succeeded")
+        if each.get("managedBy"):
+            entry["managedBy"] = each["managedBy"]
+        found.append(entry)
+    return found
+
+
+def list_of(
+    subscription: Subscription, kind: str, group: str | None, query: Mapping[str, str]
+) -> list[Document]:
+    """The resources of one type, in a group or in the subscription."""
+    head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
+    view = query.get("statusOnly") == "true" or query.get("$expand", "").lower() == "instanceview"
+    return [
+        machines.show(each, view=view) if kind == MACHINE else shown(each)
+        for each in list(subscription.all(kind).values())
+        if canonical(each["id"]).startswith(head) and not hides(subscription, each)
+    ]

@@ -56,6 +56,10 @@ class QuietHandler(WSGIRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1  # headers and body leave together
 
+    def send_response(self, code: int, message: str | None = None) -> None:
+        """Begins an answer; its date is the clouds' own, not this machine's."""
+        self.send_response_only(code, message)
+
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002  (werkzeug's name)
         """Writes errors only."""
         if type == "error":

@@ -72,11 +72,11 @@ def against_bare(cloud: str, endpoint: Endpoint, environment: Mapping[str, str])
     }
     bare_argv = (sys.executable, "-m", f"benchmarks.bare.{cloud}")
     turns = [
-        (timed(bare_argv, bare_environment)[0], timed(launch_argv(cloud, f"b{turn}"), environment)[0])
+        (timed(bare_argv, bare_environment)[0], timed(launch_argv(cloud, f"{cloud}-{turn}"), environment)[0])
         for turn in range(RUNS + 1)
     ][1:]
     bare, ours = (statistics.median(column) for column in zip(*turns, strict=True))
-    peak_mb = run(launch_argv(cloud, "memory"), environment).peak_mb
+    peak_mb = run(launch_argv(cloud, f"{cloud}-memory"), environment).peak_mb
     endpoint.client.reset()
     return [
         Row(f"launch to ready on {cloud}, against a bare script", bare, ours, 1.5),

@@ -138,7 +138,7 @@ def test_two_shells_with_one_name_make_one_box(cli: Shell) -> None:
 
 def test_a_box_that_is_being_launched_is_left_alone(cli: Shell) -> None:
     """A second shell neither takes it down nor cleans it up."""
-    cli.sandbox.fault(effect="delay", action="DescribeInstances", times=3, seconds=1)
+    cli.sandbox.pace(transition_s=8)
     process = cli.start("launch", "--gpu", "T4", "--name", "x", "--yes")
     assert process.stderr is not None
     for line in process.stderr:

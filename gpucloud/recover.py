@@ -123,8 +123,12 @@ def _ask(world: World, box: Box) -> list[Call]:
         )
         for node in facts["nodes"]
     ]
-    # The cloud is made inside the call: its SDK takes long to import, and clouds do not wait for each other.
-    return [world.waiter.start(partial(lambda ref: world.clouds[ref.cloud].get(ref), ref)) for ref in refs]
+
+    def look(ref: Ref) -> Thing | None:
+        # The cloud is made here: its SDK takes long to import, and clouds do not wait for each other.
+        return world.clouds[ref.cloud].get(ref)
+
+    return [world.waiter.start(partial(look, ref)) for ref in refs]
 
 
 def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:

@@ -6,26 +6,28 @@ import base64
 import json
 import os
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from alibabacloud_ecs20140526 import models
-from alibabacloud_ecs20140526.client import Client as Ecs
-from alibabacloud_tea_openapi.client import Client
-from alibabacloud_tea_openapi.utils import Utils
-from alibabacloud_tea_openapi.utils_models import Config, OpenApiRequest, Params
-from darabonba.runtime import RuntimeOptions
-
 from benchmarks.bare.box import BareBox
+
+# The SDK has no types: its modules are taken as they are.
+models: Any = import_module("alibabacloud_ecs20140526.models")
+Ecs: Any = import_module("alibabacloud_ecs20140526.client").Client
+Client: Any = import_module("alibabacloud_tea_openapi.client").Client
+Utils: Any = import_module("alibabacloud_tea_openapi.utils").Utils
+shapes: Any = import_module("alibabacloud_tea_openapi.utils_models")
+RuntimeOptions: Any = import_module("darabonba.runtime").RuntimeOptions
 
 VERSIONS = {"vpc": "2016-04-28", "sts": "2015-04-01"}
 
 
-def config(region: str) -> Config:
+def config(region: str) -> Any:
     """Credentials and endpoint out of the environment."""
     url = urlsplit(os.environ["GPUCLOUD_ALIBABA_ENDPOINT"])
-    return Config(
+    return shapes.Config(
         access_key_id=os.environ["ALIBABA_CLOUD_ACCESS_KEY_ID"],
         access_key_secret=os.environ["ALIBABA_CLOUD_ACCESS_KEY_SECRET"],
         region_id=region,
@@ -42,7 +44,7 @@ def launch(box: BareBox) -> None:
     generic = Client(config(region))
 
     def call(product: str, action: str, **query: Any) -> Any:
-        asked = Params(
+        asked = shapes.Params(
             action=action,
             version=VERSIONS[product],
             protocol="HTTP",
@@ -54,7 +56,9 @@ def launch(box: BareBox) -> None:
             body_type="json",
         )
         query = {"RegionId": region, **query}
-        return generic.call_api(asked, OpenApiRequest(query=Utils.query(query)), RuntimeOptions())["body"]
+        return generic.call_api(asked, shapes.OpenApiRequest(query=Utils.query(query)), RuntimeOptions())[
+            "body"
+        ]
 
     call("sts", "GetCallerIdentity")
     for where in offer["regions"]:

@@ -138,7 +138,12 @@ def ask_alibaba(provider: Any) -> object:
 @cache
 def provider_of(cloud: str) -> Provider:
     """One for all tests: it keeps its clients."""
-    made: Provider = {"aws": AwsProvider, "azure": AzureProvider, "alibaba": AlibabaProvider}[cloud]()
+    makers: dict[str, Callable[[], Provider]] = {
+        "aws": AwsProvider,
+        "azure": AzureProvider,
+        "alibaba": AlibabaProvider,
+    }
+    made = makers[cloud]()
     made.account()
     return made
 

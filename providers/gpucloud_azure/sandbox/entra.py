@@ -104,7 +104,8 @@ class Entra:
                 "a scope value with /.default suffixed to the resource identifier (application ID URI)."
             )
             return _no("invalid_scope", text, 400, 1002012, now)
-        life = self._world.database.setting(_LIFE_SETTING) or LIFE_S
+        kept = self._world.database.setting(_LIFE_SETTING)
+        life = LIFE_S if kept is None else kept
         return Answer(
             body={
                 "token_type": "Bearer",

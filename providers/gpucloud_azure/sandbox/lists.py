@@ -28,7 +28,7 @@ def hides(subscription: Subscription, document: Document) -> bool:
 
 
 def condition(text: str) -> Test:
-    """What a ``$filter`` lets through: equalities, all of which must hold.
+    """What a ``$filter`` lets through: equalities, all of which must hold. Members' names have no case.
 
     A tag is one name and at most one value, and goes with nothing else (Resource Manager's own rule).
 
@@ -40,14 +40,14 @@ def condition(text: str) -> Test:
     terms: dict[str, str] = {}
     for word in re.split(r" and (?=\w+ eq ')", text):
         match = _TERM.fullmatch(word)
-        if match is None or match[1] in terms:
+        if match is None or match[1].lower() in terms:
             raise _invalid(text)
-        terms[match[1]] = match[2].replace("''", "'")
-    if "tagName" in terms:
-        if set(terms) - {"tagName", "tagValue"}:
+        terms[match[1].lower()] = match[2].replace("''", "'")
+    if "tagname" in terms:
+        if set(terms) - {"tagname", "tagvalue"}:
             raise _invalid(text)
-        return _tagged(terms["tagName"].lower(), terms.get("tagValue"))
-    if set(terms) - {"resourceType", "resourceGroup", "location", "name"}:
+        return _tagged(terms["tagname"].lower(), terms.get("tagvalue"))
+    if set(terms) - {"resourcetype", "resourcegroup", "location", "name"}:
         raise _invalid(text)
     return lambda document: all(_member(document, name) == value.lower() for name, value in terms.items())
 
@@ -67,9 +67,9 @@ def _tagged(name: str, value: str | None) -> Test:
 
 
 def _member(document: Document, name: str) -> str:
-    if name == "resourceGroup":
+    if name == "resourcegroup":
         return str(document["id"]).split("/")[4].lower()
-    return str(document["type" if name == "resourceType" else name]).lower()
+    return str(document["type" if name == "resourcetype" else name]).lower()
 
 
 def list_groups(subscription: Subscription, query: Mapping[str, str]) -> list[Document]:

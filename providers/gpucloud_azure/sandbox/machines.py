@@ -9,7 +9,7 @@ from typing import Any
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import boxes
-from gpucloud_azure.sandbox.network import RESERVED_S, end_nic
+from gpucloud_azure.sandbox.network import end_nic
 from gpucloud_azure.sandbox.stock import Failure, shortage
 from gpucloud_azure.sandbox.subscription import (
     DISK,
@@ -182,7 +182,7 @@ def delete(subscription: Subscription, machine: Document, reason: str) -> Docume
 
 
 def _finish(subscription: Subscription, machine: Document) -> None:
-    """What goes with a machine goes; what stays is free for others, an interface after a while."""
+    """What goes with a machine goes; what stays is free for others."""
     subscription.drop(MACHINE, machine["id"])
     disk = subscription.find(DISK, machine["_disk"]) if machine["_disk"] else None
     if disk is not None:
@@ -198,10 +198,7 @@ def _finish(subscription: Subscription, machine: Document) -> None:
             properties = {
                 name: value for name, value in nic["properties"].items() if name != "virtualMachine"
             }
-            until = subscription.later(RESERVED_S) if machine["_failed"] else None
-            subscription.put(
-                NIC, {**nic, "properties": properties, "_machine": None, "_reserved_until": until}
-            )
+            subscription.put(NIC, {**nic, "properties": properties, "_machine": None})
 
 
 def end_disk(subscription: Subscription, disk: Document, reason: str) -> None:

@@ -6,6 +6,7 @@ import json
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import boxes, machines
+from gpucloud_azure.sandbox.network import RESERVED_S
 from gpucloud_azure.sandbox.order import Order, read_order
 from gpucloud_azure.sandbox.review import review_tags
 from gpucloud_azure.sandbox.stock import shortage
@@ -91,9 +92,11 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "_hidden_reads": subscription.world.dials.pace.lag_calls,
         "_disk": disk_id if failure is None else "",
     }
+    reserved_until = None if failure is None else subscription.later(subscription.transition_s + RESERVED_S)
     for nic in order.nics:
         properties = {**nic["properties"], "virtualMachine": {"id": id_}, "primary": True}
-        subscription.put(NIC, {**nic, "_machine": id_, "properties": properties})
+        taken = {"_machine": id_, "_reserved_until": reserved_until}
+        subscription.put(NIC, {**nic, **taken, "properties": properties})
     subscription.put(MACHINE, document)
     if failure is None:
         _make_disk(subscription, document, order)

@@ -9,27 +9,40 @@ import json
 from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from gpucloud.sandbox.boxes_metadata import Answer, Facts
 
+_INSTANCE, _EVENTS = "/metadata/instance", "/metadata/scheduledevents"
+
 
 def answer(facts: Facts, method: str, path: str, headers: Mapping[str, str]) -> Answer:
-    """What ``169.254.169.254`` answers."""
+    """What ``169.254.169.254`` answers; nothing to who was sent by a proxy."""
     url = urlsplit(path)
-    if headers.get("metadata", "").lower() != "true" or "api-version=" not in url.query:
-        return 400, json.dumps(
-            {"error": "Bad request. Required metadata header or api-version not specified"}
-        )
-    match method, url.path.rstrip("/"):
-        case "POST", "/metadata/scheduledevents":
-            return 200, ""
-        case "GET", "/metadata/scheduledevents":
-            return 200, json.dumps(_events(facts))
-        case "GET", "/metadata/instance":
-            return 200, json.dumps(_instance(facts))
-        case _:
-            return (404 if method == "GET" else 405), ""
+    query = parse_qs(url.query)
+    known = headers.get("metadata", "").lower() == "true" and "x-forwarded-for" not in headers
+    if not known or "api-version" not in query:
+        words = "Bad request. Required metadata header or api-version not specified"
+        return 400, json.dumps({"error": words})
+    place = url.path.rstrip("/")
+    if place == _EVENTS and method in {"GET", "POST"}:
+        return 200, json.dumps(_events(facts)) if method == "GET" else ""
+    if method != "GET":
+        return 405, json.dumps({"error": "Method not allowed"})
+    if place == _INSTANCE or place.startswith(f"{_INSTANCE}/"):
+        steps = place.removeprefix(_INSTANCE).split("/")[1:]
+        return _value(_instance(facts), steps, text=query.get("format") == ["text"])
+    return 404, json.dumps({"error": "Not found"})
+
+
+def _value(document: Any, steps: list[str], *, text: bool) -> Answer:
+    """What lies at a path of the document; a single value as text, where that is asked for."""
+    for step in steps:
+        try:
+            document = document[int(step) if step.isdecimal() else step]
+        except (LookupError, ValueError, TypeError):
+            return 404, json.dumps({"error": "Not found"})
+    return 200, document if text and isinstance(document, str) else json.dumps(document)
 
 
 def _events(facts: Facts) -> Any:
@@ -54,8 +67,11 @@ def _instance(facts: Facts) -> Any:
     return {
         "compute": {
             "name": facts.hostname,
+            "osType": "Linux",
+            "provider": "Microsoft.Compute",
             "vmId": facts.id,
             "priority": "Spot" if facts.spot else "Regular",
+            "tags": ";".join(f"{key}:{value}" for key, value in facts.tags.items()),
             "tagsList": [{"name": key, "value": value} for key, value in facts.tags.items()],
         },
         "network": {"interface": [{"ipv4": {"ipAddress": [address]}}]},

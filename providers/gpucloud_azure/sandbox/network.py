@@ -22,7 +22,7 @@ from gpucloud_azure.sandbox.subscription import (
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
 RESERVED_S = 180.0
-"""An interface is kept so long for the machine that it was taken from (azure-sdk-for-go-extensions)."""
+"""An interface is kept so long for a machine that failed (azure-sdk-for-go-extensions)."""
 
 
 # --- making
@@ -66,6 +66,7 @@ def make_firewall(subscription: Subscription, document: Document, body: Json) ->
         priorities.add(key)
         review_rule(properties)
         rule["id"] = f"{document['id']}/securityRules/{rule['name']}"
+        rule["properties"]["provisioningState"] = "Succeeded"
 
 
 def make_address(subscription: Subscription, document: Document, body: Json) -> None:
@@ -312,7 +313,4 @@ def delete_nic(subscription: Subscription, nic: Document) -> None:
     if nic["_machine"] and subscription.find(MACHINE, nic["_machine"]) is not None:
         text = f"Network Interface {nic['id']} is used by existing resource {nic['_machine']}."
         raise AzureError("NicInUse", text)
-    if nic["_reserved_until"] and nic["_reserved_until"] > subscription.stamp:
-        text = f"Nic(s) in request is reserved for another Virtual Machine for 180 seconds: {nic['id']}."
-        raise AzureError("NicReservedForAnotherVm", text)
     end_nic(subscription, nic)

@@ -250,14 +250,25 @@ def _nics(
             raise AzureError("InvalidResourceReference", text)
         if nic["location"] != location:
             raise AzureError("InvalidResourceReference", f"{nic['id']} is in another location.")
-        if nic["_machine"] and canonical(nic["_machine"]) != canonical(id_):
-            raise AzureError("NicInUse", f"{nic['id']} is used by {nic['_machine']}.")
-        if nic["_reserved_until"] and nic["_reserved_until"] > subscription.stamp:
-            raise AzureError("NicReservedForAnotherVm", f"{nic['id']} is reserved for another VM for 180 s.")
+        _check_free(subscription, nic, id_)
         found.append(nic)
     if not found:
         raise AzureError("InvalidParameter", "Virtual Machine must have at least one network interface.")
     return found
+
+
+def _check_free(subscription: Subscription, nic: Document, machine_id: str) -> None:
+    """Passes an interface that no other machine has, or failed with a moment ago."""
+    if not nic["_machine"] or canonical(nic["_machine"]) == canonical(machine_id):
+        return
+    if nic["_reserved_until"] and nic["_reserved_until"] > subscription.stamp:
+        text = (
+            "Nic(s) in request is reserved for another Virtual Machine for 180 seconds. Please provide "
+            f"another nic(s) or retry after 180 seconds. Reserved VM: {nic['_machine']}"
+        )
+        raise AzureError("NicReservedForAnotherVm", text)
+    text = f"Network Interface {nic['id']} is used by existing resource {nic['_machine']}."
+    raise AzureError("NicInUse", text)
 
 
 def _disk(properties: dict[str, Any], image: Image) -> int:

@@ -143,6 +143,8 @@ def _both(words: list[str]) -> tuple[Test, list[str]]:
 def _one(words: list[str]) -> tuple[Test, list[str]]:
     if words[0] == "(":
         test, rest = _either(words[1:])
+        if rest[0] != ")":
+            raise IndexError
         return test, rest[1:]
     if words[0] == "contains(":
         name, value = words[1], _value(words[3])
@@ -164,4 +166,6 @@ def _field(row: Document, name: str) -> str:
 
 
 def _value(word: str) -> str:
+    if not word.startswith("'"):
+        raise IndexError
     return word[1:-1].replace("''", "'")

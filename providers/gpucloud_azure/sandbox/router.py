@@ -12,27 +12,24 @@ from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
     access,
     catalog,
+    children,
     groups,
     lists,
     machines,
     operations,
     quotas,
-    reservations,
     resources,
     schedules,
+    tags,
 )
 from gpucloud_azure.sandbox.places import check_location, sizes_in
 from gpucloud_azure.sandbox.review import review_action
 from gpucloud_azure.sandbox.subscription import (
     BY_NAME,
-    FIREWALL,
     GROUP,
     MACHINE,
-    NETWORK,
-    RESERVATIONS,
     SUBSCRIPTION,
     Subscription,
-    part,
     shown,
 )
 from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
@@ -157,6 +154,9 @@ def answer(
         access.check(subscription, "Microsoft.Resources/subscriptions/read", request.path)
         return Answer(body=catalog.subscription_document())
     asked = route(request)
+    if request.path.lower().endswith(tags.SUFFIX):
+        kind, id_ = tags.target(request.path, asked.kind, asked.id)
+        return tags.answer(subscription, request.method, kind, id_, body_of(request))
     if asked.namespace:
         return _of_provider(subscription, asked, request, origin, console)
     return _of_manager(subscription, asked, request, origin)
@@ -319,21 +319,14 @@ def _of_resource(
             raise _unknown(request)
 
 
-_PARTS = {(NETWORK, "subnets"): "subnets", (FIREWALL, "securityrules"): "securityRules"}
-"""What can be looked at within a resource, as if it were one."""
-
-
 def _of_part(
     subscription: Subscription, asked: Route, request: Request, origin: str, console: Callable[[str], str]
 ) -> Answer:
-    """What is done to a resource, or looked at inside it."""
+    """What is done to a resource, or to what is inside it."""
     below = [word.lower() for word in asked.rest[2:]]
-    if request.method == "GET":
-        access.check(subscription, f"{asked.kind}/{'/'.join(asked.rest[2::2])}/read", request.path)
-        if asked.kind == MACHINE and below == ["instanceview"]:
-            return Answer(body=machines.instance_view(machines.find(subscription, asked.id)))
-        return _look_inside(subscription, asked, below, request)
-    if asked.kind != MACHINE or request.method != "POST":
+    if request.method != "POST":
+        return _of_child(subscription, asked, request, origin)
+    if asked.kind != MACHINE:
         raise _unknown(request)
     access.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path)
     machine = machines.find(subscription, asked.id)
@@ -360,22 +353,22 @@ def _of_part(
     return Answer(status=202, headers=headers)
 
 
-def _look_inside(subscription: Subscription, asked: Route, below: list[str], request: Request) -> Answer:
-    document = subscription.find(asked.kind, asked.id)
-    if document is None:
-        raise AzureError("ResourceNotFound", f"The Resource '{asked.id}' was not found.", 404)
-    if asked.kind == RESERVATIONS and below[0] == "capacityreservations":
-        found = reservations.listed(subscription, document)
-    elif name := _PARTS.get((asked.kind, below[0])):
-        found = list[Document](part(document, "properties").get(name) or ())
-    else:
-        raise _unknown(request)
-    if len(below) == 1:
-        return Answer(body={"value": found})
-    one = next((each for each in found if each["name"].lower() == below[1]), None)
-    if one is None:
-        raise AzureError("NotFound", f"Resource {request.path} was not found.", 404)
-    return Answer(body=one)
+def _of_child(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:
+    below = [asked.rest[2].lower(), *asked.rest[3:]]
+    verb = {"GET": "read", "DELETE": "delete"}.get(request.method, "write")
+    access.check(subscription, f"{asked.kind}/{asked.rest[2]}/{verb}", request.path)
+    if asked.kind == MACHINE and request.method == "GET" and below == ["instanceview"]:
+        return Answer(body=machines.instance_view(machines.find(subscription, asked.id)))
+    document = children.owner(subscription, asked.kind, asked.id)
+    match request.method, len(below):
+        case "GET", 1 | 2:
+            return children.look(subscription, document, below)
+        case "PUT", 2:
+            return children.put(subscription, document, below, body_of(request), origin)
+        case "DELETE", 2:
+            return children.delete(subscription, document, below, origin)
+        case _:
+            raise _unknown(request)
 
 
 def _page(items: Iterable[Document], request: Request) -> Answer:

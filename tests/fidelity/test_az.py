@@ -1,0 +1,162 @@
+"""``az`` logs in to the sandbox, sees what gpucloud launched, and takes it down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fidelity.clients import CLIENTS
+from tests.shell import Result, Shell
+
+LAUNCH = ("--gpu", "T4", "--cloud", "azure", "--name", "x")
+
+
+@dataclass(frozen=True, slots=True)
+class Az:
+    """The program with a configuration of its own."""
+
+    cli: Shell
+    folder: Path
+
+    def __call__(self, *arguments: str) -> Any:
+        """What a command that succeeds says; ``None`` where it says nothing."""
+        ran = self.attempt(*arguments)
+        assert ran.code == 0, ran.err
+        return json.loads(ran.out) if ran.out.strip() else None
+
+    def attempt(self, *arguments: str) -> Result:
+        """How a command ends."""
+        return self.cli.run(
+            CLIENTS / "az",
+            *arguments,
+            "--output",
+            "json",
+            AZURE_CONFIG_DIR=str(self.folder),
+            AZURE_CORE_COLLECT_TELEMETRY="no",
+            AZURE_CORE_INSTANCE_DISCOVERY="no",
+            AZURE_CORE_ONLY_SHOW_ERRORS="yes",
+        )
+
+    def log_in(self, secret: str) -> Result:
+        """Signs in as the sandbox's application."""
+        environment = self.cli.endpoint.environ
+        who = ("-u", environment["AZURE_CLIENT_ID"], "--tenant", environment["AZURE_TENANT_ID"])
+        return self.attempt("login", "--service-principal", *who, "-p", secret)
+
+
+@pytest.fixture
+def stranger(cli: Shell, tmp_path: Path) -> Az:
+    """A program that knows the sandbox's cloud, and is not signed in."""
+    program = Az(cli, tmp_path / "az")
+    origin = cli.endpoint.endpoints["azure"]
+    names = ("resource-manager", "active-directory", "vm-image-alias-doc")
+    ids = ("active-directory-resource-id", "active-directory-graph-resource-id")
+    places = [word for name in names for word in (f"--endpoint-{name}", origin)]
+    places += [word for name in ids for word in (f"--endpoint-{name}", f"{origin}/")]
+    program("cloud", "register", "--name", "sandbox", *places)
+    program("cloud", "set", "--name", "sandbox")
+    return program
+
+
+@pytest.fixture
+def az(stranger: Az) -> Az:
+    """A program that is signed in."""
+    signed_in = stranger.log_in(stranger.cli.endpoint.environ["AZURE_CLIENT_SECRET"])
+    assert signed_in.code == 0, signed_in.err
+    return stranger
+
+
+def test_a_wrong_secret_does_not_sign_in(stranger: Az) -> None:
+    refused = stranger.log_in("wrong")
+    assert refused.code != 0
+    assert "AADSTS7000215" in refused.err
+    assert stranger.attempt("group", "list").code != 0
+
+
+def test_it_is_the_account_that_check_names(az: Az) -> None:
+    account = az("account", "show")
+    assert account["environmentName"] == "sandbox"
+    assert account["id"] in az.cli("check", "--cloud", "azure", "--json").out
+
+
+def test_lists_and_shows_what_gpucloud_launched(az: Az) -> None:
+    box = az.cli.launch(*LAUNCH)
+    [node] = box["nodes"]
+    of_the_box = ("--tag", f"gpucloud:box={box['id']}")
+    [group] = az("group", "list", *of_the_box)
+
+    [machine] = az("vm", "list", "--show-details")
+    assert machine["id"].lower() == node["instance_id"].lower()
+    assert machine["powerState"] == "VM running"
+    assert machine["publicIps"] == node["public_ip"]
+    shown = az("vm", "show", "--show-details", "--ids", machine["id"])
+    assert shown["hardwareProfile"]["vmSize"] == box["instance_type"]
+    assert shown["storageProfile"]["osDisk"]["deleteOption"] == "Delete"
+    assert shown["tags"]["gpucloud:box"] == box["id"]
+
+    found = az("resource", "list", *of_the_box)
+    assert {each["resourceGroup"].lower() for each in found} == {group["name"].lower()}
+    assert sorted(each["type"].split("/")[-1] for each in found) == [
+        "disks",
+        "networkInterfaces",
+        "networkSecurityGroups",
+        "publicIPAddresses",
+        "schedules",
+        "virtualMachines",
+        "virtualNetworks",
+    ]
+    [firewall] = az("network", "nsg", "list", "-g", group["name"])
+    [rule] = az("network", "nsg", "rule", "list", "-g", group["name"], "--nsg-name", firewall["name"])
+    assert (rule["access"], rule["destinationPortRange"]) == ("Allow", "22")
+    assert rule["sourceAddressPrefix"].endswith("/32")
+
+
+def test_deletes_what_gpucloud_launched(az: Az) -> None:
+    az.cli.launch(*LAUNCH)
+    [machine] = az("vm", "list")
+    az("vm", "delete", "--ids", machine["id"], "--yes")
+    assert az("vm", "list") == []
+    assert az("resource", "list", "--resource-type", "Microsoft.Compute/disks") == []
+    assert az.cli.billed() == []
+
+    az("group", "delete", "--name", machine["resourceGroup"], "--yes")
+    assert az("resource", "list") == []
+    assert az.cli.sandbox.status()["billing"] == []
+    assert az.cli("down", "x", "--yes").code == 0
+    assert az.cli.boxes() == []
+
+
+def test_what_somebody_else_made_is_left_alone(az: Az) -> None:
+    az("group", "create", "--name", "theirs", "--location", "eastus")
+    az("network", "nsg", "create", "-g", "theirs", "-n", "wall")
+    where = ("--nsg-name", "wall", "-n", "ssh", "--priority", "100")
+    what = ("--source-address-prefixes", "192.0.2.7/32", "--destination-port-ranges", "22")
+    az("network", "nsg", "rule", "create", "-g", "theirs", *where, *what)
+    az("network", "vnet", "create", "-g", "theirs", "-n", "net", "--subnet-name", "s")
+    az.cli.launch(*LAUNCH)
+    assert az.cli("down", "x", "--yes").code == 0
+    assert [group["name"] for group in az("group", "list")] == ["theirs"]
+    assert {each["name"] for each in az("resource", "list")} == {"wall", "net"}
+
+
+def test_a_machine_that_is_switched_off_is_seen(az: Az) -> None:
+    az.cli.launch(*LAUNCH)
+    [machine] = az("vm", "list")
+    az("vm", "deallocate", "--ids", machine["id"])
+    view = az("vm", "get-instance-view", "--ids", machine["id"])["instanceView"]
+    assert "PowerState/deallocated" in [status["code"] for status in view["statuses"]]
+    [box] = az.cli.boxes("--live")
+    assert [node["state"] for node in box["nodes"]] == ["stopped"]
+    assert az.cli("down", "x", "--yes").code == 0
+    assert az.cli.sandbox.status()["billing"] == []
+
+
+def test_sizes_and_quotas_can_be_read(az: Az) -> None:
+    sizes = az("vm", "list-skus", "--location", "eastus", "--size", "Standard_NC4as_T4_v3")
+    assert [size["family"] for size in sizes] == ["standardNCasT4v3Family"]
+    usage = az("vm", "list-usage", "--location", "eastus")
+    assert "lowPriorityCores" in {each["name"]["value"] for each in usage}

@@ -238,13 +238,13 @@ def test_what_is_joined_needs_a_permission_of_its_own(azure: Azure, missing: str
 
 def test_a_role_can_be_all_that_is_allowed(azure: Azure) -> None:
     role = json.loads(files("gpucloud_azure").joinpath("policy.json").read_text(encoding="utf-8"))
-    azure.sandbox.cloud("azure", "allow", actions=role["Actions"])
+    azure.sandbox.cloud("azure", "policy", document=role)
     azure.launch()
     assert azure.compute.virtual_machines.get(GROUP, "vm", expand="instanceView").instance_view
     call = azure.compute.virtual_machines.begin_restart
     assert refused(call, GROUP, "vm") == ("AuthorizationFailed", 403)
     azure.compute.virtual_machines.begin_delete(GROUP, "vm").result()
-    azure.sandbox.cloud("azure", "allow", actions=[])
+    azure.sandbox.cloud("azure", "policy", document=None)
     assert azure.billed() == []
 
 

@@ -60,6 +60,7 @@ class AlibabaSandbox:
             "reserve": self._reserve,
             "quota": self._quota,
             "deny": self._deny,
+            "policy": self._policy,
             "balance": self._balance,
             "close": self._close,
             "real-name": self._real_name,
@@ -157,7 +158,7 @@ class AlibabaSandbox:
             if alive(instance):
                 boxes.end(self._region(name), instance)
         self._shelf.clear()
-        permissions.deny(self._world, [])
+        permissions.forget(self._world)
         account.forget(self._world)
         for setting in (VANISHING, "alibaba_token"):
             self._world.database.keep_setting(setting, None)
@@ -186,10 +187,10 @@ class AlibabaSandbox:
         if name not in known_regions(self._world):
             raise AlibabaError("InvalidRegionId.NotFound", "The specified RegionId does not exist.", 404)
         parameters = wire.nested(flat)
-        silent = permissions.check(self._world, product, action, dry_run=wire.true(flat.get("DryRun")))
+        region = self._region(name)
+        silent = permissions.check(region, product, action, parameters)
         if silent is not None:
             return silent
-        region = self._region(name)
         with self._world.database.transaction():
             instances.settle(region)
             network.settle(region)
@@ -232,6 +233,10 @@ class AlibabaSandbox:
 
     def _deny(self, values: Mapping[str, Any]) -> Any:
         permissions.deny(self._world, list(values["actions"]))
+        return {}
+
+    def _policy(self, values: Mapping[str, Any]) -> Any:
+        permissions.set_policy(self._world, values["document"])
         return {}
 
     def _balance(self, values: Mapping[str, Any]) -> Any:

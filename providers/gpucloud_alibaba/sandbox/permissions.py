@@ -1,4 +1,4 @@
-"""What RAM allows: everything, but what a test or a user has denied."""
+"""What RAM allows: everything, but what a user has denied, or what a policy of theirs leaves out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gpucloud.sandbox.emulator import World
-from gpucloud_alibaba.sandbox.wire import AlibabaError
+from gpucloud.sandbox.policy import Keys, Statement, holding, statements_of, words
+from gpucloud_alibaba.sandbox.region import Region, tags_of
+from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
-_SETTING = "alibaba_denied"
+_DENIED, _POLICY = "alibaba_denied", "alibaba_policy"
 EMPTY_WHEN_DENIED: Mapping[tuple[str, str], dict[str, Any]] = {
     ("ecs", "DescribeInstances"): {"Instances": {"Instance": []}, "TotalCount": 0, "NextToken": ""}
 }
@@ -18,26 +20,86 @@ EMPTY_WHEN_DENIED: Mapping[tuple[str, str], dict[str, Any]] = {
 FREE = {("sts", "GetCallerIdentity")}
 """What every caller may ask."""
 
+_NAMED = {
+    "AuthorizeSecurityGroup": ("SecurityGroupId", "group"),
+    "DeleteDisk": ("DiskId", "disk"),
+    "DeleteInstance": ("InstanceId", "instance"),
+    "DeleteInstances": ("InstanceId", "instance"),
+    "DeleteNetworkInterface": ("NetworkInterfaceId", "nic"),
+    "DeleteSecurityGroup": ("SecurityGroupId", "group"),
+    "DeleteVSwitch": ("VSwitchId", "vswitch"),
+    "DeleteVpc": ("VpcId", "vpc"),
+    "GetInstanceConsoleOutput": ("InstanceId", "instance"),
+    "ModifyInstanceAutoReleaseTime": ("InstanceId", "instance"),
+    "ReleaseEipAddress": ("AllocationId", "eip"),
+    "RevokeSecurityGroup": ("SecurityGroupId", "group"),
+}
+"""The calls that name what they change: the parameter with its ids, and its kind."""
+
+
+def forget(world: World) -> None:
+    """As on the first day."""
+    for setting in (_DENIED, _POLICY):
+        world.database.keep_setting(setting, None)
+
 
 def deny(world: World, actions: list[str]) -> None:
     """Denies the actions (globs such as ``ecs:Run*``); none lifts it."""
-    world.database.keep_setting(_SETTING, actions)
+    world.database.keep_setting(_DENIED, actions)
 
 
-def check(world: World, product: str, action: str, *, dry_run: bool) -> dict[str, Any] | None:
+def set_policy(world: World, document: Mapping[str, Any] | None) -> None:
+    """Allows what a policy allows, and nothing else; ``None`` lifts it.
+
+    Raises:
+        ValueError: it says something that the sandbox does not understand.
+    """
+    for statement in () if document is None else statements_of(document):
+        if words(statement["Resource"]) != ["*"]:
+            raise ValueError("the sandbox looks at no Resource but *")
+    world.database.keep_setting(_POLICY, document)
+
+
+def check(region: Region, product: str, action: str, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
     """Passes what is allowed; gives the empty answer of what is denied silently.
 
     Raises:
-        AlibabaError: it is denied.
+        AlibabaError: it is denied, or nothing allows it.
     """
-    denied: list[str] = world.database.setting(_SETTING) or []
+    denied: list[str] = region.world.database.setting(_DENIED) or []
+    policy: Mapping[str, Any] | None = region.world.database.setting(_POLICY)
     name = f"{product}:{action}"
-    if (product, action) in FREE or not any(fnmatchcase(name, glob) for glob in denied):
+    allowed = not any(fnmatchcase(name, glob) for glob in denied)
+    if allowed and policy is not None:
+        statements = statements_of(policy)
+        allowed = all(_allows(statements, name, keys) for keys in _keys(region, parameters, action))
+    if allowed or (product, action) in FREE:
         return None
-    if (product, action) in EMPTY_WHEN_DENIED and not dry_run:
+    if (product, action) in EMPTY_WHEN_DENIED and not true(parameters.get("DryRun")):
         return EMPTY_WHEN_DENIED[product, action]
     raise AlibabaError(
         "Forbidden.RAM",
         f"User not authorized to operate on the specified resource, or this API doesn't support RAM: {name}",
         403,
     )
+
+
+def _allows(statements: list[Statement], name: str, keys: Keys) -> bool:
+    effects = {
+        statement["Effect"]
+        for statement in holding(statements, keys)
+        if any(fnmatchcase(name, glob) for glob in words(statement["Action"]))
+    }
+    return effects == {"Allow"}
+
+
+def _keys(region: Region, parameters: Mapping[str, Any], action: str) -> list[Keys]:
+    """What conditions may look at, for each thing that is named: its tags, and those that the call gives."""
+    pairs: list[Mapping[str, str]] = parameters.get("Tag") or []
+    given = {f"acs:RequestTag/{pair.get('Key')}": pair.get("Value", "") for pair in pairs}
+    if action not in _NAMED:
+        return [given]
+    member, kind = _NAMED[action]
+    ids: str | list[str] = parameters.get(member) or []
+    things = [tags_of(region.all(kind).get(id_, {})) for id_ in words(ids)]
+    return [{**given, **{f"acs:ResourceTag/{key}": value for key, value in tags.items()}} for tags in things]

@@ -19,6 +19,7 @@ from gpucloud.sandbox.emulator import Control, UnknownThingError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_aws.sandbox import boxes, instances, moto_backend, permissions, signature, wire
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
+from gpucloud_aws.sandbox.authorization import Demand, demands
 from gpucloud_aws.sandbox.groups import admits
 from gpucloud_aws.sandbox.quotas import set_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
@@ -52,7 +53,12 @@ class AwsSandbox:
     @property
     def controls(self) -> Mapping[str, Control]:
         """Granting reservations, setting quotas, and taking permissions away."""
-        return {"reserve": self._reserve, "quota": self._quota, "deny": self._deny}
+        return {
+            "reserve": self._reserve,
+            "quota": self._quota,
+            "deny": self._deny,
+            "policy": self._policy,
+        }
 
     def environment(self, origin: str) -> Mapping[str, str]:
         """What makes boto3 and the ``aws`` client come here, and look at no file of the user's."""
@@ -95,6 +101,7 @@ class AwsSandbox:
         try:
             signature.verify(request, signature.read(request), key=self._key, secret=self._secret)
             if moto_backend.answers(call.service, call.action):
+                permissions.check(self._world, [Demand(action=f"{call.service}:{call.action}")])
                 return moto_backend.respond(request)
             return _response(self._do(request, call, request_id), request_id)
         except AwsError as failure:
@@ -160,7 +167,7 @@ class AwsSandbox:
             if instances.alive(instance):
                 boxes.end(self._region(name), instance)
         self._shelf.clear()
-        permissions.deny(self._world, [])
+        permissions.forget(self._world)
         moto_backend.reset()
 
     def _warm_up(self) -> None:
@@ -170,7 +177,6 @@ class AwsSandbox:
 
     def _do(self, request: Request, call: Call, request_id: str) -> wire.Answer:
         review_action(call.action)
-        permissions.check(self._world, call.service, call.action)
         if call.service not in wire.SERVICES:
             raise AwsError("UnsupportedOperation", f"The gpucloud sandbox does not emulate {call.service}")
         operation = wire.operation(call.service, call.action)
@@ -179,9 +185,10 @@ class AwsSandbox:
             text = f"The gpucloud sandbox does not emulate {call.service}:{call.action}"
             raise AwsError("UnsupportedOperation", text)
         parameters = wire.parse(operation, request.get_data(as_text=True), request.form)
+        region = self._region(call.region)
+        permissions.check(self._world, demands(region, call.service, call.action, parameters))
         if parameters.get("DryRun") and call.action not in DRY_RUNS_ITSELF:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
-        region = self._region(call.region)
         with self._world.database.transaction():
             instances.settle(region)
             try:
@@ -210,6 +217,10 @@ class AwsSandbox:
 
     def _deny(self, values: Mapping[str, Any]) -> Any:
         permissions.deny(self._world, list(values["actions"]))
+        return {}
+
+    def _policy(self, values: Mapping[str, Any]) -> Any:
+        permissions.set_policy(self._world, values["document"])
         return {}
 
     def _quota(self, values: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
 from gpucloud_aws.sandbox.query import Field, page, select
-from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region, region_opt_in
+from gpucloud_aws.sandbox.region import ACCOUNT, CALLER, CLOUD, Region, region_opt_in
 from gpucloud_aws.sandbox.wire import AwsError
 
 
@@ -238,7 +238,7 @@ def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Docu
     """STS GetCallerIdentity."""
     return {
         "Account": ACCOUNT,
-        "Arn": f"arn:aws:iam::{ACCOUNT}:user/sandbox",
+        "Arn": CALLER,
         "UserId": "AIDASANDBOXSANDBOXSAN",
     }
 

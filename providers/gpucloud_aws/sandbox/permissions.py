@@ -1,35 +1,85 @@
-"""What IAM allows: everything, but what a test or a user has denied."""
+"""What IAM allows: everything, but what a user has denied, or what a policy of theirs leaves out."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from gpucloud.sandbox.emulator import World
+from gpucloud.sandbox.policy import Statement, holding, statements_of
+from gpucloud_aws.sandbox.authorization import Demand
+from gpucloud_aws.sandbox.region import CALLER
 from gpucloud_aws.sandbox.wire import AwsError
 
-_SETTING = "aws_denied"
-_PREFIXES = {"service-quotas": "servicequotas"}
-"""How IAM calls services that sign under another name."""
+_DENIED, _POLICY = "aws_denied", "aws_policy"
 
 FREE = {"sts:GetCallerIdentity"}
 """What every caller may ask."""
 
 
+def forget(world: World) -> None:
+    """As on the first day."""
+    for setting in (_DENIED, _POLICY):
+        world.database.keep_setting(setting, None)
+
+
 def deny(world: World, actions: list[str]) -> None:
     """Denies the actions (globs such as ``ec2:Run*``); none lifts it."""
-    world.database.keep_setting(_SETTING, actions)
+    world.database.keep_setting(_DENIED, actions)
 
 
-def check(world: World, service: str, action: str) -> None:
+def set_policy(world: World, document: Mapping[str, Any] | None) -> None:
+    """Allows what a policy allows, and nothing else; ``None`` lifts it.
+
+    Raises:
+        ValueError: it says something that the sandbox does not understand.
+    """
+    if document is not None:
+        statements_of(document)
+    world.database.keep_setting(_POLICY, document)
+
+
+def check(world: World, demands: Iterable[Demand]) -> None:
     """Passes what is allowed.
 
     Raises:
-        AwsError: it is denied.
+        AwsError: a demand is denied, or nothing allows it.
     """
-    denied: list[str] = world.database.setting(_SETTING) or []
-    name = f"{_PREFIXES.get(service, service)}:{action}"
-    if name in FREE or not any(fnmatchcase(name, glob) for glob in denied):
-        return
-    if service == "ec2":
-        raise AwsError("UnauthorizedOperation", "You are not authorized to perform this operation.", 403)
-    raise AwsError("AccessDeniedException", f"The user is not authorized to perform: {name}", 400)
+    denied: list[str] = world.database.setting(_DENIED) or []
+    policy: Mapping[str, Any] | None = world.database.setting(_POLICY)
+    statements = None if policy is None else statements_of(policy)
+    for demand in demands:
+        if demand.action in FREE:
+            continue
+        if any(fnmatchcase(demand.action, glob) for glob in denied) or (
+            statements is not None and not _allows(statements, demand)
+        ):
+            raise _refusal(demand)
+
+
+def _allows(statements: list[Statement], demand: Demand) -> bool:
+    """moto decides. It takes an unmet condition for a denial: it is given what holds, without conditions."""
+    from moto.iam.access_control import (  # pyright: ignore[reportMissingTypeStubs]
+        IAMPolicy,
+        PermissionResult,
+    )
+
+    kept = [
+        {member: value for member, value in statement.items() if member != "Condition"}
+        for statement in holding(statements, demand.keys)
+    ]
+    policy = IAMPolicy(json.dumps({"Statement": kept}))
+    return policy.is_action_permitted(demand.action, demand.resource) is PermissionResult.PERMITTED
+
+
+def _refusal(demand: Demand) -> AwsError:
+    if demand.action.startswith("ec2:"):
+        text = (
+            "You are not authorized to perform this operation. User: "
+            f"{CALLER} is not authorized to perform: {demand.action} on resource: {demand.resource}"
+        )
+        return AwsError("UnauthorizedOperation", text, 403)
+    text = f"User: {CALLER} is not authorized to perform: {demand.action}"
+    return AwsError("AccessDeniedException", text, 400)

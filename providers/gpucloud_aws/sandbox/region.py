@@ -20,6 +20,7 @@ from gpucloud.sandbox.market import InstanceType
 
 CLOUD = "aws"
 ACCOUNT = "123456789012"
+CALLER = f"arn:aws:iam::{ACCOUNT}:user/sandbox"
 
 ID_KEYS = {
     "instance": "InstanceId",

@@ -75,8 +75,8 @@ class AzureSandbox:
         return {
             "reserve": lambda values: reservations.grant(self._subscription, values),
             "quota": self._quota,
-            "allow": self._allow,
             "deny": self._deny,
+            "policy": self._policy,
             "register": self._register,
             "feature": self._feature,
             "restrict": self._restrict,
@@ -245,8 +245,8 @@ class AzureSandbox:
         quotas.set_limit(self._subscription, values["region"], values["name"], int(values["value"]))
         return {}
 
-    def _allow(self, values: Mapping[str, Any]) -> Any:
-        access.allow(self._subscription, list(values["actions"]))
+    def _policy(self, values: Mapping[str, Any]) -> Any:
+        access.set_policy(self._subscription, values["document"])
         return {}
 
     def _deny(self, values: Mapping[str, Any]) -> Any:

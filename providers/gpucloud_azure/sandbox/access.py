@@ -10,7 +10,7 @@ from gpucloud_azure.sandbox.entra import OBJECT
 from gpucloud_azure.sandbox.subscription import Subscription
 from gpucloud_azure.sandbox.wire import AzureError
 
-_ALLOWED, _DENIED, _UNREGISTERED = "azure_allowed", "azure_denied", "azure_unregistered"
+_ROLE, _DENIED, _UNREGISTERED = "azure_role", "azure_denied", "azure_unregistered"
 NAMESPACES = (
     "Microsoft.Authorization",
     "Microsoft.Compute",
@@ -24,13 +24,14 @@ NAMESPACES = (
 
 def forget(subscription: Subscription) -> None:
     """As on the first day."""
-    for setting in (_ALLOWED, _DENIED, _UNREGISTERED):
+    for setting in (_ROLE, _DENIED, _UNREGISTERED):
         subscription.world.database.keep_setting(setting, None)
 
 
-def allow(subscription: Subscription, actions: Sequence[str]) -> None:
-    """Allows these actions only (globs, as in a role's ``Actions``); none allows all again."""
-    subscription.world.database.keep_setting(_ALLOWED, list(actions))
+def set_policy(subscription: Subscription, document: Mapping[str, Any] | None) -> None:
+    """Allows what a role's definition allows, and nothing else; ``None`` lifts it."""
+    role = document and {name: list(document[name]) for name in ("Actions", "NotActions")}
+    subscription.world.database.keep_setting(_ROLE, role)
 
 
 def deny(subscription: Subscription, actions: Sequence[str]) -> None:
@@ -40,9 +41,11 @@ def deny(subscription: Subscription, actions: Sequence[str]) -> None:
 
 def role(subscription: Subscription) -> Mapping[str, Any]:
     """What the client was given, as Microsoft.Authorization tells it."""
+    given = subscription.world.database.setting(_ROLE) or {"Actions": ["*"], "NotActions": []}
+    denied: list[str] = subscription.world.database.setting(_DENIED) or []
     return {
-        "actions": subscription.world.database.setting(_ALLOWED) or ["*"],
-        "notActions": subscription.world.database.setting(_DENIED) or [],
+        "actions": given["Actions"],
+        "notActions": [*given["NotActions"], *denied],
         "dataActions": [],
         "notDataActions": [],
     }

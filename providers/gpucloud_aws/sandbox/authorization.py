@@ -1,0 +1,118 @@
+"""What IAM is asked before a call: each action on each resource, with the tags that conditions look at.
+
+Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpucloud.sandbox.policy import Keys
+from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
+from gpucloud_aws.sandbox.tags import TAGGABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """One question to IAM: ``service:Action``, a resource's ARN, and what conditions may look at."""
+
+    action: str
+    resource: str = "*"
+    keys: Keys = field(default_factory=dict[str, str])
+
+
+_NAMED = {
+    "AuthorizeSecurityGroupIngress": ("GroupId", "group"),
+    "CancelSpotInstanceRequests": ("SpotInstanceRequestIds", "spot"),
+    "DeleteNetworkInterface": ("NetworkInterfaceId", "interface"),
+    "DeleteSecurityGroup": ("GroupId", "group"),
+    "DeleteVolume": ("VolumeId", "volume"),
+    "GetConsoleOutput": ("InstanceId", "instance"),
+    "ReleaseAddress": ("AllocationId", "address"),
+    "RevokeSecurityGroupIngress": ("GroupId", "group"),
+    "TerminateInstances": ("InstanceIds", "instance"),
+}
+"""EC2's calls that name what they change: the parameter with its ids, and its kind."""
+
+_TYPES = dict(TAGGABLE.values())
+"""By kind, the resource type in an ARN."""
+
+
+def demands(region: Region, service: str, action: str, parameters: Mapping[str, Any]) -> Iterator[Demand]:
+    """What a call asks for."""
+    name = f"{service}:{action}"
+    match service, action:
+        case "ec2", "RunInstances":
+            yield from _launch(region, parameters)
+        case "ec2", "CreateSecurityGroup":
+            yield from _created(region, name, parameters, ["security-group"])
+            yield Demand(action=name, resource=_arn(region, "vpc", region.vpc_id))
+        case "ec2", "CreateTags" | "DeleteTags":
+            for id_ in parameters["Resources"]:
+                kind, _ = TAGGABLE.get(f"{id_.split('-')[0]}-", ("", ""))
+                yield from _existing(region, name, kind, [id_])
+        case "ec2", _ if action in _NAMED:
+            member, kind = _NAMED[action]
+            ids = parameters.get(member) or ()
+            yield from _existing(region, name, kind, [ids] if isinstance(ids, str) else ids)
+        case "ssm", "GetParameter" | "GetParameters":
+            for path in parameters.get("Names") or [parameters.get("Name", "")]:
+                owner = "" if path.startswith("/aws/") else ACCOUNT
+                yield Demand(action=name, resource=f"arn:aws:ssm:{region.name}:{owner}:parameter{path}")
+        case _:
+            yield Demand(action=name)
+
+
+def _launch(region: Region, parameters: Mapping[str, Any]) -> Iterator[Demand]:
+    name = "ec2:RunInstances"
+    market: Mapping[str, Any] = parameters.get("InstanceMarketOptions") or {}
+    spot = market.get("MarketType") == "spot"
+    made = ["instance", "volume", "network-interface", *(["spot-instances-request"] if spot else [])]
+    yield from _created(region, name, parameters, made)
+    interfaces: list[Mapping[str, Any]] = parameters.get("NetworkInterfaces") or [parameters]
+    yield Demand(
+        action=name, resource=f"arn:aws:ec2:{region.name}::image/{parameters.get('ImageId', 'ami-unknown')}"
+    )
+    for interface in interfaces:
+        if subnet := interface.get("SubnetId"):
+            yield Demand(action=name, resource=_arn(region, "subnet", subnet))
+        groups = interface.get("Groups") or interface.get("SecurityGroupIds") or ()
+        yield from _existing(region, name, "group", groups)
+    wanted: Mapping[str, Any] = parameters.get("CapacityReservationSpecification") or {}
+    target: Mapping[str, Any] = wanted.get("CapacityReservationTarget") or {}
+    if held := target.get("CapacityReservationId"):
+        yield from _existing(region, name, "reservation", [held])
+
+
+def _created(
+    region: Region, name: str, parameters: Mapping[str, Any], types: Iterable[str]
+) -> Iterator[Demand]:
+    """What is made, with the tags that it is given; giving them is an action of its own."""
+    given: dict[str, dict[str, str]] = {}
+    for each in parameters.get("TagSpecifications") or ():
+        tags = given.setdefault(each.get("ResourceType", ""), {})
+        tags.update({tag["Key"]: tag.get("Value", "") for tag in each.get("Tags") or ()})
+    asked = {type_: _keys("RequestTag", given.get(type_, {})) for type_ in {**dict.fromkeys(types), **given}}
+    for type_ in types:
+        yield Demand(action=name, resource=_arn(region, type_, "*"), keys=asked[type_])
+    for type_ in given:
+        keys = {**asked[type_], "ec2:CreateAction": name.partition(":")[2]}
+        yield Demand(action="ec2:CreateTags", resource=_arn(region, type_, "*"), keys=keys)
+
+
+def _existing(region: Region, name: str, kind: str, ids: Iterable[str]) -> Iterator[Demand]:
+    """What is named, with the tags that it carries: none where there is no such thing."""
+    for id_ in ids:
+        tags = tags_of(region.all(kind).get(id_, {})) if kind else {}
+        resource = _arn(region, _TYPES.get(kind, "*"), id_)
+        yield Demand(action=name, resource=resource, keys=_keys("ResourceTag", tags))
+
+
+def _keys(whose: str, tags: Mapping[str, str]) -> Keys:
+    return {f"aws:{whose}/{key}": value for key, value in tags.items()}
+
+
+def _arn(region: Region, type_: str, id_: str) -> str:
+    return f"arn:aws:ec2:{region.name}:{ACCOUNT}:{type_}/{id_}"

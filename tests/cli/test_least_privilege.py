@@ -1,0 +1,145 @@
+"""Every command works under exactly the policy that ``check --policy`` prints, and by its leave only."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpucloud.ssh import Target, disconnect
+from tests.shell import Shell
+
+CLOUDS = ("aws", "azure", "alibaba")
+PLACES = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
+
+
+def launch(cloud: str, *arguments: str) -> tuple[str, ...]:
+    return ("launch", "--gpu", "T4", "--cloud", cloud, "--region", PLACES[cloud], "--yes", *arguments)
+
+
+@pytest.fixture(params=CLOUDS)
+def cloud(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def narrow(cli: Shell, cloud: str) -> Shell:
+    """A shell whose account may do what the policy says and nothing else."""
+    apply(cli, cloud, policy(cli, cloud))
+    return cli
+
+
+def policy(cli: Shell, cloud: str) -> Any:
+    printed = cli("check", "--policy", cloud)
+    assert printed.code == 0
+    return json.loads(printed.out)
+
+
+def apply(cli: Shell, cloud: str, document: Any) -> None:
+    """As a user would try a policy of their own."""
+    done = cli("sandbox", "control", cloud, "policy", f"document={json.dumps(document)}")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("way", ["--on-demand", "--spot"])
+def test_the_life_of_a_box(narrow: Shell, cloud: str, way: str) -> None:
+    assert narrow(*launch(cloud, "--name", "x", way)).code == 0
+    assert narrow("exec", "x", "--", "true").code == 0
+    [box] = narrow.boxes("--live")
+    assert [node["state"] for node in box["nodes"]] == ["running"]
+    assert narrow("show", "x", "--live").code == 0
+    assert narrow("down", "x", "--yes").code == 0
+    assert narrow.sandbox.status()["billing"] == []
+
+
+def test_a_new_address_is_let_in_and_the_console_is_read(
+    narrow: Shell, cloud: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(narrow.runtime))
+    box = narrow(*launch(cloud, "--name", "x", "--json")).box
+    keys = narrow.home / "state-sandbox" / "keys" / box["id"]
+    shared = Target(box_id=box["id"], host="127.0.0.1", user="gpucloud", keys=keys)
+    narrow.sandbox.address("198.51.100.99")
+    disconnect(shared)
+    assert "your address is now 198.51.100.99" in narrow("exec", "x", "--", "true").err
+    disconnect(shared)
+    keys.rename(narrow.home / "lost-keys")
+    assert "cloud-init: finished" in narrow("logs", "x").out
+    assert narrow("down", "x", "--yes").code == 0
+
+
+def test_several_boxes_together_and_what_is_held(narrow: Shell, cloud: str) -> None:
+    assert narrow(*launch(cloud, "--name", "x", "--nodes", "2", "--ttl", "none")).code == 0
+    assert narrow("down", "x", "--yes").code == 0
+    assert narrow.sandbox.status()["billing"] == []
+
+
+def test_looking_and_asking(narrow: Shell, cloud: str) -> None:
+    assert narrow("check", "--cloud", cloud).code == 0
+    assert narrow("plan", "--gpu", "T4", "--cloud", cloud).code == 0
+    assert narrow("list", "--live").code == 0
+
+
+def test_what_a_killed_launch_left_is_taken_down(narrow: Shell, cloud: str) -> None:
+    create = {"aws": "RunInstances", "azure": "PUT virtualMachines", "alibaba": "RunInstances"}[cloud]
+    narrow.sandbox.fault(cloud=cloud, action=create, effect="kill", stage="applied")
+    assert narrow(*launch(cloud, "--name", "x")).code != 0
+    assert narrow.billed()
+    assert narrow("down", "--all", "--yes").code == 0
+    assert narrow.sandbox.status()["billing"] == []
+
+
+def test_a_machine_of_somebody_else_is_out_of_reach(cli: Shell) -> None:
+    """The policy's conditions count: what carries no owner cannot be ended, by whichever program."""
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--name", "x")
+    place = ("--region", "us-east-1")
+    apply(cli, "aws", None)
+    [thing] = cli.billed()
+    tag = ("--resources", thing["id"], "--tags", "Key=gpucloud:owner")
+    assert cli.run("aws", "ec2", "delete-tags", *place, *tag).code == 0
+    apply(cli, "aws", policy(cli, "aws"))
+    refused = cli.run("aws", "ec2", "terminate-instances", *place, "--instance-ids", thing["id"])
+    assert "UnauthorizedOperation" in refused.err
+    assert cli.billed() == [thing]
+
+
+@pytest.mark.parametrize(
+    ("cloud", "action"),
+    [
+        ("aws", "ec2:RunInstances"),
+        ("aws", "ec2:CreateTags"),
+        ("aws", "ec2:AuthorizeSecurityGroupIngress"),
+        ("azure", "Microsoft.Compute/virtualMachines/write"),
+        ("azure", "Microsoft.Network/networkInterfaces/join/action"),
+        ("alibaba", "ecs:RunInstances"),
+        ("alibaba", "vpc:CreateVSwitch"),
+    ],
+)
+def test_a_launch_that_lacks_an_action_fails_and_leaves_nothing(cli: Shell, cloud: str, action: str) -> None:
+    apply(cli, cloud, without(policy(cli, cloud), action))
+    failed = cli(*launch(cloud, "--name", "x", "--json"))
+    assert (failed.code, failed.error["class"]) == (4, "auth")
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_policy_that_the_sandbox_does_not_understand_is_not_taken(cli: Shell) -> None:
+    """A condition that is passed over would let pass what the cloud refuses."""
+    statement = {"Effect": "Allow", "Action": "*", "Resource": "*", "Condition": {"IpAddress": {"a": "b"}}}
+    refused = cli("sandbox", "control", "aws", "policy", f"document={json.dumps({'Statement': [statement]})}")
+    assert refused.code == 2
+    assert "IpAddress" in refused.err
+
+
+def without(document: Any, action: str) -> Any:
+    """A policy less one action."""
+    if "Actions" in document:
+        return {**document, "Actions": [each for each in document["Actions"] if each != action]}
+    kept = []
+    for statement in document["Statement"]:
+        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        left = [each for each in actions if each != action]
+        if left:
+            kept.append({**statement, "Action": left})
+    return {**document, "Statement": kept}

@@ -71,11 +71,13 @@ def against_bare(cloud: str, endpoint: Endpoint, environment: Mapping[str, str])
         "BARE": json.dumps(offer),
     }
     bare_argv = (sys.executable, "-m", f"benchmarks.bare.{cloud}")
-    turns = [
-        (timed(bare_argv, bare_environment)[0], timed(launch_argv(cloud, f"{cloud}-{turn}"), environment)[0])
-        for turn in range(RUNS + 1)
-    ][1:]
-    bare, ours = (statistics.median(column) for column in zip(*turns, strict=True))
+    turns: list[tuple[float, float]] = []
+    for turn in range(RUNS + 1):
+        bare_s, _ = timed(bare_argv, bare_environment)
+        ours_s, _ = timed(launch_argv(cloud, f"{cloud}-{turn}"), environment)
+        turns.append((bare_s, ours_s))
+        endpoint.client.reset()  # or the account's quota of networks would be full
+    bare, ours = (statistics.median(column) for column in zip(*turns[1:], strict=True))
     peak_mb = run(launch_argv(cloud, f"{cloud}-memory"), environment).peak_mb
     endpoint.client.reset()
     return [

@@ -69,15 +69,12 @@ def launch(box: BareBox) -> None:
         )
     caller = box.caller()
     ecs = Ecs(config(region))
-    image = (
-        ecs.describe_images(
-            models.DescribeImagesRequest(
-                region_id=region, image_owner_alias="system", ostype="linux", instance_type=kind
-            )
+    images = ecs.describe_images(
+        models.DescribeImagesRequest(
+            region_id=region, image_owner_alias="system", ostype="linux", instance_type=kind
         )
-        .body.images.image[0]
-        .image_id
-    )
+    ).body.images.image
+    image = next(each.image_id for each in images if "NVIDIA" in each.image_name)  # with its driver
     vpc = call("vpc", "CreateVpc", VpcName=box.id, CidrBlock="10.42.0.0/16", Tag=tags)["VpcId"]
     while call("vpc", "DescribeVpcs", VpcId=vpc)["Vpcs"]["Vpc"][0]["Status"] != "Available":
         pass

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+ATTEMPTS = 100
 USER_DATA = """#cloud-config
 ssh_keys:
   ed25519_private: |
@@ -70,8 +71,13 @@ class BareBox:
         }
         argv = ["ssh", "-F", "/dev/null", *(f"-o{name}={value}" for name, value in options.items())]
         argv += [f"bare@{host}", "nvidia-smi", "-L"]
-        while subprocess.run(argv, capture_output=True, check=False).returncode:
-            pass
+        said = b""
+        for _ in range(ATTEMPTS):
+            tried = subprocess.run(argv, capture_output=True, check=False)
+            if not tried.returncode:
+                return
+            said = tried.stderr
+        raise RuntimeError(f"no GPU answers: {said.decode()}")
 
     def _public(self, name: str) -> str:
         return (self.folder / f"{name}.pub").read_text().strip()

@@ -31,6 +31,7 @@ from gpucloud.model import (
     Tags,
     cloud_name,
     request_hash,
+    short_id,
     token_for,
 )
 from gpucloud.plan import Candidate
@@ -276,7 +277,7 @@ def _wait_until_running(
     world: World, box: Box, cloud: Cloud, machines: Sequence[Machine]
 ) -> Sequence[Machine]:
     """Looks until every machine runs and has an address."""
-    world.tell("boot", f"waiting for {', '.join(machine.ref.id for machine in machines)}")
+    world.tell("boot", f"waiting for {', '.join(short_id(machine.ref.id) for machine in machines)}")
     end = world.clock() + timedelta(seconds=START_TIMEOUT_S)
     pause_s = 0.02
     current = list(machines)
@@ -307,7 +308,9 @@ def _all_run(machines: Sequence[Machine]) -> bool:
 
 def _never_started(world: World, box: Box, cloud: Cloud, machine: Machine) -> CloudError:
     """A refusal that came late: the next offer may be tried once every machine of this one is gone."""
-    world.tell("create", f"{machine.ref.id} ended before it ran; making sure that nothing of it is left")
+    world.tell(
+        "create", f"{short_id(machine.ref.id)} ended before it ran; making sure that nothing of it is left"
+    )
     end_machines(world, box, budget_s=TAKE_DOWN_S)
     return CloudError(
         f"{cloud.name}: {machine.ref.id} ended before it ran: {machine.reason or 'no reason given'}",

@@ -283,6 +283,11 @@ class Permission:
     fix: str
 
 
+def short_id(thing_id: str) -> str:
+    """An id for people: the last word of one that is a path. Documents and errors give the whole."""
+    return thing_id.rsplit("/", maxsplit=1)[-1]
+
+
 def token_for(*, op: str, account: str, region: str, zone: str, attempt: int) -> str:
     """The idempotency key of one attempt: same inputs, same token; 40 ASCII characters."""
     text = "\n".join((op, account, region, zone, str(attempt)))

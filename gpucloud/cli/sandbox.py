@@ -13,6 +13,7 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.output import money_text
 from gpucloud.errors import UsageError
+from gpucloud.model import short_id
 
 if TYPE_CHECKING:
     from gpucloud.sandbox.client import SandboxClient
@@ -269,7 +270,8 @@ def _status(found: Json) -> dict[str, Any]:
 def _billing_rows(billing: Sequence[Json]) -> Iterator[Sequence[object]]:
     for each in billing:
         price = money_text(Decimal(each["price"]["amount"]), each["price"]["currency"])
-        yield *(each[key] for key in ("kind", "id", "cloud", "region", "box", "owner")), price
+        about = (each[key] for key in ("cloud", "region", "box", "owner"))
+        yield each["kind"], short_id(each["id"]), *about, price
 
 
 def _place(cloud: str, region: str, zone: str, instance_type: str, purchase: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ import typer
 from gpucloud.cli.boxes import box_document
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, open_journal
+from gpucloud.model import short_id
 
 
 def show(
@@ -38,7 +39,7 @@ def show(
                 text = f"{count} x {model}, {memory} GiB each"
             case list():
                 nodes: list[dict[str, Any]] = document["nodes"]
-                text = ", ".join(f"{n['instance_id']} {n['state']} {n['public_ip']}" for n in nodes)
+                text = ", ".join(f"{short_id(n['instance_id'])} {n['state']} {n['public_ip']}" for n in nodes)
             case _:
                 text = str(value)
         app.output.line(f"{key.replace('_', ' '):<14} {text}")

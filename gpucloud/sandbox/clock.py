@@ -29,6 +29,10 @@ class Clock:
         """The clouds' time, in UTC."""
         return self._now() + self.offset
 
+    def unmoved(self) -> datetime:
+        """The time underneath, in UTC: what the clocks of callers say, who do not travel along."""
+        return self._now()
+
     def advance(self, by: timedelta) -> None:
         """Moves the clouds' time ahead."""
         self.offset += by

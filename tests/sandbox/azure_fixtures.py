@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from gpucloud.sandbox.client import Endpoint
-from tests.sandbox.azure_lab import Azure, hollow_azure
-from tests.sandbox.running import HollowBoxes
+from gpucloud_azure.sandbox import AzureSandbox
+from tests.sandbox.azure_lab import Azure
+from tests.sandbox.running import HollowBoxes, hollow_sandbox
 
 
 @pytest.fixture(scope="session")
 def running_azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Endpoint, HollowBoxes]]:
     boxes = HollowBoxes()
-    with hollow_azure(tmp_path_factory.mktemp("azure"), boxes) as endpoint:
+    with hollow_sandbox(tmp_path_factory.mktemp("azure"), boxes, AzureSandbox) as endpoint:
         yield endpoint, boxes
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import ssl
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from http.client import HTTPSConnection
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,10 +21,8 @@ from azure.mgmt.computeschedule import ComputeScheduleMgmtClient
 from azure.mgmt.network import NetworkManagementClient
 from azure.mgmt.resource.resources import ResourceManagementClient
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient, find
-from gpucloud.sandbox.serve import build
+from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.create import throw_away_key
-from gpucloud_azure.sandbox import AzureSandbox
 from tests.sandbox.running import TAGS, HollowBoxes
 
 REGION = "eastus"
@@ -47,26 +41,6 @@ SPOT: dict[str, Any] = {"priority": "Spot", "evictionPolicy": "Delete", "billing
 API = "2024-07-01"
 
 rsa_key = cache(throw_away_key)
-
-
-@contextmanager
-def hollow_azure(folder: Path, boxes: HollowBoxes) -> Iterator[Endpoint]:
-    """A sandbox with Azure alone, in this process."""
-    sandbox = build(folder, emulated=[AzureSandbox], boxes=boxes)
-    sandbox.world.dials.set_pace({"transition_s": 0.0})
-    sandbox.start()
-    runner = threading.Thread(target=sandbox.run, kwargs={"idle_s": 3600.0})
-    runner.start()
-    try:
-        with (folder / "serve.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            endpoint = find(folder)
-        assert endpoint is not None
-        yield endpoint
-    finally:
-        sandbox.stopping.set()
-        runner.join()
-        sandbox.close()
 
 
 @dataclass

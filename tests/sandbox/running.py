@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +16,7 @@ from botocore.config import Config
 
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.client import Endpoint, ensure_started, find
+from gpucloud.sandbox.emulator import Emulator, World
 from gpucloud.sandbox.serve import build
 from gpucloud_aws.sandbox import AwsSandbox
 
@@ -63,9 +64,11 @@ class HollowBoxes:
 
 
 @contextmanager
-def hollow_sandbox(folder: Path, boxes: HollowBoxes) -> Iterator[Endpoint]:
-    """A sandbox in this process."""
-    sandbox = build(folder, emulated=[AwsSandbox], boxes=boxes)
+def hollow_sandbox(
+    folder: Path, boxes: HollowBoxes, cloud: Callable[[World], Emulator] = AwsSandbox
+) -> Iterator[Endpoint]:
+    """A sandbox with one cloud, in this process."""
+    sandbox = build(folder, emulated=[cloud], boxes=boxes)
     sandbox.world.dials.set_pace({"transition_s": 0.0})
     sandbox.start()
     runner = threading.Thread(target=sandbox.run, kwargs={"idle_s": 3600.0})

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpucloud.sandbox.client import SandboxError
-from tests.sandbox.azure_lab import GROUP, REGION, SIZE, SPOT, Azure, hollow_azure, machine, refused
-from tests.sandbox.running import TAGS, HollowBoxes
+from gpucloud_azure.sandbox import AzureSandbox
+from tests.sandbox.azure_lab import GROUP, REGION, SIZE, SPOT, Azure, machine, refused
+from tests.sandbox.running import TAGS, HollowBoxes, hollow_sandbox
 
 pytest_plugins = ["tests.sandbox.azure_fixtures"]
 
@@ -261,7 +262,7 @@ def test_the_console_is_at_an_address_that_nobody_can_guess(azure: Azure) -> Non
 
 def test_a_restarted_sandbox_has_everything_and_boots_what_was_on(tmp_path: Path) -> None:
     boxes = HollowBoxes()
-    with hollow_azure(tmp_path, boxes) as endpoint:
+    with hollow_sandbox(tmp_path, boxes, AzureSandbox) as endpoint:
         azure = Azure(endpoint, boxes)
         on = azure.launch().vm_id
         azure.launch("off")
@@ -269,7 +270,7 @@ def test_a_restarted_sandbox_has_everything_and_boots_what_was_on(tmp_path: Path
         submit(azure, azure.id_of("Microsoft.Compute/virtualMachines", "vm"))
         before = azure.sandbox.status()["billing"]
         azure.close()
-    with hollow_azure(tmp_path, boxes) as endpoint:
+    with hollow_sandbox(tmp_path, boxes, AzureSandbox) as endpoint:
         assert dict(endpoint.environ) == dict(azure.endpoint.environ)
         again = Azure(endpoint, boxes)
         assert again.sandbox.status()["billing"] == before

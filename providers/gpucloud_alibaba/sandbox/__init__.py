@@ -172,7 +172,8 @@ class AlibabaSandbox:
         credentials = {self._key: Credential(secret=self._secret)}
         if expires:
             credentials["STS.sandbox"] = Credential(secret=self._secret, token=token, until=until)
-        self._signatures.verify(request, credentials, self._world.clock.now())
+        clock = self._world.clock
+        self._signatures.verify(request, credentials, now=clock.now(), unmoved=clock.unmoved())
 
     def _do(self, request: Request) -> Mapping[str, Any]:
         product, action, flat = wire.asked(request)

@@ -40,6 +40,58 @@ UNLISTED = {
 }
 """Parameters that the SDKs of today send and the metadata lacks. Source: alibabacloud-vpc20160428 7.2.2."""
 
+_PERMISSION = dict.fromkeys(
+    (
+        "Description",
+        "DestCidrIp",
+        "IpProtocol",
+        "Ipv6DestCidrIp",
+        "Ipv6SourceCidrIp",
+        "NicType",
+        "Policy",
+        "PortRange",
+        "PortRangeListId",
+        "Priority",
+        "SourceCidrIp",
+        "SourceGroupId",
+        "SourceGroupOwnerAccount",
+        "SourcePortRange",
+        "SourcePrefixListId",
+    ),
+    "String",
+) | {"SourceGroupOwnerId": "Long"}
+
+MEMBERS: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("AuthorizeSecurityGroup", "Permissions"): _PERMISSION,
+    ("RevokeSecurityGroup", "Permissions"): _PERMISSION,
+    ("RunInstances", "ClockOptions"): {"PtpStatus": "String"},
+    ("RunInstances", "ImageOptions"): {"LoginAsNonRoot": "Boolean"},
+    ("RunInstances", "NetworkOptions"): {
+        "BandwidthWeighting": "String",
+        "EnableJumboFrame": "Boolean",
+        "EnableNetworkEncryption": "Boolean",
+    },
+    ("RunInstances", "PrivateDnsNameOptions"): {
+        "EnableInstanceIdDnsAAAARecord": "Boolean",
+        "EnableInstanceIdDnsARecord": "Boolean",
+        "EnableIpDnsARecord": "Boolean",
+        "EnableIpDnsPtrRecord": "Boolean",
+        "HostnameType": "String",
+    },
+    ("RunInstances", "SystemDisk"): {
+        "BurstingEnabled": "Boolean",
+        "EncryptAlgorithm": "String",
+        "Encrypted": "Boolean",
+        "KMSKeyId": "String",
+        "ProvisionedIops": "Long",
+        "StorageClusterId": "String",
+    },
+}
+"""What is inside parameters whose members the metadata does not tell, or not all.
+
+Source: alibabacloud-ecs20140526 7.11.8, the request models.
+"""
+
 
 @cache
 def _products() -> Mapping[str, Any]:
@@ -71,6 +123,9 @@ def _patterns(product: str, action: str) -> tuple[Mapping[str, str], tuple[str, 
             if kind == "RepeatList":
                 types[f"{full}.#"] = "String"
                 add(members[0] if members else {}, f"{full}.#.")
+            elif inside := MEMBERS.get((action, full)):
+                inner = f"{full}.#." if kind == "Array" else f"{full}."
+                types.update({f"{inner}{member}": type_ for member, type_ in inside.items()})
             elif kind in {"Array", "Struct"}:
                 open_.append(f"{full}.")
 

@@ -23,7 +23,7 @@ _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/1
 def create_vpc(region: Region, parameters: Mapping[str, Any]) -> Document:
     """CreateVpc."""
     block = _block(parameters.get("CidrBlock", "172.16.0.0/12"))
-    if not any(block.subnet_of(each) for each in _PRIVATE):
+    if not any(block.subnet_of(each) for each in _PRIVATE) or not 8 <= block.prefixlen <= 28:
         raise AlibabaError("InvalidCidrBlock.Malformed", f"The specified CidrBlock {block} is not valid.")
     tags = asked_tags(parameters)
     if len(region.all("vpc")) >= VPCS:

@@ -37,8 +37,16 @@ class Signatures:
     def __init__(self) -> None:
         self._nonces: dict[str, datetime] = {}
 
-    def verify(self, request: Request, credentials: Mapping[str, Credential], now: datetime) -> str:
+    def verify(
+        self, request: Request, credentials: Mapping[str, Credential], *, now: datetime, unmoved: datetime
+    ) -> str:
         """The id of the key that signed a request.
+
+        Args:
+            request: the request.
+            credentials: the account's, by key.
+            now: the clouds' time, by which tokens end.
+            unmoved: the time that the caller's clock should show.
 
         Raises:
             AlibabaError: it is not signed, wrongly, too old, or was sent before.
@@ -47,12 +55,14 @@ class Signatures:
         key, nonce, moment, token = (
             _third(request, header, credentials) if header else _first(request, credentials)
         )
-        self._check_moment(moment, now)
+        self._check_moment(moment, unmoved)
         credential = credentials[key]
         if credential.token != token:
             raise AlibabaError("InvalidSecurityToken.Malformed", "Specified SecurityToken is malformed.")
         if credential.until is not None and credential.until <= now:
             raise AlibabaError("InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")
+        if not nonce:
+            raise AlibabaError("MissingSignatureNonce", "SignatureNonce is mandatory for this action.")
         if nonce in self._nonces:
             raise AlibabaError("SignatureNonceUsed", "Specified signature nonce was used already.")
         self._nonces = {each: at for each, at in self._nonces.items() if now - at < OLDEST}
@@ -86,6 +96,11 @@ def _third(request: Request, header: str, credentials: Mapping[str, Credential])
     if hashlib.sha256(body).hexdigest() != digest:
         raise AlibabaError(
             "InvalidContentSha256", "The hash of the body is not that of x-acs-content-sha256."
+        )
+    needed = {name.lower() for name, _ in request.headers if name.lower().startswith("x-acs-")} | {"host"}
+    if needed - set(names.split(";")):
+        raise AlibabaError(
+            "IncompleteSignature", "The request signature does not conform to Aliyun standards."
         )
     pairs = parse_qsl(request.query_string.decode("latin-1"), keep_blank_values=True)
     query = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in sorted(pairs))

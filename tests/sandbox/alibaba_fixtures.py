@@ -1,0 +1,28 @@
+"""Alibaba Cloud in the sandbox as fixtures: test modules load it as a plug-in, as it is for them only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint
+from gpucloud_alibaba.sandbox import AlibabaSandbox
+from tests.sandbox.alibaba_lab import Alibaba
+from tests.sandbox.running import HollowBoxes, hollow_sandbox
+
+
+@pytest.fixture(scope="session")
+def running_alibaba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Endpoint, HollowBoxes]]:
+    boxes = HollowBoxes()
+    with hollow_sandbox(tmp_path_factory.mktemp("alibaba"), boxes, AlibabaSandbox) as endpoint:
+        yield endpoint, boxes
+
+
+@pytest.fixture
+def alibaba(running_alibaba: tuple[Endpoint, HollowBoxes]) -> Alibaba:
+    """An empty account, where everything is done at once."""
+    endpoint, boxes = running_alibaba
+    endpoint.client.reset()
+    endpoint.client.pace(transition_s=0.0, lag_s=0.0, lag_calls=0, latency_s=0.0)
+    return Alibaba(endpoint, boxes)

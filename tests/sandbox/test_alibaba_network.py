@@ -1,0 +1,187 @@
+"""Networks, switches and groups of the emulated Alibaba Cloud, their tags, and what they are sold for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.sandbox.alibaba_lab import HERE, REGION, RULE, TAG, TYPE, ZONE, Alibaba
+
+pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
+
+
+def rules(alibaba: Alibaba, group: str) -> list[dict[str, Any]]:
+    shown = alibaba.ask("DescribeSecurityGroupAttribute", SecurityGroupId=group)
+    found: list[dict[str, Any]] = shown["Permissions"]["Permission"]
+    return found
+
+
+# --- networks
+
+
+@pytest.mark.parametrize(
+    ("action", "changes", "code"),
+    [
+        ("CreateVpc", {"CidrBlock": "8.8.0.0/16"}, "InvalidCidrBlock.Malformed"),
+        ("CreateVpc", {"CidrBlock": "10.0.0.1"}, "InvalidCidrBlock.Malformed"),
+        ("CreateVSwitch", {"CidrBlock": "10.99.0.0/20"}, "InvalidCidrBlock.Malformed"),
+        ("CreateVSwitch", {"CidrBlock": "10.42.0.0/20"}, "InvalidCidrBlock.Overlapped"),
+        ("CreateVSwitch", {"ZoneId": "us-east-1z"}, "InvalidZoneId.NotFound"),
+        ("CreateVSwitch", {"VpcId": "vpc-nothing"}, "InvalidVpcId.NotFound"),
+        ("DeleteVpc", {"VpcId": "vpc-nothing"}, "InvalidVpcId.NotFound"),
+        ("DeleteVSwitch", {"VSwitchId": "vsw-nothing"}, "InvalidVSwitchId.NotFound"),
+    ],
+)
+def test_networks_that_the_cloud_refuses_are_refused(
+    alibaba: Alibaba, action: str, changes: dict[str, str], code: str
+) -> None:
+    switch = {"VpcId": alibaba.make_network().vpc, "ZoneId": ZONE, "CidrBlock": "10.42.16.0/20"}
+    parameters = {**switch, **changes} if action == "CreateVSwitch" else changes
+    assert alibaba.refused(action, "vpc", **parameters)[0] == code
+
+
+def test_an_account_has_ten_networks_in_a_region(alibaba: Alibaba) -> None:
+    for _ in range(10):
+        alibaba.ask("CreateVpc", "vpc", CidrBlock="10.42.0.0/16")
+    assert alibaba.refused("CreateVpc", "vpc", CidrBlock="10.42.0.0/16") == ("QuotaExceeded.Vpc", 400)
+    assert alibaba.ask("CreateVpc", "vpc", CidrBlock="10.42.0.0/16", RegionId="eu-central-1")["VpcId"]
+
+
+def test_the_same_token_makes_the_same_network(alibaba: Alibaba) -> None:
+    made = {alibaba.ask("CreateVpc", "vpc", CidrBlock="10.42.0.0/16", ClientToken="t")["VpcId"] for _ in "ab"}
+    assert len(made) == 1
+    assert alibaba.ask("DescribeVpcs", "vpc")["TotalCount"] == 1
+
+
+def test_what_holds_on_to_something_goes_first(alibaba: Alibaba) -> None:
+    network = alibaba.make_network()
+    id_ = alibaba.launch(network)
+    group, switch, vpc = (
+        {"SecurityGroupId": network.group},
+        {"VSwitchId": network.vswitch},
+        {"VpcId": network.vpc},
+    )
+    assert alibaba.refused("DeleteSecurityGroup", **group) == ("DependencyViolation", 403)
+    assert alibaba.refused("DeleteVSwitch", "vpc", **switch)[0] == "DependencyViolation"
+    alibaba.ask("DeleteInstance", InstanceId=id_, Force=True)
+    assert alibaba.refused("DeleteVpc", "vpc", **vpc)[0] == "DependencyViolation.VSwitch"
+    alibaba.ask("DeleteVSwitch", "vpc", **switch)
+    assert alibaba.refused("DeleteVpc", "vpc", **vpc)[0] == "DependencyViolation.SecurityGroup"
+    alibaba.ask("DeleteSecurityGroup", **group)
+    alibaba.ask("DeleteVpc", "vpc", **vpc)
+    assert alibaba.ask("DescribeVpcs", "vpc")["Vpcs"]["Vpc"] == []
+
+
+# --- groups
+
+
+def test_a_rule_is_there_once_and_is_taken_back_by_what_it_says_or_by_its_id(alibaba: Alibaba) -> None:
+    group = {"SecurityGroupId": alibaba.make_network().group}
+    alibaba.ask("AuthorizeSecurityGroup", **group, Permissions=[RULE])
+    [rule] = rules(alibaba, group["SecurityGroupId"])
+    assert (rule["SourceCidrIp"], rule["PortRange"], rule["Policy"]) == (HERE, "22/22", "Accept")
+    alibaba.ask("RevokeSecurityGroup", **group, SecurityGroupRuleId=[rule["SecurityGroupRuleId"]])
+    assert rules(alibaba, group["SecurityGroupId"]) == []
+    alibaba.ask("AuthorizeSecurityGroup", **group, Permissions=[RULE])
+    alibaba.ask("RevokeSecurityGroup", **group, Permissions=[RULE])
+    alibaba.ask("RevokeSecurityGroup", **group, Permissions=[RULE])
+    assert rules(alibaba, group["SecurityGroupId"]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"IpProtocol": "SCTP"}, "InvalidIpProtocol.Malformed"),
+        ({"PortRange": "22"}, "InvalidIpPortRange.Malformed"),
+        ({"PortRange": "22/21"}, "InvalidIpPortRange.Malformed"),
+        ({"SourceCidrIp": "here"}, "InvalidSourceCidrIp.Malformed"),
+        ({"SourceCidrIp": None}, "MissingParameter.Source"),
+        ({"SourceCidrIp": "0.0.0.0/0"}, "Forbidden.RAM"),
+        ({"SourceCidrIp": None, "Ipv6SourceCidrIp": "::/0"}, "Forbidden.RAM"),
+    ],
+)
+def test_rules_that_are_wrong_or_let_in_the_world_are_refused(
+    alibaba: Alibaba, changes: dict[str, Any], code: str
+) -> None:
+    group = alibaba.make_network().group
+    rule = {name: value for name, value in {**RULE, **changes}.items() if value is not None}
+    asked: dict[str, Any] = {"SecurityGroupId": group, "Permissions": [rule]}
+    assert alibaba.refused("AuthorizeSecurityGroup", **asked)[0] == code
+    assert len(rules(alibaba, group)) == 1
+
+
+# --- tags
+
+
+def test_everything_is_found_by_its_tags(alibaba: Alibaba) -> None:
+    network = alibaba.make_network()
+    id_ = alibaba.launch(network)
+    alibaba.ask("CreateVpc", "vpc", CidrBlock="10.43.0.0/16")
+    wanted = [{"Key": "gpucloud:box", "Value": "b"}]
+    other = [{"Key": "gpucloud:box", "Value": "c"}]
+    assert [each["InstanceId"] for each in alibaba.instances(Tag=wanted)] == [id_]
+    assert alibaba.instances(Tag=other) == []
+    [vpc] = alibaba.ask("DescribeVpcs", "vpc", Tag=wanted)["Vpcs"]["Vpc"]
+    assert vpc["VpcId"] == network.vpc
+    [switch] = alibaba.ask("DescribeVSwitches", "vpc", Tag=wanted)["VSwitches"]["VSwitch"]
+    assert switch["VSwitchId"] == network.vswitch
+    [group] = alibaba.ask("DescribeSecurityGroups", Tag=wanted)["SecurityGroups"]["SecurityGroup"]
+    assert group["SecurityGroupId"] == network.group
+    assert len(alibaba.ask("DescribeDisks", Tag=wanted)["Disks"]["Disk"]) == 1
+
+
+def test_tags_can_be_changed_afterwards(alibaba: Alibaba) -> None:
+    vpc = {"ResourceType": "VPC", "ResourceId": [alibaba.make_network().vpc]}
+    alibaba.ask("TagResources", "vpc", **vpc, Tag=[{"Key": "colour", "Value": "red"}])
+    listed = alibaba.ask("ListTagResources", "vpc", **vpc)["TagResources"]["TagResource"]
+    assert {each["TagKey"] for each in listed} == {"colour", *(tag["Key"] for tag in TAG)}
+    alibaba.ask("UnTagResources", "vpc", **vpc, TagKey=["colour"])
+    assert len(alibaba.ask("ListTagResources", "vpc", **vpc)["TagResources"]["TagResource"]) == len(TAG)
+
+
+# --- prices
+
+
+def test_a_price_that_moves_is_told(alibaba: Alibaba) -> None:
+    asked = {"InstanceType": TYPE, "PriceUnit": "Hour", "ZoneId": ZONE}
+
+    def price(**more: Any) -> float:
+        told: float = alibaba.ask("DescribePrice", **asked, **more)["PriceInfo"]["Price"]["TradePrice"]
+        return told
+
+    before, spot = price(), price(SpotStrategy="SpotAsPriceGo")
+    assert 0 < spot < before
+    alibaba.sandbox.price(cloud="alibaba", instance_type=TYPE, purchase="on_demand", factor="2")
+    assert price() == pytest.approx(2 * before)
+    assert price(SpotStrategy="SpotAsPriceGo") == spot
+
+
+def test_prices_are_told_for_what_is_sold(alibaba: Alibaba) -> None:
+    refused = alibaba.refused("DescribePrice", InstanceType="ecs.none", PriceUnit="Hour")
+    assert refused == ("InvalidInstanceType.ValueNotSupported", 403)
+    assert alibaba.refused("DescribePrice", PriceUnit="Hour")[0] == "MissingParameter"
+
+
+def test_the_history_of_spot_prices_is_per_zone(alibaba: Alibaba) -> None:
+    found = alibaba.ask("DescribeSpotPriceHistory", NetworkType="vpc", InstanceType=TYPE)
+    rows = found["SpotPrices"]["SpotPriceType"]
+    assert {row["InstanceType"] for row in rows} == {TYPE}
+    assert all(0 < row["SpotPrice"] <= row["OriginPrice"] for row in rows)
+    assert found["Currency"] == "CNY"
+    alone = alibaba.ask("DescribeSpotPriceHistory", NetworkType="vpc", InstanceType=TYPE, ZoneId=ZONE)
+    assert {row["ZoneId"] for row in alone["SpotPrices"]["SpotPriceType"]} == {ZONE}
+
+
+def test_what_is_out_of_stock_is_shown_so(alibaba: Alibaba) -> None:
+    asked = {"DestinationResource": "InstanceType", "InstanceType": TYPE, "ZoneId": ZONE}
+
+    def shown() -> str:
+        found = alibaba.ask("DescribeAvailableResource", **asked)
+        [zone] = found["AvailableZones"]["AvailableZone"]
+        resource = zone["AvailableResources"]["AvailableResource"][0]
+        return str(resource["SupportedResources"]["SupportedResource"][0]["Status"])
+
+    assert shown() == "Available"
+    alibaba.sandbox.stock(cloud="alibaba", region=REGION, zone=ZONE, instance_type=TYPE, count=0)
+    assert shown() == "SoldOut"

@@ -33,6 +33,15 @@ _FOLDERS = {
 }
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What needs an account or a GPU runs only where its marker is asked for."""
+    asked: str = config.option.markexpr
+    for marker in ("live", "gpu"):
+        for item in items:
+            if marker not in asked and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=f"opt-in: pytest -m {marker}"))
+
+
 class ClosedNetworkError(RuntimeError):
     """A test tried to reach another machine."""
 

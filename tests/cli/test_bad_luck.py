@@ -95,9 +95,10 @@ def test_machines_that_azure_accepts_and_then_fails_are_cleared_away(cli: Shell)
 
 
 def test_ids_that_vanish_after_they_were_given_are_a_shortage(cli: Shell) -> None:
-    first = cli("plan", "--gpu", "T4", "--cloud", "alibaba", "--json").json["attempts"][0]
+    here = ("--region", "us-east-1")
+    first = cli("plan", "--gpu", "T4", "--cloud", "alibaba", *here, "--json").json["attempts"][0]
     cli.sandbox.cloud("alibaba", "vanish", instance_types=[first["instance_type"]])
-    ran = asked(cli, "alibaba")
+    ran = asked(cli, "alibaba", *here)
     assert ran.box["instance_type"] != first["instance_type"]
     assert "SystemFailure.Delete" in ran.err
     assert cli("down", "--all", "--yes").code == 0

@@ -146,7 +146,8 @@ def test_three_nodes_know_their_ranks_and_each_other(cli: Shell) -> None:
 @pytest.mark.parametrize("cloud", ["aws", "azure", "alibaba"])
 def test_nodes_start_together_or_not_at_all(cli: Shell, cloud: str) -> None:
     cli.sandbox.stock(count=2)
-    failed = cli("launch", "--gpu", "T4", "--cloud", cloud, "--nodes", "3", "--yes", "--json")
+    place = ("--cloud", cloud, "--region", "eastus" if cloud == "azure" else "us-east-1")
+    failed = cli("launch", "--gpu", "T4", *place, "--nodes", "3", "--yes", "--json")
     assert failed.code == 5
     assert cli.sandbox.status()["billing"] == []
     started = [event for event in cli.sandbox.ledger() if event["kind"] == "instance"]

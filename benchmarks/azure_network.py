@@ -59,7 +59,7 @@ def order(account: str) -> Order:
         nodes=1,
         disk_gib=64,
         image="ubuntu-22.04",
-        user_data="#cloud-config\n",
+        user_data=b"#cloud-config\n",
         allow_from=("198.51.100.7/32",),
         ports=(),
         tags=Tags(owner="bench", box=token, op="bench", run="", expires="none"),

@@ -48,7 +48,7 @@ START_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is wanted besides the offer. ``user_data`` is rendered for the box's id and key beforehand.
+    """What is wanted besides the offer. ``user_data`` gives what boots on it: the same for the same offer.
 
     ``max_price_usd`` is per hour and node. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
     """
@@ -59,7 +59,7 @@ class Terms:
     nodes: int
     disk_gib: int
     image: str
-    user_data: str
+    user_data: Callable[[Candidate, Cloud], bytes]
     allow_from: Callable[[Cloud], Sequence[str]]
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -72,7 +72,15 @@ def buy(world: World, box: Box, terms: Terms, candidate: Candidate, number: int)
     """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
     cloud = _cloud(world, candidate.cloud)
     account = world.waiter.run(cloud.account)
-    order = _order(box, terms, candidate, account, number, allow_from=tuple(terms.allow_from(cloud)))
+    order = _order(
+        box,
+        terms,
+        candidate,
+        account,
+        number,
+        allow_from=tuple(terms.allow_from(cloud)),
+        user_data=terms.user_data(candidate, cloud),
+    )
     intent = f"{box.op}.{number}"
     world.journal.write(box, "intended", _intended(intent, order, candidate, terms))
     world.tell("network", candidate.place)
@@ -129,6 +137,7 @@ def _order(
     number: int,
     *,
     allow_from: tuple[str, ...],
+    user_data: bytes,
 ) -> Order:
     expires = rfc3339(terms.expires_at) if terms.expires_at else "none"
     return Order(
@@ -147,7 +156,7 @@ def _order(
         nodes=terms.nodes,
         disk_gib=terms.disk_gib,
         image=terms.image,
-        user_data=terms.user_data,
+        user_data=user_data,
         allow_from=allow_from,
         ports=terms.ports,
         tags=Tags(owner=box.owner, box=box.id, op=box.op, run=terms.run_id or "", expires=expires),

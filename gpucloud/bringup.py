@@ -80,13 +80,13 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
 
 
 def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
-    """Holds what answers against what is paid for; a share of a GPU shows as one GPU.
+    """Holds what answers against what is paid for.
 
     Raises:
         NotReadyError: count or model differ.
     """
     model = str(box.facts["gpu"]["model"])
-    count = max(int(Decimal(box.facts["gpu"]["count"])), 1)
+    count = whole_gpus(Decimal(box.facts["gpu"]["count"]))
     right = [gpu for gpu in gpus if is_model(gpu.name, model)]
     if len(right) != count or len(gpus) != count:
         seen = ", ".join(gpu.name for gpu in gpus) or "none"
@@ -94,6 +94,11 @@ def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
             f"{where} should have {count} x {model}; its driver shows: {seen}",
             hint="it was taken down; try again, or another type: --zone, --cloud",
         )
+
+
+def whole_gpus(count: Decimal) -> int:
+    """How many GPUs a box shows: a share of one shows as one."""
+    return max(int(count), 1)
 
 
 def _introduce(box: Box, target: Target) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpucloud.errors import (
     RULES,
@@ -41,6 +41,7 @@ from gpucloud.provider import (
     ConsoleLog,
     Echo,
     Ingress,
+    MetadataSource,
     PriceSource,
     Provider,
     QuotaSource,
@@ -48,6 +49,9 @@ from gpucloud.provider import (
     Remarks,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from gpucloud_templates import Metadata
 
 log = logging.getLogger("gpucloud.cloud")
 T = TypeVar("T")
@@ -196,6 +200,11 @@ class Cloud:
         return self._call(
             f"ask for quotas in {region}", lambda: source.headroom(region, instance_types, purchase)
         )
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """How a box asks its cloud's metadata service; ``None`` where there is none."""
+        return self.provider.metadata if isinstance(self.provider, MetadataSource) else None
 
     def remarks(self) -> Sequence[str]:
         """What boxes of this account have otherwise than they should."""

@@ -176,7 +176,8 @@ class Order:
     ``key`` is the idempotency key: a function of operation, account, region, zone and attempt, at most 64
     ASCII characters. ``name`` is the cloud name: a slug and 8 characters of a hash, unique for the box.
     ``max_price_usd`` is per hour and node and is the bid for spot. ``allow_from`` are CIDRs, never the world.
-    ``reservation`` names capacity that is already held. ``user_data`` is cloud-init text, not encoded.
+    ``reservation`` names capacity that is already held. ``user_data`` is what cloud-init reads, as it
+    travels: text or gzip, before base64.
     ``image`` is a recipe name (``ubuntu-22.04``) or a cloud's own image id.
     """
 
@@ -193,7 +194,7 @@ class Order:
     nodes: int
     disk_gib: int
     image: str
-    user_data: str
+    user_data: bytes
     allow_from: tuple[str, ...]
     ports: tuple[int, ...]
     tags: Tags

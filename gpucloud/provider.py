@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.model import (
@@ -32,6 +32,9 @@ from gpucloud.model import (
     Search,
     Thing,
 )
+
+if TYPE_CHECKING:
+    from gpucloud_templates import Metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +145,16 @@ class CapacitySource(Protocol):
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Active reservations of these types with something free."""
+        ...
+
+
+@runtime_checkable
+class MetadataSource(Protocol):
+    """Clouds whose boxes can ask a metadata service: for the time, and whether they are taken back."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """How a box asks it."""
         ...
 
 

@@ -19,6 +19,7 @@ from gpucloud.cli.plan import AcceptSnapshot, lifetime, make, price_text, read_p
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import GpucloudError, PriceError, UsageError
 from gpucloud.lifecycle import generated_name, new_id
+from gpucloud.model import Purchase
 from gpucloud.plan import changes
 from gpucloud.spec import Spec
 from gpucloud.ssh import forget
@@ -27,13 +28,13 @@ from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public
 if TYPE_CHECKING:
     from gpucloud.attempt import Terms
     from gpucloud.cloud import Cloud
-    from gpucloud.plan import Plan
+    from gpucloud.plan import Candidate, Plan
     from gpucloud.store import Box
     from gpucloud.world import World
 
 DEFAULT_IMAGE = "cuda"
-LATER = ("env", "idle", "checkpoint", "run")
-"""What needs the guard on the box, or ``run``; ``env`` may hold secrets, which user-data must not carry."""
+LATER = ("env", "run")
+"""What needs the command ``run``; ``env`` may hold secrets, which user-data must not carry."""
 
 
 @takes_spec
@@ -138,27 +139,36 @@ class Buyer:
 
     def _terms(self, plan: Plan, name: str, box_id: str, keys: Path) -> Terms:
         from gpucloud.attempt import Terms
-        from gpucloud.bringup import USER
-        from gpucloud_templates import BootPlan, TooLargeError, render
+        from gpucloud.bringup import USER, whole_gpus
+        from gpucloud_templates import BootPlan, TooLargeError, packed, render
 
         made = create_keys(keys, box_id, nodes=self.spec.nodes)
         lives = lifetime(plan, self.spec)
         end = now() + lives if lives else None
-        try:
-            user_data = render(
-                BootPlan(
-                    name=name,
-                    user=USER,
-                    public_key=made.public_key,
-                    host_private_key=made.host_private_key,
-                    host_public_key=made.host_public_key,
-                    deadline=end,
-                    ttl_s=int(lives.total_seconds()) if lives else 0,
-                    extra_keys=(read_public_key(self.spec.ssh_key),) if self.spec.ssh_key else (),
-                    setup=(self.spec.setup,) if self.spec.setup else (),
-                    driver_ready=False,  # the step looks first, and does nothing where the image has it
-                )
+        idle = self.spec.idles_out_after()
+
+        def boot(candidate: Candidate, cloud: Cloud | None = None) -> bytes:
+            plan = BootPlan(
+                name=name,
+                user=USER,
+                public_key=made.public_key,
+                host_private_key=made.host_private_key,
+                host_public_key=made.host_public_key,
+                deadline=end,
+                ttl_s=int(lives.total_seconds()) if lives else 0,
+                extra_keys=(read_public_key(self.spec.ssh_key),) if self.spec.ssh_key else (),
+                setup=(self.spec.setup,) if self.spec.setup else (),
+                driver_ready=False,  # the step looks first, and does nothing where the image has it
+                idle_s=int(idle.total_seconds()) if idle else None,
+                checkpoint=self.spec.checkpoint,
+                gpus=whole_gpus(candidate.gpu_count),
+                spot=candidate.purchase is Purchase.SPOT,
+                metadata=cloud.metadata if cloud else None,
             )
+            return packed(render(plan))
+
+        try:
+            boot(plan.attempts[0])
         except TooLargeError as error:
             raise UsageError(str(error)) from error
         return Terms(
@@ -168,7 +178,7 @@ class Buyer:
             nodes=self.spec.nodes,
             disk_gib=self.spec.disk,
             image=self.spec.image or DEFAULT_IMAGE,
-            user_data=user_data,
+            user_data=boot,
             allow_from=self._allow_from,
             ports=self.spec.ports,
             tags=self.spec.tags,

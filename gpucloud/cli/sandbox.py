@@ -189,12 +189,23 @@ def fault(
 
 def interrupt(
     app: App,
-    instance: Annotated[str, typer.Argument(help="A spot instance's own id.")],
-    notice: Annotated[float, typer.Option(help="Seconds between the notice and the end.", min=0)] = 120,
+    name: Annotated[str, typer.Argument(help="A spot box's name, or an instance's own id.")],
+    notice: Annotated[
+        float | None,
+        typer.Option(help="Seconds between the notice and the end. Default: as the cloud does.", min=0),
+    ] = None,
 ) -> None:
-    """Take a spot instance back, after a notice."""
-    answer = _client(app).interrupt(instance, notice_s=notice)
-    _answer(app, answer, f"{instance} will be taken back at {answer['at']}.")
+    """Take a spot box back, after a notice."""
+    from gpucloud.cli.engine import find_box, open_journal
+
+    client = _client(app)
+    try:
+        nodes = find_box(open_journal(app), app.owner, name).facts.get("nodes", ())
+        instances = [str(node["instance_id"]) for node in nodes]
+    except UsageError:
+        instances = [name]
+    taken = [{"instance": instance, **client.interrupt(instance, notice_s=notice)} for instance in instances]
+    _answer(app, {"taken": taken}, "\n".join(f"{each['instance']} ends at {each['at']}." for each in taken))
 
 
 def clock(

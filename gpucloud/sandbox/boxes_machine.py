@@ -7,7 +7,9 @@ import os
 import secrets
 import shutil
 import signal
+import sys
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,11 +21,24 @@ import asyncssh
 from gpucloud.sandbox import boxes_programs, boxes_shims, boxes_ssh
 from gpucloud.sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
 from gpucloud.sandbox.boxes_nvidia import Gpus
+from gpucloud.sandbox.boxes_services import Services
 from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap, User, parse
 
 NOTICE = "This is a box of the gpucloud sandbox: its commands run on this machine, as you."
 
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+CLOCK, BOOT_ID = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id"
+CLOCK_MOVED_S = 1.0
+FOLDERS = (
+    "root",
+    "tmp",
+    "workspace",
+    "etc/systemd/system",
+    "etc/ssh",
+    str(Path(CLOCK).parent),
+    str(Path(BOOT_ID).parent),
+)
+PYTHON = "/usr/bin/python3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +105,20 @@ class Box:
         self._users: tuple[User, ...] = ()
         self._keys: dict[str, list[asyncssh.SSHKey]] = {}
         self._powered_off = powered_off
+        self.services = Services(self._spawn, self.say)
+        self._booted_at = now()
+        self._told_ahead_s = 0.0
 
     # --- life
 
     async def boot(self) -> None:
         """Does what cloud-init does, in its order; what is once per instance is done once."""
-        for name in ("", "root", "root/tmp", "root/workspace", "root/etc/systemd/system", "root/etc/ssh"):
-            (self._folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.rmtree(self._root / "run", ignore_errors=True)  # it is in memory on a real machine
+        for name in FOLDERS:
+            (self._root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self._root / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+        self._booted_at = self.now()
+        self._tell_time()
         self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] {self.spec.id} boots. {NOTICE}\n")
         try:
             config = parse(self.spec.user_data)
@@ -132,6 +154,7 @@ class Box:
         self.running = False
         self.port = None
         self.timers.clear()
+        self.services.close()
         if self._ssh is not None:
             self._ssh.close()
             self._ssh = None
@@ -148,7 +171,10 @@ class Box:
             shutil.rmtree(folder, ignore_errors=True)
 
     def tick(self) -> None:
-        """Powers off when a timer has elapsed."""
+        """Powers off when a timer has elapsed; tells the services when the clock was moved."""
+        if self.running and abs(self._ahead_s() - self._told_ahead_s) > CLOCK_MOVED_S:
+            self._tell_time()
+            self.services.signal(signal.SIGHUP)
         if self.running and any(moment <= self.now() for moment in self.timers.values()):
             self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] a timer elapsed: powering off\n")
             self.power_off_soon()
@@ -233,6 +259,7 @@ class Box:
             "PATH": f"{self._shims}:{os.environ.get('PATH', os.defpath)}",
             "TMPDIR": str(self._root / "tmp"),
             "GPUCLOUD_BOX_ROOT": str(self._root),
+            "GPUCLOUD_GUARD_ROOT": str(self._root),
             "GPUCLOUD_METADATA_URL": f"http://127.0.0.1:{self._metadata_port}",
         }
 
@@ -270,22 +297,42 @@ class Box:
         except UnicodeDecodeError:
             return content
 
+    def _ahead_s(self) -> float:
+        """By how much the sandbox's time is ahead of this machine's."""
+        return self.now().timestamp() - time.time()
+
+    def _tell_time(self) -> None:
+        """Writes down what the guard adds to this machine's clocks (gpucloud_templates.guard.machine)."""
+        self._told_ahead_s = self._ahead_s()
+        up_s = (self.now() - self._booted_at).total_seconds()
+        up_ahead_s = up_s - time.clock_gettime(time.CLOCK_BOOTTIME)
+        draft = self._root / f"{CLOCK}.new"
+        draft.write_text(f"{self._told_ahead_s:.3f} {up_ahead_s:.3f}\n", encoding="ascii")
+        draft.replace(self._root / CLOCK)
+
+    async def _spawn(
+        self, command: Sequence[str], added: Mapping[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
+        """Starts a program as root. Raises ``OSError``."""
+        home = self._root / "root"
+        environment = {**self.environment("root"), "HOME": str(home), **(added or {})}
+        moved = [self._paths.text(argument) for argument in command]
+        if moved[0] == PYTHON:  # every box has one; not every machine has it there
+            moved[0] = sys.executable
+        return await asyncio.create_subprocess_exec(
+            *moved,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment,
+            cwd=home,
+            start_new_session=True,
+        )
+
     async def _run_as_root(self, command: Sequence[str]) -> None:
         """Runs one command of cloud-init's; its output goes to the console."""
-        home = self._root / "root"
-        home.mkdir(mode=0o700, exist_ok=True)
-        environment = {**self.environment("root"), "HOME": str(home)}
-        moved = [self._paths.text(argument) for argument in command]
         try:
-            child = await asyncio.create_subprocess_exec(
-                *moved,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                env=environment,
-                cwd=home,
-                start_new_session=True,
-            )
+            child = await self._spawn(command)
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             self.say(f"cloud-init: {command[0]}: {error}\n")
             return

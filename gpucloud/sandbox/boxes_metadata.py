@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import format_datetime
 
 Answer = tuple[int, str]
 """An HTTP status and a body."""
@@ -79,10 +80,12 @@ class MetadataService:
             request, *lines = head.decode("latin-1").split("\r\n")
             method, path, _ = request.split(" ", 2)
             headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
-            status, body = self._answerer(self._facts(), method, path, headers)
+            facts = self._facts()
+            status, body = self._answerer(facts, method, path, headers)
             data = body.encode()
             writer.write(
                 f"HTTP/1.1 {status} {'OK' if status == 200 else 'No'}\r\nContent-Type: text/plain\r\n"
+                f"Date: {format_datetime(facts.now, usegmt=True)}\r\n"
                 f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode()
                 + data
             )

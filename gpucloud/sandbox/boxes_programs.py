@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import configparser
 import re
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from gpucloud.sandbox.boxes_nvidia import Gpus, nvidia_smi
+from gpucloud.sandbox.boxes_services import Services, parse_unit, read_service
 
 Result = tuple[int, str]
 """Exit code and output; output goes to stderr where the code is not 0."""
@@ -26,6 +28,11 @@ class Playing(Protocol):
     @property
     def units(self) -> Path:
         """The folder that stands for ``/etc/systemd/system``."""
+        ...
+
+    @property
+    def services(self) -> Services:
+        """What its units have started."""
         ...
 
     @property
@@ -80,10 +87,8 @@ def timer_end(unit: str, activated: datetime) -> datetime | None:
     The settings are those of systemd.timer(5); forms that gpucloud's own unit does not use give ``None``.
     A calendar time that has passed when the timer is activated never comes.
     """
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    parser.optionxform = str  # type: ignore[method-assign,assignment]
     try:
-        parser.read_string(unit)
+        parser = parse_unit(unit)
     except configparser.Error:
         return None
     moments: list[datetime] = []
@@ -110,10 +115,15 @@ def _systemctl(box: Playing, arguments: Sequence[str]) -> Result:
         case "stop" | "disable" | "mask" if verb == "stop" or now:
             for unit in units:
                 box.end_at(unit, None)
+                box.services.stop(unit)
+        case "kill":
+            name = next((each[9:] for each in arguments if each.startswith("--signal=")), "SIGTERM")
+            box.services.signal(signal.Signals[f"SIG{name.removeprefix('SIG')}"], *units)
         case "reload" | "reload-or-restart" if {"ssh", "sshd"} & {unit.split(".")[0] for unit in units}:
             box.reload_ssh()
         case "is-active":
-            return 0, "active\n"
+            known = all(box.services.is_active(each) for each in units if (box.units / each).is_file())
+            return (0, "active\n") if known else (3, "inactive\n")
         case "is-system-running":
             return 0, "running\n"
         case _:
@@ -131,8 +141,9 @@ def _start(box: Playing, unit: str) -> Result:
     text = file.read_text(encoding="utf-8", errors="replace")
     if unit.endswith(".timer"):
         box.end_at(unit, timer_end(text, box.now()))
-    elif re.search(r"^ExecStart=\S*systemctl\b.*\bpoweroff\b", text, re.MULTILINE):
-        box.power_off_soon()
+    service = read_service(text) if unit.endswith(".service") else None
+    if service is not None:
+        box.services.start(unit, service)
     return 0, ""
 
 

@@ -60,7 +60,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     -c | --command) command=(bash -c "$2"); shift 2 ;;
     -u | --user) user=$2; shift 2 ;;
-    -g | -G | -s) shift 2 ;;
+    -g | -G | -s | -w) shift 2 ;;
     --) shift; command=("$@"); break ;;
     -*) shift ;;
     *) user=$1; shift ;;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,6 +92,12 @@ class CloudConfig:
     bootcmd: tuple[tuple[str, ...], ...] = ()
     write_files: tuple[WriteFile, ...] = ()
     runcmd: tuple[tuple[str, ...], ...] = ()
+
+
+def unpacked(encoded: str) -> str:
+    """User-data as a cloud keeps it, in base64 and perhaps compressed, as text."""
+    raw = base64.b64decode(encoded)
+    return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8", "replace")
 
 
 def parse(text: str) -> CloudConfig:

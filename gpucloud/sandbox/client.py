@@ -180,8 +180,8 @@ class SandboxClient:
         """Takes one fault away, or all."""
         self._ask("fault", clear=number)
 
-    def interrupt(self, instance: str, *, notice_s: float = 120) -> dict[str, Any]:
-        """Takes a spot instance back, after a notice."""
+    def interrupt(self, instance: str, *, notice_s: float | None = None) -> dict[str, Any]:
+        """Takes a spot instance back, after a notice: its cloud's usual one where none is given."""
         return dict(self._ask("interrupt", instance=instance, notice_s=notice_s))
 
     def clock(self, *, advance_s: float = 0) -> dict[str, Any]:

@@ -160,9 +160,10 @@ class Control:
         return [{"number": number, **asdict(rule)} for number, rule in self._faults.rules().items()]
 
     def interrupt(self, body: Body) -> Any:
-        """Takes a spot instance back, after a notice."""
-        at = self._world.clock.now() + timedelta(seconds=float(body.get("notice_s", 120)))
+        """Takes a spot instance back, after a notice: its cloud's usual one where none is given."""
+        given = body.get("notice_s")
         for emulator in self._emulators.values():
+            at = self._world.clock.now() + timedelta(seconds=emulator.notice_s if given is None else given)
             try:
                 emulator.interrupt(body["instance"], at)
             except UnknownThingError:

@@ -167,6 +167,11 @@ class Emulator(Protocol):
         """The guest of an instance switched itself off."""
         ...
 
+    @property
+    def notice_s(self) -> float:
+        """How long before it takes a spot instance back the cloud tells."""
+        ...
+
     def interrupt(self, instance: str, at: datetime, /) -> None:
         """The cloud will take back a spot instance at this time.
 

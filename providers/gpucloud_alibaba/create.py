@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
@@ -39,10 +38,10 @@ def check(order: Order) -> None:
     Raises:
         UsageError: says what is wrong.
     """
-    size = len(packed(order.user_data))
+    size = len(order.user_data)
     if size > USER_DATA_BYTES:
         raise UsageError(
-            f"the boot script is {size} bytes, compressed; Alibaba Cloud takes {USER_DATA_BYTES}",
+            f"the boot script is {size} bytes; Alibaba Cloud takes {USER_DATA_BYTES}",
             hint="move parts of setup into a script of your own and sync it",
         )
     for key, value in order.extra_tags.items():
@@ -63,12 +62,6 @@ def _check_tag(key: str, value: str) -> None:
         raise UsageError(f"the value of tag {key!r} cannot be used on Alibaba Cloud: up to 128 characters")
     if any(scheme in text.lower() for text in (key, value) for scheme in ("http://", "https://")):
         raise UsageError(f"tag {key!r} cannot be used on Alibaba Cloud: no http:// or https:// in it")
-
-
-def packed(user_data: str) -> bytes:
-    """Boot data as it is sent, before base64: compressed where that is smaller, the same every time."""
-    plain = user_data.encode()
-    return min(plain, gzip.compress(plain, mtime=0), key=len)
 
 
 def release_time(deadline: datetime | None, now: datetime) -> str | None:
@@ -157,7 +150,7 @@ def request_of(
         "HttpEndpoint": "enabled",
         "HttpTokens": "required",
         "HttpPutResponseHopLimit": 1,
-        "UserData": base64.b64encode(packed(order.user_data)).decode(),
+        "UserData": base64.b64encode(order.user_data).decode(),
         "Tag": [{"Key": key, "Value": value} for key, value in tags.items()],
         **market,
         **({"AutoReleaseTime": ends} if ends else {}),

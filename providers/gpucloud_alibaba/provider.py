@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.model import (
@@ -32,6 +33,9 @@ from gpucloud_alibaba import checkup, create, delete, errors, find, images, netw
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import reading
 from gpucloud_alibaba.shelves import CLOUD, DELETION_ORDER, Place
+
+if TYPE_CHECKING:
+    from gpucloud_templates import Metadata
 
 
 def _now() -> datetime:
@@ -81,6 +85,19 @@ class AlibabaProvider:
         return (
             "the cloud itself releases the box at its deadline and leaves nothing that is billed; "
             "a box with less than 32 minutes powers itself off in time, but is paid for until the 32nd minute"
+        )
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata service in hardened mode (ECS user guide, "Query the interruption events ...")."""
+        from gpucloud_templates import Metadata
+
+        return Metadata(
+            url="http://100.100.100.200",
+            notice="/latest/meta-data/instance/spot/termination-time",
+            token_path="/latest/api/token",  # noqa: S106  (where one is got)
+            token_ttl_header="X-aliyun-ecs-metadata-token-ttl-seconds",  # noqa: S106
+            token_header="X-aliyun-ecs-metadata-token",  # noqa: S106
         )
 
     def account(self) -> str:

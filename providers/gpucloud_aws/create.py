@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ def check(order: Order) -> None:
     Raises:
         UsageError: says what is wrong.
     """
-    size = len(order.user_data.encode())
+    size = len(order.user_data)
     if size > USER_DATA_BYTES:
         raise UsageError(
             f"the boot script is {size} bytes; AWS takes {USER_DATA_BYTES}",
@@ -142,7 +143,7 @@ def request_of(
         "MaxCount": order.nodes,
         "InstanceType": order.instance_type,
         "ImageId": image_id,
-        "UserData": order.user_data,  # boto3 encodes it
+        "UserData": base64.b64encode(order.user_data).decode(),
         "InstanceInitiatedShutdownBehavior": "terminate",
         "BlockDeviceMappings": [{"DeviceName": root_device, "Ebs": disk}],
         "NetworkInterfaces": [
@@ -174,7 +175,9 @@ def create(request: Request, ec2: EC2Client, zone_id: Callable[[str], str]) -> S
         zone_id: gives the AZ id of an AZ name.
     """
     account, region = request["account"], request["region"]
-    answer = ec2.run_instances(**request["run_instances"])
+    call = dict(request["run_instances"])
+    call["UserData"] = base64.b64decode(call["UserData"])  # boto3 encodes it by itself
+    answer = ec2.run_instances(**call)
     with reading("RunInstances"):
         return [
             machine_of(instance, account=account, region=region, zone_id=zone_id)

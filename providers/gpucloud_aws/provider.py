@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.model import (
@@ -30,6 +31,9 @@ from gpucloud.model import (
 from gpucloud.provider import Record, Verdict
 from gpucloud_aws import checkup, create, delete, echo, errors, find, network, prices, quotas
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
+
+if TYPE_CHECKING:
+    from gpucloud_templates import Metadata
 
 VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
 
@@ -64,6 +68,19 @@ class AwsProvider:
     def ending(self) -> str:
         """The guest powers off, which terminates it: ``InstanceInitiatedShutdownBehavior`` (facts of EC2)."""
         return "the box powers itself off, which terminates it and leaves nothing that is billed"
+
+    @property
+    def metadata(self) -> Metadata:
+        """Version 2 of its service (EC2 User Guide, "Spot Instance interruption notices")."""
+        from gpucloud_templates import Metadata
+
+        return Metadata(
+            url="http://169.254.169.254",
+            notice="/latest/meta-data/spot/instance-action",
+            token_path="/latest/api/token",  # noqa: S106  (where one is got)
+            token_ttl_header="X-aws-ec2-metadata-token-ttl-seconds",  # noqa: S106
+            token_header="X-aws-ec2-metadata-token",  # noqa: S106
+        )
 
     def account(self) -> str:
         """The account's number."""

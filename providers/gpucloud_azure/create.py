@@ -42,7 +42,7 @@ def check(order: Order) -> None:
     Raises:
         UsageError: says what is wrong.
     """
-    size = len(order.user_data.encode())
+    size = len(order.user_data)
     if size > CUSTOM_DATA_BYTES:
         raise UsageError(
             f"the boot script is {size} bytes; Azure takes {CUSTOM_DATA_BYTES}",
@@ -117,7 +117,7 @@ def _body(
         "osProfile": {
             "computerName": hostname,
             "adminUsername": ADMIN,
-            "customData": base64.b64encode(order.user_data.encode()).decode(),
+            "customData": base64.b64encode(order.user_data).decode(),
             "linuxConfiguration": {"disablePasswordAuthentication": True},
         },
         "networkProfile": {

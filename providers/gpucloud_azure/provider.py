@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.model import (
@@ -29,6 +29,9 @@ from gpucloud.provider import Record, Verdict
 from gpucloud_azure import checkup, create, delete, errors, find, ids, images, network, prices, quotas
 from gpucloud_azure.answers import plain
 from gpucloud_azure.clients import Clients
+
+if TYPE_CHECKING:
+    from gpucloud_templates import Metadata
 
 T = TypeVar("T")
 
@@ -72,6 +75,17 @@ class AzureProvider:
         return (
             "its deallocation is scheduled with the cloud; disk and address are billed until the next "
             "changing gpucloud command or sweep"
+        )
+
+    @property
+    def metadata(self) -> Metadata:
+        """Scheduled Events of the instance metadata service (azure-compute-docs, scheduled-events.md)."""
+        from gpucloud_templates import Metadata
+
+        return Metadata(
+            url="http://169.254.169.254",
+            notice="/metadata/scheduledevents?api-version=2020-07-01",
+            headers={"Metadata": "true"},
         )
 
     def account(self) -> str:

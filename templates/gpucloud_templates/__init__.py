@@ -11,8 +11,10 @@ from gpucloud_templates.cloud_config import (
     READY_MARKER,
     BootPlan,
     TooLargeError,
+    packed,
     render,
 )
+from gpucloud_templates.metadata import Metadata
 
 __all__ = [
     "BOOT_LOG",
@@ -20,6 +22,8 @@ __all__ = [
     "MAX_BYTES",
     "READY_MARKER",
     "BootPlan",
+    "Metadata",
     "TooLargeError",
+    "packed",
     "render",
 ]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
+
+from gpucloud_templates.metadata import Metadata
 
 MAX_BYTES = 16 * 1024
 """The smallest limit of the clouds: EC2 takes 16 KB before base64 (EC2 User Guide, "user data")."""
@@ -23,7 +26,11 @@ READY_MARKER = f"{STATE}/ready"
 FAILED_MARKER = f"{STATE}/failed"
 """Written instead when a step failed, as JSON with the step's name and exit code."""
 BOOT_LOG = "/var/log/gpucloud/boot.log"
+CHECKPOINT = "/etc/gpucloud/checkpoint"
 
+_DOCSTRING = re.compile(r'^ *"""[\s\S]*?"""\n', re.MULTILINE)
+"""What a line begins with three quotes is a docstring, in the guard: its constants end elsewhere."""
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _NAME = re.compile(r"[a-z0-9-]{1,63}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]{40,}={0,3}( [A-Za-z0-9._@-]+)?")
@@ -41,6 +48,10 @@ class BootPlan:
     formats, ed25519). ``deadline`` is when the box powers itself off, ``None`` for never; ``ttl_s`` is how
     long that is from now, for a box whose clock is wrong. ``setup`` are shell commands, run as the user, in
     order. Without ``driver_ready`` the NVIDIA driver is installed where it is missing.
+
+    The rest is for the guard: ``idle_s`` is how long the box may be idle; ``checkpoint`` is a shell command,
+    run as the user before the box is ended; ``gpus`` is how many should answer; ``spot`` whether the cloud
+    may take the box back; ``metadata`` how to ask it.
     """
 
     name: str
@@ -53,6 +64,11 @@ class BootPlan:
     setup: tuple[str, ...] = ()
     extra_keys: tuple[str, ...] = ()
     driver_ready: bool = True
+    idle_s: int | None = None
+    checkpoint: str | None = None
+    gpus: int | None = None
+    spot: bool = False
+    metadata: Metadata | None = None
 
 
 class TooLargeError(ValueError):
@@ -88,19 +104,23 @@ def render(plan: BootPlan) -> str:
                 "ssh_authorized_keys": [plan.public_key, *plan.extra_keys],
             }
         ],
-        "bootcmd": [_arm(plan.deadline, plan.ttl_s)] if plan.deadline else [],
+        "bootcmd": [_arm(plan)],
         "write_files": _files(plan),
         "runcmd": [[f"{LIBRARY}/boot", plan.user]],
     }
-    text = "#cloud-config\n" + yaml.safe_dump(
-        {key: value for key, value in document.items() if value != []}, sort_keys=False, width=4096
-    )
-    if len(text) > MAX_BYTES:
+    text = "#cloud-config\n" + yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=4096)
+    size = len(packed(text))
+    if size > MAX_BYTES:
         raise TooLargeError(
-            f"the boot configuration has {len(text):,} bytes, {MAX_BYTES:,} are allowed:"
+            f"the boot configuration has {size:,} bytes, {MAX_BYTES:,} are allowed:"
             " shorten `setup`, or sync a script and run it"
         )
     return text
+
+
+def packed(text: str) -> bytes:
+    """What travels: gzip, which cloud-init unpacks on every cloud. The same text gives the same bytes."""
+    return gzip.compress(text.encode(), mtime=0)
 
 
 def _check(plan: BootPlan) -> None:
@@ -118,57 +138,51 @@ def _check(plan: BootPlan) -> None:
         raise ValueError(f"the deadline {plan.deadline} has no time zone")
 
 
-def _files(plan: BootPlan) -> list[Mapping[str, Any]]:
-    """The boot script, and each set-up command as a file of its own, in base64."""
-    boot = {"path": f"{LIBRARY}/boot", "permissions": "0755", "content": _script("boot.sh")}
-    if not plan.driver_ready:
-        install = {"path": f"{LIBRARY}/driver", "permissions": "0755", "content": _script("driver.sh")}
-        return [boot, install, *_setup_files(plan.setup)]
-    return [boot, *_setup_files(plan.setup)]
-
-
-def _setup_files(commands: tuple[str, ...]) -> list[Mapping[str, Any]]:
+def _files(plan: BootPlan) -> list[dict[str, str]]:
+    """The boot script, and each of the user's commands as a file of its own, in base64."""
+    scripts = {"boot": "boot.sh"} if plan.driver_ready else {"boot": "boot.sh", "driver": "driver.sh"}
+    own = {f"{STATE}/setup/{number:03}": command for number, command in enumerate(plan.setup)}
+    if plan.checkpoint is not None:
+        own[CHECKPOINT] = plan.checkpoint
     return [
-        {
-            "path": f"{STATE}/setup/{number:03}",
-            "encoding": "b64",
-            "content": b64encode(command.encode()).decode(),
-        }
-        for number, command in enumerate(commands)
+        {"path": f"{LIBRARY}/{name}", "permissions": "0755", "content": _script(script)}
+        for name, script in scripts.items()
+    ] + [
+        {"path": path, "encoding": "b64", "content": b64encode(text.encode()).decode()}
+        for path, text in own.items()
     ]
 
 
-def _arm(deadline: datetime, ttl_s: int) -> list[str]:
-    """The first command of the first boot stage: a fixed script, and the units as its arguments."""
-    moment = deadline.astimezone(UTC)
-    timer = _unit(
-        Unit={"Description": "Ends this box at its deadline", "DefaultDependencies": "no"},
-        Timer={
-            "OnCalendar": moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
-            "Persistent": "true",
-            # By the monotonic clock, should the calendar's be wrong; a minute later, so that it comes second.
-            "OnActiveSec": str(max(ttl_s, 0) + 60),
-            "AccuracySec": "1s",
-            "Unit": "gpucloud-end.service",
-        },
-        Install={"WantedBy": "timers.target"},
-    )
-    service = _unit(
-        Unit={
-            "Description": "Powers this box off, which ends it",
-            "DefaultDependencies": "no",
-            "FailureAction": "poweroff-force",
-        },
-        Service={"Type": "oneshot", "ExecStart": "/usr/bin/systemctl poweroff"},
-    )
-    return ["/bin/sh", "-c", _script("arm.sh"), "arm", timer, service, str(int(moment.timestamp()))]
+def _arm(plan: BootPlan) -> list[str]:
+    """The first command of the first boot stage, on every boot: puts the guard in place and starts it."""
+    settings = {
+        "box": plan.name,
+        "user": plan.user,
+        "deadline": plan.deadline and int(plan.deadline.timestamp()),
+        "ttl_s": max(plan.ttl_s, 0) if plan.deadline else None,
+        "idle_s": plan.idle_s,
+        "checkpoint": plan.checkpoint is not None,
+        "gpus": plan.gpus,
+        "spot": plan.spot,
+        "metadata": plan.metadata and asdict(plan.metadata),
+    }
+    return [
+        "/usr/bin/python3",
+        "-sS",
+        "-c",
+        _DOCSTRING.sub("", _script("arm.py")),
+        json.dumps(settings),
+        *_guard(),
+    ]
 
 
-def _unit(**sections: Mapping[str, str]) -> str:
-    return "\n".join(
-        f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in settings.items())
-        for name, settings in sections.items()
-    )
+@cache
+def _guard() -> tuple[str, ...]:
+    """Names and texts of the guard's modules in turn, without what only readers need."""
+    folder = files("gpucloud_templates").joinpath("guard")
+    modules = sorted(item.name for item in folder.iterdir() if item.name.endswith(".py"))
+    texts = {name: _DOCSTRING.sub("", folder.joinpath(name).read_text(encoding="utf-8")) for name in modules}
+    return tuple(part for item in texts.items() for part in item)
 
 
 @cache

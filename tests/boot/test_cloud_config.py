@@ -11,6 +11,7 @@ import pytest
 
 from gpucloud.ssh_keys import BoxKeys, create_keys
 from gpucloud_templates import BootPlan, render
+from gpucloud_templates.guard.__main__ import END_SERVICE, END_TIMER, SERVICE
 from tests.core.test_templates import PLAN
 
 CLOUD_INIT = shutil.which("cloud-init")
@@ -40,17 +41,18 @@ def test_cloud_init_finds_the_boot_configuration_valid(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_finds_the_timer_that_ends_the_box_valid(tmp_path: Path) -> None:
-    import yaml
-
-    (command,) = yaml.safe_load(render(PLAN))["bootcmd"]
-    timer, service = command[4:6]
-    (tmp_path / "gpucloud-end.timer").write_text(timer, encoding="utf-8")
-    (tmp_path / "gpucloud-end.service").write_text(service, encoding="utf-8")
+def test_systemd_finds_the_units_that_end_the_box_valid(tmp_path: Path) -> None:
+    units = {
+        "gpucloud-guard.service": SERVICE,
+        "gpucloud-end.service": END_SERVICE,
+        "gpucloud-end.timer": END_TIMER.format(seconds=3600),
+    }
+    for name, text in units.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     done = subprocess.run(
-        ["systemd-analyze", "verify", str(tmp_path / "gpucloud-end.timer")],
+        ["systemd-analyze", "verify", *(str(tmp_path / name) for name in units)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "gpucloud-end" not in done.stderr, done.stderr
+    assert "gpucloud-" not in done.stderr, done.stderr

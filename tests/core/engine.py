@@ -67,7 +67,7 @@ class Bench:
             "nodes": 1,
             "disk_gib": 100,
             "image": "ubuntu-22.04",
-            "user_data": "#cloud-config\n{}\n",
+            "user_data": lambda _candidate, _cloud: b"#cloud-config\n{}\n",
             "allow_from": lambda cloud: ("198.51.100.7/32",),
             "expires_at": self.clock() + timedelta(hours=24),
         }

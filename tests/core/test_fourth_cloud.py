@@ -19,6 +19,7 @@ import pytest
 from gpucloud.model import Order
 from gpucloud.provider import CapacitySource, Echo, Ingress, PriceSource
 from gpucloud.sandbox.boxes import Boxes, BoxSpec
+from gpucloud.sandbox.boxes_user_data import unpacked
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 
@@ -116,7 +117,7 @@ def data_centre(folder: Path, tmp_path: Path, wheel: Path, monkeypatch: pytest.M
                 hostname=each,
                 public_ip=row["address"],
                 private_ip=row["address"].replace("203.0.113.", "10.0.0."),
-                user_data=request["user_data"],
+                user_data=unpacked(request["user_data"]),
                 gpu_model=request["gpu_model"],
                 gpu_count=request["gpu_count"],
                 gpu_memory_mib=15360,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import base64
+import gzip
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpucloud_templates import MAX_BYTES, BootPlan, TooLargeError, render
+from gpucloud_templates import MAX_BYTES, BootPlan, Metadata, TooLargeError, packed, render
+from gpucloud_templates.cloud_config import CHECKPOINT
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIz6v2fVq9w0Zt0kVZ0eJXh5Fz9o3JxM8p1a2b3c4d5e"
 PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE=\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -51,16 +58,49 @@ def test_no_setup_command_can_turn_the_document_into_another_kind(command: str) 
     assert set(yaml.safe_load(text)) == set(yaml.safe_load(render(PLAN)))
 
 
-def test_the_end_is_armed_before_anything_else_by_calendar_and_by_monotonic_clock() -> None:
-    (command,) = yaml.safe_load(render(PLAN))["bootcmd"]
-    timer = next(each for each in command if each.startswith("[Unit]") and "[Timer]" in each)
-    assert "OnCalendar=2030-01-31 12:00:00 UTC\n" in timer
-    assert "Persistent=true\n" in timer
-    assert "OnActiveSec=3660\n" in timer
+def guard_of(text: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The guard's settings and modules, as the first command of the first boot stage gets them."""
+    command = yaml.safe_load(text)["bootcmd"][0]
+    settings, *modules = command[4:]
+    return json.loads(settings), dict(zip(modules[::2], modules[1::2], strict=True))
 
 
-def test_without_a_deadline_nothing_is_armed() -> None:
-    assert "bootcmd" not in yaml.safe_load(render(replace(PLAN, deadline=None)))
+def test_the_guard_is_armed_before_anything_else_with_both_of_its_ends() -> None:
+    settings, modules = guard_of(render(PLAN))
+    assert settings["deadline"] == datetime(2030, 1, 31, 12, 0, tzinfo=UTC).timestamp()
+    assert settings["ttl_s"] == 3600
+    assert {"__init__.py", "__main__.py", "rules.py", "machine.py", "watch.py"} == set(modules)
+
+
+def test_the_guard_travels_whole_but_for_what_only_readers_need() -> None:
+    _, modules = guard_of(render(PLAN))
+    for name, text in modules.items():
+        source = files("gpucloud_templates").joinpath("guard", name).read_text(encoding="utf-8")
+        assert ast.dump(ast.parse(text)) == ast.dump(without_docstrings(ast.parse(source))), name
+        assert '"""' not in text.replace('= """', "").replace('\\n"""', ""), name
+
+
+def without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:]
+    return tree
+
+
+def test_without_a_deadline_the_guard_watches_but_never_ends_the_box_at_a_time() -> None:
+    settings, _ = guard_of(render(replace(PLAN, deadline=None)))
+    assert (settings["deadline"], settings["ttl_s"]) == (None, None)
+
+
+@given(st.text(max_size=200))
+@example("MIME-Version: 1.0")
+@example("\u202e'; poweroff #\0")
+def test_the_checkpoint_command_is_data_like_the_set_up(command: str) -> None:
+    text = render(replace(PLAN, checkpoint=command))
+    (file,) = [each for each in yaml.safe_load(text)["write_files"] if each["path"] == CHECKPOINT]
+    assert base64.b64decode(file["content"]).decode() == command
+    assert guard_of(text)[0]["checkpoint"] is True
+    assert "mime-version:" not in text.lower()
 
 
 def test_only_keys_let_anybody_in_and_never_root() -> None:
@@ -93,9 +133,34 @@ def test_malformed_names_keys_and_times_are_refused(bad: dict[str, object]) -> N
 
 
 def test_what_no_cloud_takes_is_refused_with_the_size_and_a_way_out() -> None:
+    noise = "".join(sha256(str(n).encode()).hexdigest() for n in range(1024))
     with pytest.raises(TooLargeError, match=f"{MAX_BYTES:,} are allowed: shorten `setup`"):
-        render(replace(PLAN, setup=("x" * 64 * 1024,)))
+        render(replace(PLAN, setup=(noise,)))
 
 
-def test_the_usual_boot_leaves_most_of_the_room_to_the_user() -> None:
-    assert len(render(replace(PLAN, driver_ready=False, setup=("pip install -r requirements.txt",)))) < 6000
+def test_the_fullest_boot_leaves_a_quarter_of_the_room_to_the_user() -> None:
+    metadata = Metadata(
+        url="http://100.100.100.200",
+        notice="/latest/meta-data/instance/spot/termination-time",
+        token_path="/latest/api/token",
+        token_ttl_header="X-aliyun-ecs-metadata-token-ttl-seconds",
+        token_header="X-aliyun-ecs-metadata-token",
+    )
+    plan = replace(
+        PLAN,
+        driver_ready=False,
+        setup=("pip install -r requirements.txt",),
+        checkpoint="kill -USR1 $(cat /workspace/pid)",
+        idle_s=1800,
+        gpus=8,
+        spot=True,
+        metadata=metadata,
+        extra_keys=(KEY,),
+    )
+    assert len(packed(render(plan))) < 12 * 1024
+
+
+def test_what_travels_is_what_was_rendered_and_the_same_every_time() -> None:
+    text = render(PLAN)
+    assert gzip.decompress(packed(text)).decode() == text
+    assert packed(text) == packed(render(PLAN))

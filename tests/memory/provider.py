@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -84,7 +85,7 @@ class MemoryProvider:
             "nodes": order.nodes,
             "disk_gib": order.disk_gib,
             "image": order.image,
-            "user_data": order.user_data,
+            "user_data": base64.b64encode(order.user_data).decode(),
             "bid_usd": None if order.max_price_usd is None else format(order.max_price_usd, "f"),
             "reservation": order.reservation,
             "ends_at": self._end(order.deadline),

@@ -127,7 +127,7 @@ def order(**changes: Any) -> Order:
         "nodes": 1,
         "disk_gib": 100,
         "image": "cuda-12.4",
-        "user_data": "#cloud-config\n",
+        "user_data": b"#cloud-config\n",
         "allow_from": ("203.0.113.7/32",),
         "ports": (),
         "tags": Tags(owner="own-1", box="box-1", op="op-1", run="run-1", expires="2026-11-21T00:00:00Z"),

@@ -203,7 +203,7 @@ def order(**changes: Any) -> Order:
         "nodes": 1,
         "disk_gib": 100,
         "image": "ubuntu-22.04",
-        "user_data": "#cloud-config\n",
+        "user_data": b"#cloud-config\n",
         "allow_from": ("203.0.113.7/32",),
         "ports": (),
         "tags": Tags(owner="u-1", box="b-1", op="o-1", run="r-1", expires="none"),

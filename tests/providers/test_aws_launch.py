@@ -54,7 +54,7 @@ def test_a_box_is_private_encrypted_tagged_and_ends_itself(aws: AwsProvider) -> 
     }
     assert call["InstanceInitiatedShutdownBehavior"] == "terminate"
     assert call["ClientToken"] == "gpc-0123456789"
-    assert call["UserData"] == "#cloud-config\n"
+    assert base64.b64decode(call["UserData"]) == b"#cloud-config\n"
     tagged = {
         spec["ResourceType"]: {tag["Key"] for tag in spec["Tags"]} for spec in call["TagSpecifications"]
     }
@@ -105,7 +105,7 @@ def test_the_users_own_tags_cannot_replace_the_five(aws: AwsProvider) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"user_data": "#" * (16 * 1024 + 1)}, "16385 bytes"),
+        ({"user_data": b"#" * (16 * 1024 + 1)}, "16385 bytes"),
         ({"extra_tags": {"a key": "x"}}, "a key"),
         ({"extra_tags": {"aws:x": "x"}}, "aws:"),
         ({"extra_tags": {"x": "a\nb"}}, "value of tag"),
@@ -126,7 +126,7 @@ def test_what_aws_would_refuse_is_refused_before_anything_is_made(
 
 
 def test_a_boot_script_of_exactly_the_limit_is_taken(aws: AwsProvider) -> None:
-    [machine] = launched(aws, user_data="#" * 16 * 1024)
+    [machine] = launched(aws, user_data=b"#" * 16 * 1024)
     assert machine.state in {State.PENDING, State.RUNNING}
 
 
@@ -135,10 +135,10 @@ def test_a_boot_script_and_the_credentials_never_reach_a_log(
 ) -> None:
     """Even at DEBUG, where the SDK would write whole requests."""
     caplog.set_level(logging.DEBUG)
-    script = "#cloud-config\n# canary-7f3a\n"
+    script = b"#cloud-config\n# canary-7f3a\n"
     launched(AwsProvider(), user_data=script)
     assert "canary-7f3a" not in caplog.text
-    assert base64.b64encode(script.encode()).decode()[:32] not in caplog.text
+    assert base64.b64encode(script).decode()[:32] not in caplog.text
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in caplog.text
 
 
@@ -512,7 +512,11 @@ def test_an_answer_about_another_instance_is_not_taken_for_this_one(wire: Wire) 
 
 def test_an_answer_without_ids_leaves_the_outcome_of_a_create_unknown(wire: Wire) -> None:
     wire.say("RunInstances", answer("RunInstances", "<instancesSet><item/></instancesSet>"))
-    request = {"account": ACCOUNT, "region": "us-east-1", "run_instances": {"MinCount": 1, "MaxCount": 1}}
+    request = {
+        "account": ACCOUNT,
+        "region": "us-east-1",
+        "run_instances": {"MinCount": 1, "MaxCount": 1, "UserData": ""},
+    }
     aws = AwsProvider()
     with pytest.raises(errors.MalformedAnswerError) as caught:
         aws.create(request)
@@ -524,7 +528,11 @@ def test_an_answer_without_ids_leaves_the_outcome_of_a_create_unknown(wire: Wire
 
 def test_an_answer_that_never_comes_leaves_the_outcome_of_a_create_unknown(wire: Wire) -> None:
     wire.say("RunInstances", Answer("", hang_up=True))
-    request = {"account": ACCOUNT, "region": "us-east-1", "run_instances": {"MinCount": 1, "MaxCount": 1}}
+    request = {
+        "account": ACCOUNT,
+        "region": "us-east-1",
+        "run_instances": {"MinCount": 1, "MaxCount": 1, "UserData": ""},
+    }
     aws = AwsProvider()
     with pytest.raises(Exception, match="closed") as caught:
         aws.create(request)

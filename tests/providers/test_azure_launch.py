@@ -64,7 +64,7 @@ def test_a_box_is_private_encrypted_tagged_and_dies_as_a_whole() -> None:
     assert set(body["tags"]) >= FIVE
     linux = properties["osProfile"]["linuxConfiguration"]
     assert linux["disablePasswordAuthentication"] is True
-    assert base64.b64decode(properties["osProfile"]["customData"]).decode() == order().user_data
+    assert base64.b64decode(properties["osProfile"]["customData"]) == order().user_data
     assert properties["diagnosticsProfile"]["bootDiagnostics"] == {"enabled": True}
     assert body["zones"] == ["1"]
     assert "priority" not in properties
@@ -132,7 +132,7 @@ def test_the_users_own_tags_cannot_replace_the_five() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"user_data": "#" * 65536}, "65536 bytes"),
+        ({"user_data": b"#" * 65536}, "65536 bytes"),
         ({"extra_tags": {"a<key": "x"}}, "a<key"),
         ({"extra_tags": {"microsoft-x": "x"}}, "microsoft"),
         ({"extra_tags": {"x": "y" * 257}}, "value of tag"),

@@ -144,6 +144,11 @@ class AlibabaSandbox:
                 if instance["InstanceId"] == box:
                     instances.power_off(self._region(name), instance)
 
+    @property
+    def notice_s(self) -> float:
+        """ECS user guide: five minutes."""
+        return 300.0
+
     def interrupt(self, instance: str, at: datetime) -> None:
         """Takes a spot instance back."""
         for name, each in self._shelf.everywhere("instance"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 from gpucloud.sandbox.boxes import BoxSpec
+from gpucloud.sandbox.boxes_user_data import unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox import metadata
-from gpucloud_alibaba.sandbox.order import plain_user_data
 from gpucloud_alibaba.sandbox.region import Region, tags_of
 
 
@@ -22,7 +22,7 @@ def boot(region: Region, instance: Document) -> None:
             hostname=instance["HostName"],
             public_ip=instance.get("_public_ip", ""),
             private_ip=instance["_private_ip"],
-            user_data=plain_user_data(instance["_user_data"]),
+            user_data=unpacked(instance["_user_data"]),
             gpu_model=type_.gpu_model,
             gpu_count=type_.whole_gpus,
             gpu_memory_mib=type_.gpu_memory_mib,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -159,12 +158,6 @@ def release_at(region: Region, text: str | None) -> str | None:
     if not SOONEST <= moment - region.now <= LATEST:
         raise refusal
     return f"{moment:%Y-%m-%dT%H:%MZ}"
-
-
-def plain_user_data(encoded: str) -> str:
-    """The boot script that was sent in base64, compressed or not."""
-    raw = base64.b64decode(encoded)
-    return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8", "replace")
 
 
 def _network(region: Region, parameters: Mapping[str, Any]) -> tuple[Document, list[str]]:

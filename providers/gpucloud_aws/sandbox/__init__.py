@@ -153,6 +153,11 @@ class AwsSandbox:
                 if instance["InstanceId"] == box:
                     instances.end(self._region(name), instance, instances.BY_GUEST, self._world.clock.now())
 
+    @property
+    def notice_s(self) -> float:
+        """EC2 User Guide, "Spot Instance interruption notices"."""
+        return 120.0
+
     def interrupt(self, instance: str, at: datetime) -> None:
         """Takes a spot instance back."""
         for name, each in self._shelf.everywhere("instance"):

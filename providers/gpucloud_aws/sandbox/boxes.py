@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import threading
 
 from gpucloud.sandbox.boxes import BoxSpec
+from gpucloud.sandbox.boxes_user_data import unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import metadata
 from gpucloud_aws.sandbox.region import Region, tags_of
@@ -23,7 +22,7 @@ def boot(region: Region, instance: Document) -> None:
             hostname=instance["PrivateDnsName"].partition(".")[0],
             public_ip=instance.get("_public_ip", ""),
             private_ip=instance["PrivateIpAddress"],
-            user_data=_text(instance["_user_data"]),
+            user_data=unpacked(instance["_user_data"]),
             gpu_model=type_.gpu_model,
             gpu_count=type_.whole_gpus,
             gpu_memory_mib=type_.gpu_memory_mib,
@@ -39,10 +38,3 @@ def end(region: Region, instance: Document) -> None:
     """Ends an instance's inside, without waiting: its connections may take a moment to close."""
     box = instance["InstanceId"]
     threading.Thread(target=region.world.boxes.end, args=(box,), daemon=True).start()
-
-
-def _text(encoded: str) -> str:
-    raw = base64.b64decode(encoded)
-    if raw.startswith(b"\x1f\x8b"):
-        raw = gzip.decompress(raw)
-    return raw.decode("utf-8", "replace")

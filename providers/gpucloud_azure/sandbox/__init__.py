@@ -160,6 +160,11 @@ class AzureSandbox:
             if machine is not None:
                 machines.guest_stopped(self._subscription, machine)
 
+    @property
+    def notice_s(self) -> float:
+        """Azure-compute-docs, spot-vms.md: "up to 30 seconds"."""
+        return 30.0
+
     def interrupt(self, instance: str, at: datetime) -> None:
         """Evicts a Spot machine, named by its id."""
         machine = self._subscription.find(MACHINE, instance) if instance.startswith("/") else None

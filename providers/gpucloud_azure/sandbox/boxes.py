@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import threading
 
 from gpucloud.sandbox.boxes import BoxSpec
+from gpucloud.sandbox.boxes_user_data import unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import metadata
 from gpucloud_azure.sandbox.network import addresses_of, private_address
@@ -33,7 +32,7 @@ def boot(subscription: Subscription, machine: Document) -> None:
             hostname=machine["properties"]["osProfile"]["computerName"],
             public_ip=public,
             private_ip=private,
-            user_data=_text(machine["_user_data"]),
+            user_data=unpacked(machine["_user_data"]),
             gpu_model=type_.gpu_model,
             gpu_count=type_.whole_gpus,
             gpu_memory_mib=type_.gpu_memory_mib,
@@ -49,8 +48,3 @@ def end(subscription: Subscription, machine: Document) -> None:
     """Ends a machine's inside, without waiting: its connections may take a moment to close."""
     box = machine["_box"]
     threading.Thread(target=subscription.world.boxes.end, args=(box,), daemon=True).start()
-
-
-def _text(encoded: str) -> str:
-    raw = base64.b64decode(encoded)
-    return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -76,7 +77,7 @@ class DummyProvider:
             "gpu_count": int(order.gpu_count),
             "nodes": order.nodes,
             "disk_gib": order.disk_gib,
-            "user_data": order.user_data,
+            "user_data": base64.b64encode(order.user_data).decode(),
             "group": ref.id,
             "tags": {**order.extra_tags, **order.tags.as_dict()},
         }

@@ -1,0 +1,105 @@
+"""The services of a box: what its units start, as processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import shlex
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+RESTART_S = 0.5
+
+Spawn = Callable[[Sequence[str], Mapping[str, str]], Awaitable[asyncio.subprocess.Process]]
+"""Starts a program of the box: argument list, and what is added to its environment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The parts of a service unit that a box of the sandbox heeds (systemd.service(5))."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    restarts: bool
+
+
+def parse_unit(text: str) -> configparser.ConfigParser:
+    """A unit file. Raises ``configparser.Error``."""
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]
+    parser.read_string(text)
+    return parser
+
+
+def read_service(text: str) -> Service | None:
+    """A service unit; ``None`` for what starts nothing."""
+    with suppress(configparser.Error, ValueError):
+        unit = parse_unit(text)
+        command = tuple(shlex.split(unit.get("Service", "ExecStart", fallback="")))
+        pairs = shlex.split(unit.get("Service", "Environment", fallback=""))
+        if command:
+            return Service(
+                command=command,
+                environment={name: value for name, _, value in (pair.partition("=") for pair in pairs)},
+                restarts=unit.get("Service", "Restart", fallback="no") == "always",
+            )
+    return None
+
+
+class Services:
+    """Those of one box, in its event loop."""
+
+    def __init__(self, spawn: Spawn, say: Callable[[str], None]) -> None:
+        self._spawn = spawn
+        self._say = say
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+
+    def start(self, name: str, service: Service) -> None:
+        """Starts a service, unless it runs."""
+        if name not in self._running:
+            task = asyncio.get_running_loop().create_task(self._run(name, service))
+            self._running[name] = task
+            task.add_done_callback(lambda _: self._running.pop(name, None))
+
+    def stop(self, name: str) -> None:
+        """Ends a service, if it runs."""
+        task = self._running.pop(name, None)
+        if task is not None:
+            task.cancel()
+        self.signal(signal.SIGTERM, name)
+
+    def signal(self, signum: signal.Signals, *names: str) -> None:
+        """Sends a signal to these services, or to all."""
+        for name, process in list(self._processes.items()):
+            if not names or name in names:
+                with suppress(ProcessLookupError):
+                    process.send_signal(signum)
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for name in list(self._running):
+            self.stop(name)
+
+    def is_active(self, name: str) -> bool:
+        """Whether it runs."""
+        return name in self._running
+
+    async def _run(self, name: str, service: Service) -> None:
+        while True:
+            try:
+                process = await self._spawn(service.command, service.environment)
+            except OSError as error:
+                self._say(f"{name}: {error}\n")
+                return
+            self._processes[name] = process
+            assert process.stdout is not None  # noqa: S101  (it is a pipe)
+            async for line in process.stdout:
+                self._say(line.decode(errors="replace"))
+            await process.wait()
+            self._processes.pop(name, None)
+            if not service.restarts:
+                return
+            await asyncio.sleep(RESTART_S)

@@ -1,0 +1,100 @@
+"""What the guard decides by: pure functions."""
+
+from __future__ import annotations
+
+import json
+import time
+from calendar import timegm
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+NEVER = {"deadline": None, "limit_s": None}
+
+
+def seconds_left(end: Mapping[str, Any], *, wall: float, wall_is_right: bool, spent: float) -> float | None:
+    """How long the box may still live; ``None`` for ever.
+
+    Args:
+        end: ``deadline`` as the wall's time, ``limit_s`` as uptime in all; each may be ``None``.
+        wall: seconds since 1970 by this box's clock.
+        wall_is_right: whether a server has confirmed that clock.
+        spent: uptime so far, of all boots.
+    """
+    left: list[float] = []
+    if end["deadline"] is not None and wall_is_right:
+        left.append(end["deadline"] - wall)
+    if end["limit_s"] is not None:
+        left.append(end["limit_s"] - spent)
+    return min(left) if left else None
+
+
+def spent_before(record: Mapping[str, Any] | None, boot: str) -> float:
+    """What to add to this boot's uptime to get the uptime of all boots.
+
+    Args:
+        record: ``spent_s`` in all when the boot ``boot`` was ``up`` so long; ``None`` where nothing is known.
+        boot: which boot this is.
+    """
+    if record is None:
+        return 0.0
+    return float(record["spent_s"]) - (float(record["up"]) if record["boot"] == boot else 0.0)
+
+
+def notice_time(body: str) -> float | None:
+    """When the cloud takes the box back, as its metadata service tells: seconds since 1970.
+
+    EC2 answers ``{"action": "terminate", "time": "2026-01-01T00:00:00Z"}`` and Alibaba Cloud the bare time.
+    Azure lists ``Events`` with ``EventType`` and ``NotBefore`` (``Mon, 19 Sep 2016 18:29:47 GMT``, or empty
+    once it has begun).
+    """
+    try:
+        answer: Any = json.loads(body)
+    except ValueError:
+        return moment(body.strip())
+    if not isinstance(answer, dict):
+        return None
+    fields: dict[str, Any] = {**answer}
+    events: list[dict[str, Any]] = fields.get("Events", [])
+    if not events:
+        return moment(str(fields.get("time", "")))
+    ends = [event for event in events if event.get("EventType") in {"Preempt", "Terminate"}]
+    times = [moment(event.get("NotBefore") or "") or 0.0 for event in ends]
+    return min(times) if times else None
+
+
+def moment(text: str) -> float | None:
+    """A time as HTTP's ``Date``, or as RFC 3339 in UTC: seconds since 1970."""
+    for form in ("%Y-%m-%dT%H:%M:%SZ", "%a, %d %b %Y %H:%M:%S GMT"):
+        try:
+            return float(timegm(time.strptime(text, form)))
+        except ValueError:
+            continue
+    return None
+
+
+def read_gpus(text: str) -> list[tuple[int, int]]:
+    """Utilisation in percent and uncorrected memory errors of each GPU; what a GPU does not tell is 0."""
+    rows = [line.split(",") for line in text.splitlines()]
+    return [(_number(row[1]), _number(row[2])) for row in rows if len(row) == 3 and row[0].strip().isdigit()]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.strip().isdigit() else 0
+
+
+def read_xids(text: str) -> list[str]:
+    """The driver's errors in lines of the kernel's log, such as ``79, pid=1, GPU has fallen off the bus.``"""
+    marked = (line.partition("NVRM: Xid ") for line in text.splitlines())
+    return [rest.partition(": ")[2].strip()[:200] for _, found, rest in marked if found]
+
+
+def read_cpu_seconds(text: str) -> float:
+    """The time on processors out of a control group's ``cpu.stat``."""
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == "usage_usec":
+            return int(value) / 1e6
+    return 0.0

@@ -1,0 +1,59 @@
+"""The guard inside the boxes of the sandbox: the program that travels in the user-data, on every cloud."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.shell import Shell
+
+CLOUDS = ("alibaba", "aws", "azure")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_the_checkpoint_command_runs_on_the_box_when_its_cloud_takes_it_back(
+    own_clouds: Shell, cloud: str
+) -> None:
+    own_clouds.launch(
+        *("--gpu", "T4", "--spot", "--cloud", cloud, "--name", "cheap"),
+        *("--checkpoint", 'echo "$USER: $GPUCLOUD_END_REASON in $GPUCLOUD_SECONDS_LEFT s" >/workspace/saved'),
+    )
+    own_clouds("sandbox", "interrupt", "cheap", "--notice", "60")
+    until(lambda: own_clouds("exec", "cheap", "--", "cat", "/workspace/saved").code == 0)
+    assert "gpucloud: interruption in 5" in own_clouds("exec", "cheap", "--", "cat", "/workspace/saved").out
+    assert own_clouds("down", "cheap", "--yes").code == 0
+    assert own_clouds.sandbox.status()["billing"] == []
+
+
+def test_a_box_that_nobody_uses_ends(own_clouds: Shell) -> None:
+    own_clouds.launch("--gpu", "T4", "--cloud", "aws", "--name", "lonely", "--ttl", "8h", "--idle", "20m")
+    for _ in range(3):
+        own_clouds.sandbox.clock(advance_s=10 * 60)
+        time.sleep(0.5)  # it looks
+    until(lambda: own_clouds.sandbox.status()["billing"] == [])
+    assert own_clouds("down", "lonely", "--yes").code == 0
+
+
+def test_a_box_in_use_does_not(own_clouds: Shell) -> None:
+    """Somebody is logged in."""
+    own_clouds.launch("--gpu", "T4", "--cloud", "aws", "--name", "used", "--ttl", "8h", "--idle", "20m")
+    session = own_clouds.start("exec", "used", "--", "sh", "-c", "echo in; exec sleep 60")
+    try:
+        assert session.stdout is not None
+        assert session.stdout.readline() == "in\n"
+        for _ in range(3):
+            own_clouds.sandbox.clock(advance_s=10 * 60)
+            time.sleep(0.5)
+        assert {each["kind"] for each in own_clouds.sandbox.status()["billing"]} >= {"instance"}
+    finally:
+        session.terminate()
+        session.communicate()

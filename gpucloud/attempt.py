@@ -47,8 +47,16 @@ START_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """What boots: user-data as it travels, and what is written down of it, as plain JSON."""
+
+    user_data: bytes
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is wanted besides the offer. ``user_data`` gives what boots on it: the same for the same offer.
+    """What is wanted besides the offer. ``boot`` gives what boots on it: the same for the same offer.
 
     ``max_price_usd`` is per hour and node. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
     """
@@ -59,7 +67,7 @@ class Terms:
     nodes: int
     disk_gib: int
     image: str
-    user_data: Callable[[Candidate, Cloud], bytes]
+    boot: Callable[[Candidate, Cloud], Boot]
     allow_from: Callable[[Cloud], Sequence[str]]
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -72,6 +80,7 @@ def buy(world: World, box: Box, terms: Terms, candidate: Candidate, number: int)
     """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
     cloud = _cloud(world, candidate.cloud)
     account = world.waiter.run(cloud.account)
+    boot = terms.boot(candidate, cloud)
     order = _order(
         box,
         terms,
@@ -79,10 +88,10 @@ def buy(world: World, box: Box, terms: Terms, candidate: Candidate, number: int)
         account,
         number,
         allow_from=tuple(terms.allow_from(cloud)),
-        user_data=terms.user_data(candidate, cloud),
+        user_data=boot.user_data,
     )
     intent = f"{box.op}.{number}"
-    world.journal.write(box, "intended", _intended(intent, order, candidate, terms))
+    world.journal.write(box, "intended", _intended(intent, order, candidate, terms, boot))
     world.tell("network", candidate.place)
     request = _prepare(world, box, cloud, order)
     world.journal.write(box, "hashed", {"intent": intent, "request_hash": request_hash(request)})
@@ -167,7 +176,7 @@ def _order(
     )
 
 
-def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms) -> dict[str, Any]:
+def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: Boot) -> dict[str, Any]:
     ceiling = candidate.price_usd if terms.max_price_usd is None else terms.max_price_usd
     return {
         "intent": intent,
@@ -194,6 +203,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms) -> 
             "nodes": [],
             "allow_from": list(order.allow_from),
             "ports": list(order.ports),
+            "boot": dict(boot.facts),
         },
     }
 

@@ -13,7 +13,7 @@ from typing import Any
 from gpucloud.errors import GpucloudError
 from gpucloud.lifecycle import BoxState
 from gpucloud.ssh import ConnectionFailedError, Target, run, wait_until_reachable
-from gpucloud.ssh_boot import Gpu, gpu_list, is_model, rotate_host_key, wait_until_ready
+from gpucloud.ssh_boot import BootState, Gpu, gpu_list, is_model, rotate_host_key, wait_until_ready
 from gpucloud.store import Box
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
@@ -54,12 +54,17 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
         InterruptedBySignal: a signal came first.
     """
     nodes = targets(box, keys, proxy_command)
+    boot: dict[str, Any] = box.facts.get("boot", {})
     try:
         world.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
         _all(world, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes])
         _all(world, [partial(rotate_host_key, target) for target in nodes])
         world.tell("setup", "waiting for the set-up to end")
-        _all(world, [partial(wait_until_ready, target, timeout_s=BOOT_TIMEOUT_S) for target in nodes])
+        ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=boot.get("steps", ()))
+        tells = [partial(world.tell, "setup"), *[_say_nothing] * (len(nodes) - 1)]
+        booted: list[BootState] = _all(
+            world, [partial(ready, target, tell=tell) for target, tell in zip(nodes, tells, strict=True)]
+        )
         world.tell("gpus", "asking the GPUs")
         answers: list[list[Gpu]] = _all(world, [partial(gpu_list, target) for target in nodes])
         if len(nodes) > 1:
@@ -72,9 +77,14 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
         raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
     for target, gpus in zip(nodes, answers, strict=True):
         check_gpus(box, target.alias, gpus)
+        check_driver(target.alias, gpus, boot.get("least_driver"))
     names = Counter(gpu.name for gpus in answers for gpu in gpus)
     world.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
-    facts: dict[str, Any] = {"gpus_seen": dict(names)}
+    facts: dict[str, Any] = {
+        "gpus_seen": dict(names),
+        "driver": answers[0][0].driver,
+        "boot_seconds": dict(booted[0].seconds),
+    }
     world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
     return world.journal.box(box.id)
 
@@ -96,6 +106,24 @@ def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
         )
 
 
+def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
+    """Holds the driver that answers against what the recipe needs.
+
+    Raises:
+        NotReadyError: it is older.
+    """
+    for gpu in gpus if least else ():
+        if _version(gpu.driver) < _version(str(least)):
+            raise NotReadyError(
+                f"{where} has driver {gpu.driver}, and what was asked for needs {least}",
+                hint="it was taken down; ask for another --image: gpucloud images",
+            )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
 def whole_gpus(count: Decimal) -> int:
     """How many GPUs a box shows: a share of one shows as one."""
     return max(int(count), 1)
@@ -108,6 +136,10 @@ def _introduce(box: Box, target: Target) -> None:
     done = run(target, ["sudo", "-n", "tee", PEERS_FILE], stdin=text.encode())
     if done.code:
         raise NotReadyError(f"{target.alias}: cannot write {PEERS_FILE}: {done.err.decode(errors='replace')}")
+
+
+def _say_nothing(_: str) -> None:
+    pass
 
 
 def _all(world: World, calls: Sequence[partial[Any]]) -> list[Any]:

@@ -40,6 +40,7 @@ from gpucloud.provider import (
     Checkup,
     ConsoleLog,
     Echo,
+    ImageSource,
     Ingress,
     MetadataSource,
     PriceSource,
@@ -51,7 +52,7 @@ from gpucloud.provider import (
 )
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Metadata
+    from gpucloud_templates import Image, Metadata
 
 log = logging.getLogger("gpucloud.cloud")
 T = TypeVar("T")
@@ -205,6 +206,19 @@ class Cloud:
     def metadata(self) -> Metadata | None:
         """How a box asks its cloud's metadata service; ``None`` where there is none."""
         return self.provider.metadata if isinstance(self.provider, MetadataSource) else None
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str) -> Image:
+        """What a recipe boots on an instance type, as far as is known without asking.
+
+        Raises:
+            UsageError: the cloud has no image for it.
+        """
+        from gpucloud_templates.software import own_image
+
+        source = self.provider
+        if not isinstance(source, ImageSource):
+            return own_image(recipe)
+        return source.boot_image(recipe, arch, instance_type)
 
     def remarks(self) -> Sequence[str]:
         """What boxes of this account have otherwise than they should."""

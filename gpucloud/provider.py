@@ -34,7 +34,7 @@ from gpucloud.model import (
 )
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Metadata
+    from gpucloud_templates import Image, Metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +155,15 @@ class MetadataSource(Protocol):
     @property
     def metadata(self) -> Metadata:
         """How a box asks it."""
+        ...
+
+
+@runtime_checkable
+class ImageSource(Protocol):
+    """Clouds that know beforehand what a recipe boots."""
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
+        """What ``Order.image`` boots on an instance type. Asks nobody; UsageError where nothing fits."""
         ...
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
 
+from gpucloud.boot import DEFAULT_IMAGE, bootable, possible
 from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.model import Held, Purchase, Quote
 from gpucloud.plan import Candidate, Plan, attempts, hopeful, into_held, rank, requote, under
@@ -40,6 +41,7 @@ class Wish:
     max_price_usd: Decimal | None
     nodes: int
     spec: Mapping[str, Any]
+    image: str = DEFAULT_IMAGE
     accept_snapshot_price: bool = False
 
 
@@ -49,7 +51,7 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
     Raises:
         NoOfferError: nothing matches, or no capacity is held for ``reserved``.
         PriceError: offers match, but every one costs more than the limit.
-        UsageError: only stale prices are known and the clouds cannot be asked.
+        UsageError: only stale prices are known and the clouds cannot be asked; or the image cannot work.
         CloudError: no cloud can be used, in the first one's own words; or no quota suffices.
     """
     offers = market.search(wish.demand, today=world.clock().date())
@@ -58,16 +60,17 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
         raise NoOfferError(
             "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
         )
+    inquiry = Inquiry(world, market, wish, possible(wanted, wish.image))
     world.tell("quote", "asking the clouds for today's prices")
-    inquiry = Inquiry(world, market, wish, wanted)
-    tried = inquiry.attempts()
+    asked = inquiry.attempts()
+    tried, unfit = bootable([(each, world.clouds[each.cloud]) for each in asked], wish.image)
     _tell_moves(world, wanted, tried)
     endings = {name: world.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=world.clock(),
         spec=wish.spec,
         attempts=tried,
-        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values())},
+        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit},
         endings=endings,
         remarks=_remarks(world, endings),
     )
@@ -335,5 +338,6 @@ def wish_for(spec: Spec, document: Mapping[str, Any], *, accept_snapshot_price: 
         max_price_usd=spec.max_price,
         nodes=spec.nodes,
         spec=document,
+        image=spec.image or DEFAULT_IMAGE,
         accept_snapshot_price=accept_snapshot_price,
     )

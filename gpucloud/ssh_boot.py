@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpucloud.ssh import ConnectionFailedError, Failure, Target, connect, disconnect, run
 from gpucloud.ssh_keys import ONE_TIME, checked_public_key, discard_one_time_key, pin, pinned
-from gpucloud_templates import FAILED_MARKER, READY_MARKER
+from gpucloud_templates import BOOT_LOG, FAILED_MARKER, GUARD_STATUS, READY_MARKER, STEP_MARKER
+
+GUARD_TIMEOUT_S = 600.0
+LOG_LINES = 12
+"""How much of a failed boot is told: the box, and its log, are gone soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +25,25 @@ class Gpu:
     index: int
     name: str
     memory_mib: int
+    driver: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootState:
-    """How far a box's bootstrap is: ``seconds`` per step once ``ready``; ``failed`` names a step."""
+    """How far a box's bootstrap is.
+
+    Attributes:
+        ready: whether it is through.
+        guarded: whether the guard that ends the box watches.
+        seconds: how long each step took, once it is.
+        step: the step that runs now, or that failed.
+        exit_code: of the step that failed.
+    """
 
     ready: bool
     seconds: Mapping[str, float]
-    failed: str | None = None
+    guarded: bool = False
+    step: str | None = None
     exit_code: int | None = None
 
 
@@ -101,47 +115,74 @@ def boot_state(target: Target) -> BootState:
     Raises:
         ConnectionFailedError: the box could not be reached.
     """
-    script = f"cat {FAILED_MARKER} 2>/dev/null || cat {READY_MARKER} 2>/dev/null || true"
-    text = run(target, ["sh", "-c", script]).out[:65536]
+    script = f"[ -s {GUARD_STATUS} ] && echo guarded || echo -; "
+    script += "for file; do cat $file 2>/dev/null && exit; done; true"
+    files = (FAILED_MARKER, READY_MARKER, STEP_MARKER)
+    first, _, text = run(target, ["sh", "-c", script, "sh", *files]).out[:65536].partition(b"\n")
+    guarded = first == b"guarded"
     try:
         found: Any = json.loads(text) if text.strip() else {}
         if "step" in found:
-            return BootState(
-                ready=False, seconds={}, failed=str(found["step"]), exit_code=int(found["exit_code"])
-            )
+            code = found.get("exit_code")
+            step = str(found["step"])[:80]
+            exit_code = None if code is None else int(code)
+            return BootState(ready=False, seconds={}, guarded=guarded, step=step, exit_code=exit_code)
         seconds = {str(name): float(value) for name, value in found.get("seconds", {}).items()}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConnectionFailedError(
             f"{target.alias} gave no readable boot state: {text[:80]!r}", failure=Failure.BROKEN
         ) from error
-    return BootState(ready="seconds" in found, seconds=seconds)
+    return BootState(ready="seconds" in found, seconds=seconds, guarded=guarded)
 
 
 def wait_until_ready(
     target: Target,
     *,
     timeout_s: float,
+    guard_timeout_s: float = GUARD_TIMEOUT_S,
+    steps: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> BootState:
-    """Looks until the bootstrap is through.
+    """Looks until the bootstrap is through, and the guard watches.
+
+    Args:
+        target: where.
+        timeout_s: for how long.
+        guard_timeout_s: how long a box may be without its guard.
+        steps: those that must have been done; what follows a colon is a step's argument.
+        tell: told the step that runs, whenever it is another.
+        clock: seconds.
+        pause: waits.
 
     Raises:
-        ConnectionFailedError: a step of it failed, or it is not through in time.
+        ConnectionFailedError: a step of it failed or was left out, it is not through in time, or nothing
+            would end the box.
     """
+    told = None
+    unguarded_until = clock() + guard_timeout_s
     hint = "see what it did: gpucloud logs NAME --boot"
     end = clock() + timeout_s
     wait_s = 0.05
     while True:
         state = boot_state(target)
-        if state.ready:
+        if state.ready and state.guarded:
+            left_out = [step for step in steps if step.partition(":")[0] not in state.seconds]
+            if left_out:
+                words = f"the bootstrap is through without {', '.join(left_out)}"
+                raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
             return state
-        if state.failed:
-            raise ConnectionFailedError(
-                f"the boot step {state.failed!r} failed with exit code {state.exit_code}",
-                failure=Failure.BROKEN,
-                hint=hint,
-            )
+        if state.exit_code is not None:
+            said = run(target, ["tail", "-n", str(LOG_LINES), BOOT_LOG]).out.decode(errors="replace")
+            words = f"the boot step {state.step!r} failed with exit code {state.exit_code}"
+            raise ConnectionFailedError(f"{words}; its log ends with:\n{said}", failure=Failure.BROKEN)
+        if not state.guarded and clock() + wait_s > unguarded_until:
+            words = f"the guard that ends {target.alias} does not watch after {guard_timeout_s:.0f} s"
+            raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
+        if state.step and state.step != told:
+            told = state.step
+            tell(told)
         if clock() + wait_s > end:
             raise ConnectionFailedError(
                 f"the bootstrap is not through after {timeout_s:.0f} s", failure=Failure.BROKEN, hint=hint
@@ -156,18 +197,20 @@ def gpu_list(target: Target) -> list[Gpu]:
     Raises:
         ConnectionFailedError: the box could not be reached.
     """
-    query = ["nvidia-smi", "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]
+    query = ["nvidia-smi", "--query-gpu=index,name,memory.total,driver_version"]
+    query.append("--format=csv,noheader,nounits")
     done = run(target, query, timeout_s=60)
     return parse_gpus(done.out.decode(errors="replace")) if done.code == 0 else []
 
 
 def parse_gpus(text: str) -> list[Gpu]:
-    """Lines of ``index, name, MiB`` as nvidia-smi prints them; other lines are left out."""
+    """Lines of ``index, name, MiB, driver`` as nvidia-smi prints them; other lines are left out."""
     gpus: list[Gpu] = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) == 3 and fields[0].isdecimal() and fields[2].isdecimal():
-            gpus.append(Gpu(index=int(fields[0]), name=fields[1], memory_mib=int(fields[2])))
+        if len(fields) == 4 and fields[0].isdecimal() and fields[2].isdecimal():
+            index, name, memory, driver = fields
+            gpus.append(Gpu(index=int(index), name=name, memory_mib=int(memory), driver=driver))
     return gpus
 
 

@@ -26,13 +26,12 @@ from gpucloud.ssh import forget
 from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
 
 if TYPE_CHECKING:
-    from gpucloud.attempt import Terms
+    from gpucloud.attempt import Boot, Terms
     from gpucloud.cloud import Cloud
     from gpucloud.plan import Candidate, Plan
     from gpucloud.store import Box
     from gpucloud.world import World
 
-DEFAULT_IMAGE = "cuda"
 LATER = ("env", "run")
 """What needs the command ``run``; ``env`` may hold secrets, which user-data must not carry."""
 
@@ -138,7 +137,8 @@ class Buyer:
         return self.world.journal.box(box.id)
 
     def _terms(self, plan: Plan, name: str, box_id: str, keys: Path) -> Terms:
-        from gpucloud.attempt import Terms
+        from gpucloud.attempt import Boot, Terms
+        from gpucloud.boot import DEFAULT_IMAGE, boots
         from gpucloud.bringup import USER, whole_gpus
         from gpucloud_templates import BootPlan, TooLargeError, packed, render
 
@@ -147,7 +147,10 @@ class Buyer:
         end = now() + lives if lives else None
         idle = self.spec.idles_out_after()
 
-        def boot(candidate: Candidate, cloud: Cloud | None = None) -> bytes:
+        recipe = self.spec.image or DEFAULT_IMAGE
+
+        def boot(candidate: Candidate, cloud: Cloud) -> Boot:
+            image, software = boots(cloud, candidate, recipe)
             plan = BootPlan(
                 name=name,
                 user=USER,
@@ -157,18 +160,20 @@ class Buyer:
                 deadline=end,
                 ttl_s=int(lives.total_seconds()) if lives else 0,
                 extra_keys=(read_public_key(self.spec.ssh_key),) if self.spec.ssh_key else (),
+                software=software,
                 setup=(self.spec.setup,) if self.spec.setup else (),
-                driver_ready=False,  # the step looks first, and does nothing where the image has it
                 idle_s=int(idle.total_seconds()) if idle else None,
                 checkpoint=self.spec.checkpoint,
                 gpus=whole_gpus(candidate.gpu_count),
                 spot=candidate.purchase is Purchase.SPOT,
-                metadata=cloud.metadata if cloud else None,
+                metadata=cloud.metadata,
             )
-            return packed(render(plan))
+            facts = {"image": image.name, "steps": software.steps, "least_driver": software.least_driver}
+            return Boot(user_data=packed(render(plan)), facts=facts)
 
         try:
-            boot(plan.attempts[0])
+            for cloud, first in {each.cloud: each for each in reversed(plan.attempts)}.items():
+                boot(first, self.world.clouds[cloud])
         except TooLargeError as error:
             raise UsageError(str(error)) from error
         return Terms(
@@ -177,8 +182,8 @@ class Buyer:
             run_id=self.run_id,
             nodes=self.spec.nodes,
             disk_gib=self.spec.disk,
-            image=self.spec.image or DEFAULT_IMAGE,
-            user_data=boot,
+            image=recipe,
+            boot=boot,
             allow_from=self._allow_from,
             ports=self.spec.ports,
             tags=self.spec.tags,

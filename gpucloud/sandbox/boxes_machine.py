@@ -33,12 +33,15 @@ FOLDERS = (
     "root",
     "tmp",
     "workspace",
+    "etc/profile.d",
     "etc/systemd/system",
     "etc/ssh",
     str(Path(CLOCK).parent),
     str(Path(BOOT_ID).parent),
 )
 PYTHON = "/usr/bin/python3"
+BUNDLED = frozenset({"docker.io", "nvidia-container-toolkit", "nvidia runtime"})
+"""What images with NVIDIA's driver have besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,7 @@ class Box:
         shutil.rmtree(self._root / "run", ignore_errors=True)  # it is in memory on a real machine
         for name in FOLDERS:
             (self._root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self._root / "etc/environment").touch()
         (self._root / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
         self._booted_at = self.now()
         self._tell_time()
@@ -224,6 +228,20 @@ class Box:
         """From now on there is an ``nvidia-smi``, after a restart of the sandbox too."""
         self._mark("driver")
         self._install_programs()
+
+    def installed(self, package: str) -> bool:
+        """Whether a package is there: images with the driver have containers too."""
+        bundled = self.spec.driver_ready and package in BUNDLED
+        return bundled or (self._folder / "packages" / package).exists()
+
+    def install(self, package: str) -> None:
+        """Notes that a package is there."""
+        (self._folder / "packages").mkdir(exist_ok=True)
+        (self._folder / "packages" / Path(package).name).touch()
+
+    def path(self, path: str) -> Path:
+        """Where a path of the box is on this machine."""
+        return self._paths.path(path)
 
     def reload_ssh(self) -> None:
         """Takes the host key from its file; connections that are open stay."""

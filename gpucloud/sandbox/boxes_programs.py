@@ -66,6 +66,18 @@ class Playing(Protocol):
         """From now on there is an ``nvidia-smi``."""
         ...
 
+    def installed(self, package: str) -> bool:
+        """Whether a package is there: of the image, or installed since."""
+        ...
+
+    def install(self, package: str) -> None:
+        """Notes that a package is there."""
+        ...
+
+    def path(self, path: str) -> Path:
+        """Where a path of the box is on this machine."""
+        ...
+
     def reload_ssh(self) -> None:
         """Takes the host key from its file."""
         ...
@@ -136,6 +148,8 @@ def _start(box: Playing, unit: str) -> Result:
         box.reload_ssh()
         return 0, ""
     file = box.units / unit
+    if box.installed(_PACKAGES.get(unit.removesuffix(".service"), "")):
+        return 0, ""
     if not file.is_file():
         return 5, f"Failed to start {unit}: Unit {unit} not found.\n"
     text = file.read_text(encoding="utf-8", errors="replace")
@@ -145,6 +159,10 @@ def _start(box: Playing, unit: str) -> Result:
     if service is not None:
         box.services.start(unit, service)
     return 0, ""
+
+
+_PACKAGES = {"docker": "docker.io"}
+"""Services that come with a package."""
 
 
 def _all(results: Iterable[Result]) -> Result:
@@ -190,7 +208,71 @@ def _apt(box: Playing, arguments: Sequence[str]) -> Result:
         return 0, ""
     if any(re.match(r"linux-modules-nvidia-|nvidia-utils-|nvidia-open|cuda-drivers", word) for word in words):
         box.install_driver()
+    if "nvidia-container-toolkit" in words and not box.path("/etc/apt/sources.list.d").is_dir():
+        return 100, "E: Unable to locate package nvidia-container-toolkit\n"
+    for word in words[1:]:
+        box.install(word)
     return 0, "".join(f"Setting up {word} (sandbox: nothing was installed) ...\n" for word in words[1:])
+
+
+_KEYS = {
+    "nvidia.github.io": "C95B321B61E88C1809C4F759DDCAE044F796ECB0",
+    "developer.download.nvidia.com": "EB693B3035CD5710E231E123A4B469963BF863CC",
+}
+"""The fingerprints of the keys of NVIDIA's package repositories."""
+
+
+def _curl(box: Playing, arguments: Sequence[str]) -> Result:
+    """Fetches a repository's key into the file that ``-o`` names."""
+    url = next(each for each in arguments if "://" in each)
+    file = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
+    if file is None or box.path("/") not in file.parents:
+        return 6, f"curl: (6) the sandbox fetches nothing: {url}\n"
+    file.write_text(f"{url}\n", encoding="utf-8")
+    return 0, ""
+
+
+def _gpg(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    """Shows a key that ``curl`` has fetched."""
+    url = Path(arguments[-1]).read_text(encoding="utf-8")
+    key = next((key for host, key in _KEYS.items() if f"://{host}/" in url), "")
+    return 0, f"pub:-:4096:1:{key[-16:]}:::::\nfpr:::::::::{key}:\n"
+
+
+def _docker(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    if not box.installed("docker.io"):
+        return 127, "docker: command not found\n"
+    nvidia = ',"nvidia":{}' if box.installed("nvidia runtime") else ""
+    return 0, f'{{"runc":{{}}{nvidia}}}\n'
+
+
+def _nvidia_ctk(box: Playing, arguments: Sequence[str]) -> Result:
+    if not box.installed("nvidia-container-toolkit"):
+        return 127, "nvidia-ctk: command not found\n"
+    if arguments[:2] == ["runtime", "configure"]:
+        box.install("nvidia runtime")
+    return 0, "NVIDIA Container Toolkit CLI (sandbox)\n"
+
+
+_FRAMEWORK_PYTHON = """#!/bin/sh
+# A Python whose framework is played: it is there once pip has installed it, and works where a driver is.
+case "$*" in
+  "-m pip install "*) while [ $# -gt 1 ]; do shift; done; cp "$1" "${0%/*}/../wheels" ;;
+  *"import torch"* | *"import tensorflow"*) [ -s "${0%/*}/../wheels" ] && nvidia-smi -L ;;
+  *) exec python3 "$@" ;;
+esac
+"""
+
+
+def _venv(box: Playing, arguments: Sequence[str]) -> Result:
+    """Makes a Python environment whose pip installs nothing."""
+    if not box.installed("python3-venv"):
+        return 1, "The virtual environment was not created successfully: ensurepip is not available.\n"
+    python = Path(arguments[-1]) / "bin/python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    python.write_text(_FRAMEWORK_PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    return 0, ""
 
 
 def _nvidia_smi(box: Playing, arguments: Sequence[str]) -> Result:
@@ -225,16 +307,23 @@ def _nothing(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
 _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "apt": _apt,
     "apt-get": _apt,
+    "chown": _nothing,
     "cloud-init": _cloud_init,
+    "curl": _curl,
+    "docker": _docker,
+    "gpg": _gpg,
     "halt": _poweroff,
     "hostname": _hostname,
     "loginctl": _loginctl,
     "modprobe": _nothing,
+    "nvidia-ctk": _nvidia_ctk,
     "nvidia-smi": _nvidia_smi,
     "poweroff": _poweroff,
+    "python3": _venv,
     "reboot": _reboot,
     "rmmod": _nothing,
     "shutdown": _shutdown,
     "systemctl": _systemctl,
+    "usermod": _nothing,
     "wall": _wall,
 }

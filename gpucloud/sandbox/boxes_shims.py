@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 ASKING = frozenset(
@@ -26,6 +27,17 @@ ASKING = frozenset(
 )
 """Programs that the box answers; ``nvidia-smi`` comes with the driver."""
 
+SELECTED: Mapping[str, str] = {
+    "chown": "*/opt/gpucloud/*",
+    "curl": "*://nvidia.github.io/* | *://developer.download.nvidia.com/*",
+    "docker": "'info -f '*",
+    "gpg": "*--show-keys*/apt/keyrings/*",
+    "nvidia-ctk": "*",
+    "python3": "'-m venv '*/opt/gpucloud/*",
+    "usermod": "*",
+}
+"""Programs that the box answers for some arguments (shell patterns); for others they are this machine's."""
+
 RUNNING = frozenset({"sudo", "runuser", "su"})
 
 _ASK = """#!{bash}
@@ -35,6 +47,14 @@ printf '%s\\0' {token} "$#" "${{0##*/}}" "$@" >&3
 read -r code stream <&3
 cat <&3 >&"$stream"
 exit "$code"
+"""
+
+_SELECT = """#!{bash}
+# Some of what this program does is played.
+case "$*" in {pattern}) exec "{ask}/${{0##*/}}" "$@" ;; esac
+name=${{0##*/}}
+real=$(PATH=${{PATH#{shims}:}} && type -P "$name") || {{ echo "$name: command not found" >&2; exit 127; }}
+exec "$real" "$@"
 """
 
 _SUDO = """#!{bash}
@@ -78,10 +98,15 @@ def install(shims: Path, *, bash: str, port: int, token: str, driver: bool) -> N
     shims.mkdir(mode=0o700, exist_ok=True)
     ask = _ASK.format(bash=bash, port=port, token=token)
     scripts = dict.fromkeys(ASKING | ({"nvidia-smi"} if driver else frozenset[str]()), ask)
+    asking = shims / "asking"
+    asking.mkdir(mode=0o700, exist_ok=True)
+    for name, pattern in SELECTED.items():
+        scripts[f"asking/{name}"] = ask
+        scripts[name] = _SELECT.format(bash=bash, pattern=pattern, ask=asking, shims=shims)
     scripts["sudo"] = _SUDO.format(bash=bash, shims=shims)
     scripts["runuser"] = scripts["su"] = _RUNUSER.format(bash=bash)
     for name, text in scripts.items():
-        draft = shims / f".{name}"
+        draft = shims / f"{name}.new"
         draft.write_text(text, encoding="utf-8")
         draft.chmod(0o700)
         draft.replace(shims / name)

@@ -14,10 +14,14 @@ from typing import Any, cast
 import yaml
 
 OWN_PATHS = (
+    "/etc/apt",
+    "/etc/environment",
     "/etc/gpucloud",
+    "/etc/profile.d",
     "/etc/ssh",
     "/etc/systemd/system",
     "/home",
+    "/opt/gpucloud",
     "/run/gpucloud",
     "/scratch",
     "/tmp",  # noqa: S108  (a name to be replaced, never used)

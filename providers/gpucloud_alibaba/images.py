@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -14,6 +14,8 @@ from typing import Any
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import NoImageError, reading
+from gpucloud_templates.software import Image as BootImage
+from gpucloud_templates.software import contents_of, own_image
 
 _OWN = re.compile(r"m-[a-z0-9]+|.+\.vhd")
 _ARCHITECTURES = {"x86_64": "x86_64", "arm64": "arm64"}
@@ -23,13 +25,17 @@ PAGES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One row of ``images.toml``. ``driver_ready`` says that NVIDIA's driver is on the image."""
+    """One row of ``images.toml``. ``driver_ready`` says that NVIDIA's driver is on the image.
+
+    ``contents`` are the other fields of :class:`gpucloud_templates.Image`.
+    """
 
     recipes: tuple[str, ...]
     arch: str
     prefix: str
     user: str
     driver_ready: bool
+    contents: Mapping[str, Any]
 
 
 @cache
@@ -43,6 +49,7 @@ def table() -> Sequence[Image]:
             prefix=row["prefix"],
             user=row["user"],
             driver_ready=row["driver_ready"],
+            contents=contents_of(row),
         )
         for row in tomllib.loads(text)["image"]
     )
@@ -67,6 +74,18 @@ def image_for(recipe: str, arch: str) -> Image:
         f"Alibaba Cloud has no image for {recipe!r} on {arch}",
         hint=f"use one of {', '.join(known)}, or an image id of your own (m-…, ….vhd)",
     )
+
+
+def boot_image(recipe: str, arch: str) -> BootImage:
+    """What a recipe, or a user's own image, boots.
+
+    Raises:
+        UsageError: no row fits.
+    """
+    if is_own(recipe):
+        return own_image(recipe)
+    image = image_for(recipe, arch)
+    return BootImage(name=f"{image.prefix}*", **image.contents)
 
 
 def newest(image: Image, ecs: Any, region: str, instance_type: str) -> str:

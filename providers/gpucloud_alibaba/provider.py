@@ -35,7 +35,7 @@ from gpucloud_alibaba.errors import reading
 from gpucloud_alibaba.shelves import CLOUD, DELETION_ORDER, Place
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Metadata
+    from gpucloud_templates import Image, Metadata
 
 
 def _now() -> datetime:
@@ -99,6 +99,10 @@ class AlibabaProvider:
             token_ttl_header="X-aliyun-ecs-metadata-token-ttl-seconds",  # noqa: S106
             token_header="X-aliyun-ecs-metadata-token",  # noqa: S106
         )
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:  # noqa: ARG002  (images fit every type)
+        """What a recipe boots on an instance type (``images.toml``)."""
+        return images.boot_image(recipe, arch)
 
     def account(self) -> str:
         """The account's number."""

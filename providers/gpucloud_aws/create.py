@@ -14,7 +14,7 @@ from gpucloud.errors import UsageError
 from gpucloud.model import Machine, Order, Purchase, Request
 from gpucloud_aws.errors import NoReservationError, reading
 from gpucloud_aws.find import machine_of
-from gpucloud_aws.images import image_for
+from gpucloud_aws.images import image_for, is_own
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
@@ -67,7 +67,7 @@ def root_device_of(ec2: EC2Client, image_id: str) -> str:
 
 def image_of(order: Order, ec2: EC2Client) -> tuple[str, str]:
     """What the order boots: ``ImageId`` and the name of its root device."""
-    if order.image.startswith("ami-"):
+    if is_own(order.image):
         return order.image, root_device_of(ec2, order.image)
     image = image_for(order.image, order.arch, order.instance_type)
     return image.image_id, image.root_device

@@ -29,11 +29,11 @@ from gpucloud.model import (
     Thing,
 )
 from gpucloud.provider import Record, Verdict
-from gpucloud_aws import checkup, create, delete, echo, errors, find, network, prices, quotas
+from gpucloud_aws import checkup, create, delete, echo, errors, find, images, network, prices, quotas
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Metadata
+    from gpucloud_templates import Image, Metadata
 
 VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
 
@@ -81,6 +81,10 @@ class AwsProvider:
             token_ttl_header="X-aws-ec2-metadata-token-ttl-seconds",  # noqa: S106
             token_header="X-aws-ec2-metadata-token",  # noqa: S106
         )
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
+        """What a recipe boots on an instance type (``images.toml``)."""
+        return images.boot_image(recipe, arch, instance_type)
 
     def account(self) -> str:
         """The account's number."""

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from gpucloud.errors import UsageError
+from gpucloud_templates.software import Image as BootImage
+from gpucloud_templates.software import contents_of, own_image
 
 _OWN_ID = re.compile(r"/(subscriptions|communityGalleries|sharedGalleries)/.+", re.IGNORECASE)
 _URN = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+:[^:/\s]+")
@@ -35,7 +38,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of ``images.toml``."""
+    """One row of ``images.toml``. ``contents`` are the other fields of :class:`gpucloud_templates.Image`."""
 
     recipes: tuple[str, ...]
     arch: str
@@ -44,6 +47,7 @@ class Row:
     trusted_launch: bool
     signed_driver: bool
     driver_ready: bool
+    contents: Mapping[str, Any]
 
 
 @cache
@@ -60,6 +64,7 @@ def table() -> tuple[Sequence[Row], Sequence[str]]:
             trusted_launch=row["trusted_launch"],
             signed_driver=row["signed_driver"],
             driver_ready=row["driver_ready"],
+            contents=contents_of(row),
         )
         for row in document["image"]
     )
@@ -92,22 +97,39 @@ def image_for(recipe: str, arch: str, size: str) -> Image:
     own = reference_of(recipe)
     if own is not None:
         return Image(reference=own, trusted_launch=False, signed_driver=False, driver_ready=False)
-    rows, no_trusted_launch = table()
+    row = _row_for(recipe, arch, size)
+    reference = reference_of(row.urn)
+    assert reference is not None  # noqa: S101  (the table's own)
+    takes = not any(fnmatchcase(size, pattern) for pattern in table()[1])
+    return Image(
+        reference=reference,
+        trusted_launch=row.trusted_launch and takes,
+        signed_driver=row.signed_driver,
+        driver_ready=row.driver_ready,
+    )
+
+
+def boot_image(recipe: str, arch: str, size: str) -> BootImage:
+    """What a recipe, or a user's own image, boots on a size.
+
+    Raises:
+        UsageError: no row fits.
+    """
+    if reference_of(recipe) is not None:
+        return own_image(recipe)
+    row = _row_for(recipe, arch, size)
+    return BootImage(name=row.urn, **row.contents)
+
+
+def _row_for(recipe: str, arch: str, size: str) -> Row:
+    rows, _ = table()
     for row in rows:
         if (
             row.arch == arch
             and any(fnmatchcase(recipe, pattern) for pattern in row.recipes)
             and any(fnmatchcase(size, pattern) for pattern in row.sizes)
         ):
-            reference = reference_of(row.urn)
-            assert reference is not None  # noqa: S101  (the table's own)
-            takes = not any(fnmatchcase(size, pattern) for pattern in no_trusted_launch)
-            return Image(
-                reference=reference,
-                trusted_launch=row.trusted_launch and takes,
-                signed_driver=row.signed_driver,
-                driver_ready=row.driver_ready,
-            )
+            return row
     known = sorted({pattern for row in rows for pattern in row.recipes})
     raise UsageError(
         f"Azure has no image for {recipe!r} on {arch}",

@@ -31,7 +31,7 @@ from gpucloud_azure.answers import plain
 from gpucloud_azure.clients import Clients
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Metadata
+    from gpucloud_templates import Image, Metadata
 
 T = TypeVar("T")
 
@@ -87,6 +87,10 @@ class AzureProvider:
             notice="/metadata/scheduledevents?api-version=2020-07-01",
             headers={"Metadata": "true"},
         )
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
+        """What a recipe boots on an instance type (``images.toml``)."""
+        return images.boot_image(recipe, arch, instance_type)
 
     def account(self) -> str:
         """The subscription's id."""

@@ -7,23 +7,33 @@ shell, Jinja or MIME by anything that reads it on its way.
 from gpucloud_templates.cloud_config import (
     BOOT_LOG,
     FAILED_MARKER,
+    GUARD_STATUS,
     MAX_BYTES,
     READY_MARKER,
+    STEP_MARKER,
     BootPlan,
     TooLargeError,
     packed,
     render,
 )
 from gpucloud_templates.metadata import Metadata
+from gpucloud_templates.software import Gpu, Image, ImpossibleError, Software, software_for
 
 __all__ = [
     "BOOT_LOG",
     "FAILED_MARKER",
+    "GUARD_STATUS",
     "MAX_BYTES",
     "READY_MARKER",
+    "STEP_MARKER",
     "BootPlan",
+    "Gpu",
+    "Image",
+    "ImpossibleError",
     "Metadata",
+    "Software",
     "TooLargeError",
     "packed",
     "render",
+    "software_for",
 ]

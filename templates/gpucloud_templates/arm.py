@@ -10,5 +10,9 @@ for name, text in zip(modules[::2], modules[1::2]):
     if not os.path.exists(f"{library}/guard/{name}"):
         with open(f"{library}/guard/{name}", "w", encoding="utf-8") as file:
             file.write(text)
-os.environ["PYTHONPATH"] = library
-os.execv(sys.executable, [sys.executable, "-sS", "-m", "guard", "arm", settings])
+control = f"{library}/guardctl"
+if not os.path.exists(control):
+    with open(control, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nPYTHONPATH={library} exec {sys.executable} -sS -m guard "$@"\n')
+    os.chmod(control, 0o755)  # noqa: S103
+os.execv(control, [control, "arm", settings])

@@ -12,9 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
 from gpucloud_templates.metadata import Metadata
+from gpucloud_templates.software import NOTHING, Software, wheels_of
 
 MAX_BYTES = 16 * 1024
 """The smallest limit of the clouds: EC2 takes 16 KB before base64 (EC2 User Guide, "user data")."""
@@ -25,12 +24,21 @@ READY_MARKER = f"{STATE}/ready"
 """Written last, as JSON with the seconds that each step took."""
 FAILED_MARKER = f"{STATE}/failed"
 """Written instead when a step failed, as JSON with the step's name and exit code."""
+STEP_MARKER = f"{STATE}/step"
+"""Which step runs, as JSON with its beginning."""
 BOOT_LOG = "/var/log/gpucloud/boot.log"
 CHECKPOINT = "/etc/gpucloud/checkpoint"
+GUARD_STATUS = "/run/gpucloud/guard.json"
+"""What the guard says: JSON, replaced at every look. There once it watches."""
 
-_DOCSTRING = re.compile(r'^ *"""[\s\S]*?"""\n', re.MULTILINE)
-"""What a line begins with three quotes is a docstring, in the guard: its constants end elsewhere."""
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_FOR_READERS = re.compile(
+    r'^ *"""[\s\S]*?"""\n'  # docstrings; no constant of the guard ends on a line that begins with quotes
+    r"|^ *#(?!!).*\n|^\n"  # comments and empty lines
+    r"|^TYPE_CHECKING.*\nif TYPE_CHECKING:\n(?:    .*\n)*"
+    r"|(?<=\)) -> [^:\n]*(?=:$)",  # what a function of the guard gives
+    re.MULTILINE,
+)
+_INDENT = re.compile(r"^(?:    )+", re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9-]{1,63}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]{40,}={0,3}( [A-Za-z0-9._@-]+)?")
@@ -47,7 +55,7 @@ class BootPlan:
     ``extra_keys``; ``host_private_key`` and ``host_public_key`` are the one-time ssh host key (OpenSSH
     formats, ed25519). ``deadline`` is when the box powers itself off, ``None`` for never; ``ttl_s`` is how
     long that is from now, for a box whose clock is wrong. ``setup`` are shell commands, run as the user, in
-    order. Without ``driver_ready`` the NVIDIA driver is installed where it is missing.
+    order, after ``software`` has been installed.
 
     The rest is for the guard: ``idle_s`` is how long the box may be idle; ``checkpoint`` is a shell command,
     run as the user before the box is ended; ``gpus`` is how many should answer; ``spot`` whether the cloud
@@ -63,7 +71,7 @@ class BootPlan:
     ttl_s: int
     setup: tuple[str, ...] = ()
     extra_keys: tuple[str, ...] = ()
-    driver_ready: bool = True
+    software: Software = NOTHING
     idle_s: int | None = None
     checkpoint: str | None = None
     gpus: int | None = None
@@ -85,6 +93,7 @@ def render(plan: BootPlan) -> str:
     _check(plan)
     document = {
         "hostname": plan.name,
+        "manage_etc_hosts": "localhost",  # a name that nobody resolves makes every sudo wait
         "package_update": False,
         "package_upgrade": False,
         "disable_root": True,
@@ -106,9 +115,9 @@ def render(plan: BootPlan) -> str:
         ],
         "bootcmd": [_arm(plan)],
         "write_files": _files(plan),
-        "runcmd": [[f"{LIBRARY}/boot", plan.user]],
+        "runcmd": [[f"{LIBRARY}/boot", plan.user, *plan.software.steps]],
     }
-    text = "#cloud-config\n" + yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=4096)
+    text = "#cloud-config\n" + _yaml(document)
     size = len(packed(text))
     if size > MAX_BYTES:
         raise TooLargeError(
@@ -121,6 +130,20 @@ def render(plan: BootPlan) -> str:
 def packed(text: str) -> bytes:
     """What travels: gzip, which cloud-init unpacks on every cloud. The same text gives the same bytes."""
     return gzip.compress(text.encode(), mtime=0)
+
+
+def _yaml(document: Any) -> str:
+    import yaml  # here, because whoever only asks what a recipe needs renders nothing
+
+    dumper: Any = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+    dumper.add_representer(str, _block)
+    rendered: str = yaml.dump(document, Dumper=dumper, sort_keys=False, width=4096)
+    return rendered
+
+
+def _block(dumper: Any, text: str) -> Any:
+    """Several lines as a block, which packs better and can be read; YAML quotes what a block cannot hold."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
 def _check(plan: BootPlan) -> None:
@@ -139,18 +162,22 @@ def _check(plan: BootPlan) -> None:
 
 
 def _files(plan: BootPlan) -> list[dict[str, str]]:
-    """The boot script, and each of the user's commands as a file of its own, in base64."""
-    scripts = {"boot": "boot.sh"} if plan.driver_ready else {"boot": "boot.sh", "driver": "driver.sh"}
+    """The programs of the first boot, and each of the user's commands as a file of its own, in base64."""
+    steps = [step.partition(":")[0] for step in plan.software.steps]
+    programs = ["boot", "apt", "repository", *steps] if steps else ["boot"]
+    documents = [
+        {"path": f"{LIBRARY}/{name}", "permissions": "0755", "content": _text("steps", f"{name}.sh")}
+        for name in programs
+    ]
+    if plan.software.wheels:
+        wheels = wheels_of(plan.software.wheels, plan.software.system or "")
+        documents.append({"path": f"{LIBRARY}/wheels.txt", "content": wheels})
     own = {f"{STATE}/setup/{number:03}": command for number, command in enumerate(plan.setup)}
     if plan.checkpoint is not None:
         own[CHECKPOINT] = plan.checkpoint
-    return [
-        {"path": f"{LIBRARY}/{name}", "permissions": "0755", "content": _script(script)}
-        for name, script in scripts.items()
-    ] + [
-        {"path": path, "encoding": "b64", "content": b64encode(text.encode()).decode()}
-        for path, text in own.items()
-    ]
+    for path, text in own.items():
+        documents.append({"path": path, "encoding": "b64", "content": b64encode(text.encode()).decode()})
+    return documents
 
 
 def _arm(plan: BootPlan) -> list[str]:
@@ -166,25 +193,20 @@ def _arm(plan: BootPlan) -> list[str]:
         "spot": plan.spot,
         "metadata": plan.metadata and asdict(plan.metadata),
     }
-    return [
-        "/usr/bin/python3",
-        "-sS",
-        "-c",
-        _DOCSTRING.sub("", _script("arm.py")),
-        json.dumps(settings),
-        *_guard(),
-    ]
+    install = _text("arm.py")
+    return ["/usr/bin/python3", "-sS", "-c", install, json.dumps(settings), *_guard()]
 
 
 @cache
 def _guard() -> tuple[str, ...]:
-    """Names and texts of the guard's modules in turn, without what only readers need."""
+    """Names and texts of the guard's modules in turn."""
     folder = files("gpucloud_templates").joinpath("guard")
-    modules = sorted(item.name for item in folder.iterdir() if item.name.endswith(".py"))
-    texts = {name: _DOCSTRING.sub("", folder.joinpath(name).read_text(encoding="utf-8")) for name in modules}
-    return tuple(part for item in texts.items() for part in item)
+    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".py"))
+    return tuple(part for name in names for part in (name, _text("guard", name)))
 
 
 @cache
-def _script(name: str) -> str:
-    return files("gpucloud_templates").joinpath(name).read_text(encoding="utf-8")
+def _text(*path: str) -> str:
+    """A program as it travels: without what only readers need, and narrowly indented."""
+    text = files("gpucloud_templates").joinpath(*path).read_text(encoding="utf-8")
+    return _INDENT.sub(lambda found: " " * (len(found[0]) // 4), _FOR_READERS.sub("", text))

@@ -11,8 +11,8 @@ import pytest
 
 from gpucloud.ssh_keys import BoxKeys, create_keys
 from gpucloud_templates import BootPlan, render
-from gpucloud_templates.guard.__main__ import END_SERVICE, END_TIMER, SERVICE
-from tests.core.test_templates import PLAN
+from gpucloud_templates.guard.__main__ import END_TIMER, SERVICE
+from tests.core.test_templates import FULL, PLAN
 
 CLOUD_INIT = shutil.which("cloud-init")
 
@@ -24,7 +24,7 @@ def plans(keys: BoxKeys) -> list[BootPlan]:
         host_private_key=keys.host_private_key,
         host_public_key=keys.host_public_key,
     )
-    full = replace(plan, driver_ready=False, setup=("echo 'a: b' | tee \"$HOME/x\"", "\u202e\0${{ x }}"))
+    full = replace(plan, software=FULL, setup=("echo 'a: b' | tee \"$HOME/x\"", "\u202e\0${{ x }}"))
     return [plan, replace(plan, deadline=None), full]
 
 
@@ -43,8 +43,7 @@ def test_cloud_init_finds_the_boot_configuration_valid(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_finds_the_units_that_end_the_box_valid(tmp_path: Path) -> None:
     units = {
-        "gpucloud-guard.service": SERVICE,
-        "gpucloud-end.service": END_SERVICE,
+        "gpucloud-guard.service": SERVICE.replace("/usr/local/lib/gpucloud/guardctl", "/bin/true"),
         "gpucloud-end.timer": END_TIMER.format(seconds=3600),
     }
     for name, text in units.items():

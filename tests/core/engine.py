@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gpucloud.attempt import Terms
+from gpucloud.attempt import Boot, Terms
 from gpucloud.cloud import Backoff, Cloud, Clouds
 from gpucloud.plan import Candidate
 from gpucloud.provider import Provider
@@ -67,7 +67,7 @@ class Bench:
             "nodes": 1,
             "disk_gib": 100,
             "image": "ubuntu-22.04",
-            "user_data": lambda _candidate, _cloud: b"#cloud-config\n{}\n",
+            "boot": lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
             "allow_from": lambda cloud: ("198.51.100.7/32",),
             "expires_at": self.clock() + timedelta(hours=24),
         }

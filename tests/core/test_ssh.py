@@ -157,10 +157,11 @@ def test_a_changed_address_is_told_apart_from_a_wrong_key_and_an_impostor(
 
 
 def test_gpus_are_read_as_the_driver_lists_them_and_its_complaints_are_not() -> None:
-    text = "0, Tesla T4, 15360\n1, Tesla T4, 15360\nNVIDIA-SMI has failed, no driver, at all\n2, x, [N/A]\n"
+    text = "0, Tesla T4, 15360, 580.95.05\n1, Tesla T4, 15360, 580.95.05\n"
+    text += "NVIDIA-SMI has failed, no driver, at all\n2, x, [N/A], 580.95.05\n"
     assert parse_gpus(text) == [
-        Gpu(index=0, name="Tesla T4", memory_mib=15360),
-        Gpu(index=1, name="Tesla T4", memory_mib=15360),
+        Gpu(index=0, name="Tesla T4", memory_mib=15360, driver="580.95.05"),
+        Gpu(index=1, name="Tesla T4", memory_mib=15360, driver="580.95.05"),
     ]
 
 

@@ -282,7 +282,7 @@ def test_a_boot_script_and_the_credentials_never_reach_a_log(
     [
         ("cuda-12.4", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
         ("cuda-12.6", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
-        ("pytorch", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
+        ("pytorch", "ubuntu_24_04_x64_20G_alibase_20261020.vhd"),
         ("ubuntu-22.04", "ubuntu_22_04_x64_20G_alibase_20261015.vhd"),
         ("ubuntu-24.04", "ubuntu_24_04_x64_20G_alibase_20261020.vhd"),
         ("m-bp1abcdefghij", "m-bp1abcdefghij"),

@@ -32,6 +32,7 @@ from gpucloud.ssh_boot import boot_state, gpu_list, is_model, rotate_host_key, w
 from gpucloud.ssh_files import rsync_down, rsync_up
 from gpucloud.ssh_keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
+from gpucloud_templates import Software
 from tests.sandbox.box_rental import PATIENCE_S, Rental, until
 
 
@@ -83,7 +84,8 @@ def test_every_model_of_the_market_is_recognised_by_the_name_that_its_box_shows(
 
 
 def test_an_image_without_driver_has_nvidia_smi_once_the_bootstrap_installed_it(rental: Rental) -> None:
-    spec = rental.spec(plan={"driver_ready": False, "setup": ("nvidia-smi -L >seen",)}, driver_ready=False)
+    plan = {"software": Software(driver="580"), "setup": ("nvidia-smi -L >seen",)}
+    spec = rental.spec(plan=plan, driver_ready=False)
     target = rental.boot(spec)
     assert run(target, ["cat", "seen"]).out.startswith(b"GPU 0: Tesla T4")
     assert set(boot_state(target).seconds) == {"driver", "setup-000"}

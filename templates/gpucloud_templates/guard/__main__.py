@@ -23,38 +23,26 @@ FOLDERS = ("etc/gpucloud", "var/lib/gpucloud", "var/log/gpucloud", JOBS, UNITS)
 BACKSTOP_S = 900
 
 SERVICE = """[Unit]
-Description=Ends this gpucloud box at its time
+Description=Ends this gpucloud box
 DefaultDependencies=no
 StartLimitIntervalSec=0
-
 [Service]
-Environment=PYTHONPATH=/usr/local/lib/gpucloud
-ExecStart=/usr/bin/python3 -sS -m guard watch
+ExecStart=/usr/local/lib/gpucloud/guardctl watch
 Restart=always
 RestartSec=2
 WatchdogSec=180
 NotifyAccess=main
 OOMScoreAdjust=-1000
 StandardOutput=journal+console
-
 [Install]
 WantedBy=basic.target\n"""
-END_SERVICE = """[Unit]
-Description=Powers this gpucloud box off, should its guard have failed
-DefaultDependencies=no
-FailureAction=poweroff-force
-
-[Service]
-Type=oneshot
-ExecStart=/usr/bin/systemctl poweroff\n"""
 END_TIMER = """[Unit]
-Description=Powers this gpucloud box off, should its guard have failed
+Description=Ends this gpucloud box
 DefaultDependencies=no
-
 [Timer]
 OnActiveSec={seconds}
 AccuracySec=1s
-
+Unit=poweroff.target
 [Install]
 WantedBy=timers.target\n"""
 
@@ -68,7 +56,6 @@ def arm(settings: Mapping[str, Any]) -> None:
         Record(SPENT).write({"spent_s": 0.0, "up": 0.0, "boot": ""})
         write(SETTINGS, json.dumps(settings))
         write(f"{UNITS}/gpucloud-guard.service", SERVICE)
-        write(f"{UNITS}/gpucloud-end.service", END_SERVICE)
         set_backstop(settings["ttl_s"])
     system("daemon-reload")
     for unit in ("gpucloud-guard.service", "gpucloud-end.timer"):

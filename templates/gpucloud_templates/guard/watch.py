@@ -270,14 +270,14 @@ class Guard:
         command = ["runuser", "-l", self.settings["user"], "-w", ",".join(told)]
         command += ["-c", f"exec bash {ROOT}{CHECKPOINT}"]
         self.hook = spawn(command, env={**os.environ, **told})
-        say("the checkpoint command runs" if self.hook else "the checkpoint command could not be started")
+        say("checkpoint begins" if self.hook else "checkpoint could not be started")
 
     def _go_on_ending(self, ending: Ending, up: float) -> None:
         code = None if self.hook is None else self.hook.poll()
         running = self.hook is not None and code is None
         if code is not None and not ending.hook_told:
             ending.hook_told = True
-            say(f"the checkpoint command ended with code {code}")
+            say(f"checkpoint ended with code {code}")
         if ending.reason == "interruption":  # the cloud ends the box itself, and its bill with it
             if not ending.synced and (not running or up >= ending.at - LAST_WORDS_S):
                 ending.synced = True

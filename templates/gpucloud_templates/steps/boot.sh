@@ -1,8 +1,10 @@
 #!/bin/bash
-# The steps of a box's first boot: the driver where it is missing, then the user's set-up commands.
+# The steps of a box's first boot, in the order in which they are named, and then the user's set-up commands.
 # Says in /var/lib/gpucloud/ready, as JSON, how many seconds each took, or in .../failed what went wrong.
+# Arguments: the user, and the steps; a step may have an argument of its own behind a colon.
 set -u
-user=$1
+export GPUCLOUD_USER=$1 DEBIAN_FRONTEND=noninteractive
+shift
 state=/var/lib/gpucloud
 mkdir -p $state /var/log/gpucloud
 exec >>/var/log/gpucloud/boot.log 2>&1
@@ -18,6 +20,7 @@ step() { # NAME COMMAND...
   local name=$1 began took code
   shift
   began=$(now)
+  publish step "{\"step\": \"$name\", \"began_at\": $((began / 1000))}"
   echo "$(date -u +%FT%TZ) $name: begins"
   "$@" </dev/null
   code=$?
@@ -31,13 +34,15 @@ step() { # NAME COMMAND...
 }
 
 rm -f $state/ready $state/failed
-if [ -x /usr/local/lib/gpucloud/driver ]; then
-  step driver /usr/local/lib/gpucloud/driver
-fi
+for each in "$@"; do
+  argument=${each#*:}
+  [ "$argument" != "$each" ] || argument=
+  step "${each%%:*}" timeout -k 10 1500 "/usr/local/lib/gpucloud/${each%%:*}" ${argument:+"$argument"}
+done
 for file in "$state"/setup/*; do
   [ -e "$file" ] || continue
   chmod 644 "$file"
-  step "setup-${file##*/}" runuser -l "$user" -c "exec bash '$file'"
+  step "setup-${file##*/}" runuser -l "$GPUCLOUD_USER" -c "exec bash '$file'"
 done
 publish ready "{\"seconds\": {$timings}}"
 echo "$(date -u +%FT%TZ) ready"

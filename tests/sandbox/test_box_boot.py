@@ -1,0 +1,135 @@
+"""The steps of the first boot, run for real in a box of the sandbox: none of them may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpucloud.ssh import ConnectionFailedError, run
+from gpucloud.ssh_boot import boot_state, gpu_list, wait_until_ready
+from gpucloud_templates import Software
+from tests.sandbox.box_rental import PATIENCE_S, Rental
+
+FULL = Software(driver="580", containers=True, toolkit="12.6", wheels="pytorch-2.10", system="ubuntu-24.04")
+STEPS = ("driver", "containers", "toolkit", "wheels")
+LIBRARY = "/usr/local/lib/gpucloud"
+
+
+@pytest.fixture
+def rental(tmp_path: Path) -> Iterator[Rental]:
+    rental = Rental(tmp_path)
+    yield rental
+    rental.close()
+
+
+def boots(rental: Rental, change: Callable[[dict[str, Any]], None], **waiting: Any) -> None:
+    """Boots a plain image on user-data that was changed, and waits for it as a launch does."""
+    spec = rental.spec(plan={"software": FULL}, driver_ready=False)
+    document = yaml.safe_load(spec.user_data)
+    change(document)
+    text = "#cloud-config\n" + yaml.safe_dump(document)
+    rental.boxes.boot(rental.spec(user_data=text, driver_ready=False))
+    wait_until_ready(rental.target(), timeout_s=PATIENCE_S, steps=FULL.steps, **waiting)
+
+
+def test_a_plain_image_gets_driver_containers_toolkit_and_framework_in_this_order(rental: Rental) -> None:
+    target = rental.boot(rental.spec(plan={"software": FULL}, driver_ready=False))
+    state = boot_state(target)
+    assert state.ready
+    assert state.guarded
+    assert tuple(state.seconds) == STEPS
+    assert len(gpu_list(target)) == 1
+    log = run(target, ["cat", "/var/log/gpucloud/boot.log"]).out.decode()
+    for package in (
+        "nvidia-utils-580-server",
+        "docker.io",
+        "nvidia-container-toolkit",
+        "cuda-toolkit-12-6",
+        "cudnn9-cuda-12",
+        "python3-venv",
+    ):
+        assert f"Setting up {package} " in log
+    assert '"nvidia"' in run(target, ["docker", "info", "-f", "{{json .Runtimes}}"]).out.decode()
+    wheels = run(target, ["cat", "/opt/gpucloud/venv/wheels"]).out.decode()
+    assert "torch==2.10.0 --hash=sha256:" in wheels
+
+
+def test_an_image_that_has_it_all_installs_nothing_but_what_it_lacks(rental: Rental) -> None:
+    target = rental.boot(rental.spec(plan={"software": Software(driver="580", containers=True)}))
+    assert "Setting up" not in run(target, ["cat", "/var/log/gpucloud/boot.log"]).out.decode()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_box_without_the_program_of_a_step_is_not_ready(rental: Rental, step: str) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["write_files"] = [
+            file for file in document["write_files"] if file["path"] != f"{LIBRARY}/{step}"
+        ]
+
+    with pytest.raises(ConnectionFailedError, match=f"the boot step '{step}' failed with exit code 127"):
+        boots(rental, change)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_box_that_passed_a_step_over_is_not_ready(rental: Rental, step: str) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["runcmd"][0] = [word for word in document["runcmd"][0] if word.partition(":")[0] != step]
+
+    with pytest.raises(ConnectionFailedError, match=f"without {step}|step '\\w+' failed"):
+        boots(rental, change)
+
+
+def test_a_box_that_never_began_its_steps_is_not_ready(rental: Rental) -> None:
+    spec = rental.spec(plan={"software": FULL}, driver_ready=False)
+    document = yaml.safe_load(spec.user_data)
+    del document["runcmd"]
+    text = "#cloud-config\n" + yaml.safe_dump(document)
+    rental.boxes.boot(rental.spec(user_data=text, driver_ready=False))
+    target = rental.target()
+    with pytest.raises(ConnectionFailedError, match="not through after"):
+        wait_until_ready(target, timeout_s=2, steps=FULL.steps)
+
+
+def test_a_box_that_nothing_would_end_is_not_ready(rental: Rental) -> None:
+    def change(document: dict[str, Any]) -> None:
+        del document["bootcmd"]
+
+    with pytest.raises(ConnectionFailedError, match="the guard that ends i-1 does not watch after 1 s"):
+        boots(rental, change, guard_timeout_s=1)
+
+
+def test_a_repository_whose_key_is_another_is_not_used(rental: Rental) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for file in document["write_files"]:
+            if file["path"] == f"{LIBRARY}/containers":
+                file["content"] = file["content"].replace("C95B321B", "00000000")
+
+    with pytest.raises(ConnectionFailedError, match="is not the key 00000000"):
+        boots(rental, change)
+
+
+def test_a_step_that_hangs_is_ended(rental: Rental) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for file in document["write_files"]:
+            if file["path"] == f"{LIBRARY}/boot":
+                file["content"] = file["content"].replace("timeout -k 10 1500", "timeout -k 10 1")
+            if file["path"] == f"{LIBRARY}/toolkit":
+                file["content"] = "#!/bin/sh\nexec sleep 1000\n"
+
+    with pytest.raises(ConnectionFailedError, match="the boot step 'toolkit' failed with exit code 124"):
+        boots(rental, change)
+
+
+def test_the_step_that_runs_is_told(rental: Rental) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for file in document["write_files"]:
+            if file["path"] == f"{LIBRARY}/toolkit":
+                file["content"] = "#!/bin/sh\nexec sleep 1\n"
+
+    told: list[str] = []
+    boots(rental, change, tell=told.append)
+    assert "toolkit" in told

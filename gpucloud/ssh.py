@@ -27,6 +27,7 @@ from gpucloud.ssh_keys import delete_keys, find_program, host_alias, known_hosts
 
 CONNECT_TIMEOUT_S = 10
 PERSIST_S = 60
+DISCONNECT_TIMEOUT_S = 5.0
 SOCKET_PATH_LIMIT = 104
 """The shortest ``sun_path`` of the systems in use (macOS, BSD); ssh adds 17 characters while it binds."""
 
@@ -136,8 +137,14 @@ def _connected(target: Target) -> None:
 
 
 def disconnect(target: Target) -> None:
-    """Closes the shared connection, if there is one."""
-    _control(target, "exit")
+    """Closes the shared connection, if there is one, and waits until its socket is gone.
+
+    A connection that is on its way out removes the socket by name, also a new one's.
+    """
+    if _control(target, "exit"):
+        end = time.monotonic() + DISCONNECT_TIMEOUT_S
+        while _socket(target).exists() and time.monotonic() < end:
+            time.sleep(0.002)
 
 
 def wait_until_reachable(

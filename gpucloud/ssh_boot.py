@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpucloud.ssh import ConnectionFailedError, Failure, Target, connect, disconnect, run
+from gpucloud.ssh import ConnectionFailedError, Failure, Target, disconnect, run, wait_until_reachable
 from gpucloud.ssh_keys import ONE_TIME, checked_public_key, discard_one_time_key, pin, pinned
 from gpucloud_templates import BOOT_LOG, FAILED_MARKER, GUARD_STATUS, READY_MARKER, STEP_MARKER
 
 GUARD_TIMEOUT_S = 600.0
+RELOAD_TIMEOUT_S = 30.0
 LOG_LINES = 12
 """How much of a failed boot is told: the box, and its log, are gone soon."""
 
@@ -80,7 +81,7 @@ def rotate_host_key(target: Target) -> None:
     _on_box(target, _USE_HOST_KEY)
     disconnect(target)
     pin(target.keys, target.alias, [new])
-    connect(target)
+    wait_until_reachable(target, timeout_s=RELOAD_TIMEOUT_S)  # while it reloads nobody listens
     discard_one_time_key(target.keys)
 
 

@@ -20,7 +20,7 @@ from gpucloud.ssh import Target, disconnect, wait_until_reachable
 from gpucloud.ssh_boot import BootState, rotate_host_key, wait_until_ready
 from tests.boot.tree import PATH, tree
 
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 ADDRESS = "127.0.0.41"
 
 INIT = r"""
@@ -46,7 +46,7 @@ inside cloud-init init --local
 inside cloud-init init
 [ "$port" = 0 ] || inside /usr/sbin/sshd -D -o ListenAddress=127.0.0.41 -o Port="$port" -E /var/log/sshd.log &
 inside cloud-init modules --mode=config
-inside cloud-init modules --mode=final
+inside cloud-init modules --mode=final || true # a step may fail; the machine lives on
 sleep infinity &
 wait $!
 """

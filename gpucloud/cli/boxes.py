@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,39 @@ def box_document(box: Box, now: datetime) -> dict[str, Any]:
         "seen_at": rfc3339(box.seen_at) if box.seen_at else None,
         "ended_at": rfc3339(box.ended_at) if box.ended_at else None,
         "cost_so_far": money(cost, str(price.get("currency", "USD"))),
+        "guards": [_guard_document(said) for said in facts.get("guards") or ()],
     }
+
+
+def _guard_document(said: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a node's guard said when it was last asked, its times as everywhere; ``None`` for silence."""
+    if said is None:
+        return None
+    times = {name: said.get(name) for name in ("at", "taken_back_at", "deadline")}
+    told = {name: rfc3339(datetime.fromtimestamp(value, UTC)) for name, value in times.items() if value}
+    return {**said, **told}
+
+
+def guard_text(guard: dict[str, Any] | None) -> str:
+    """What a node's guard says, for people."""
+    if guard is None:
+        return "says nothing"
+    words = [f"watches ({guard['at']})", f"idle for {duration_text(timedelta(seconds=guard['idle_s']))}"]
+    if guard.get("gpu_percent"):
+        words.append(f"GPUs at {', '.join(f'{percent} %' for percent in guard['gpu_percent'])}")
+    return ", ".join([*words, *_alarms(guard)])
+
+
+def _alarms(guard: dict[str, Any]) -> list[str]:
+    """What somebody should know of a node."""
+    words = [f"{what}: {said}" for what, said in guard.get("health", {}).items()]
+    if guard.get("taken_back_at"):
+        words.append(f"taken back at {guard['taken_back_at']}")
+    elif guard.get("ending"):
+        words.append(f"ending: {guard['ending']}")
+    if guard.get("clock_ahead_s") is not None and not guard.get("clock_is_right"):
+        words.append(f"its clock is wrong by {guard['clock_ahead_s']:.0f} s")
+    return words
 
 
 def overdue(box: Box, now: datetime) -> bool:
@@ -79,7 +111,7 @@ def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
         rows.append(
             (
                 box.name,
-                str(box.state) + (" (overdue)" if overdue(box, now) else ""),
+                _state_text(box, now),
                 f"{gpu.get('model')}:{_count(gpu.get('count'))}" if gpu else None,
                 facts.get("instance_type"),
                 " ".join(
@@ -98,6 +130,14 @@ def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
         rows,
         right=("PER HOUR", "SO FAR", "AGE", "LEFT"),
     )
+
+
+def _state_text(box: Box, now: datetime) -> str:
+    guards = [_guard_document(said) for said in box.facts.get("guards") or ()]
+    remarks = ["overdue"] if overdue(box, now) else []
+    if box.state not in OVER:
+        remarks += dict.fromkeys(word for guard in guards if guard for word in _alarms(guard))
+    return f"{box.state} ({'; '.join(remarks)})" if remarks else str(box.state)
 
 
 def _count(text: str | None) -> str:

@@ -10,6 +10,7 @@ import typer
 from gpucloud.cli.boxes import box_document, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now, open_journal
+from gpucloud.cli.reached import look_at_guards
 
 
 def list_boxes(
@@ -48,6 +49,8 @@ def _look(app: App) -> dict[str, Any]:
     with engine(app) as world:
         calls = begin(world)
         for trouble in refresh_all(world, world.journal.boxes(owner=app.owner)):
+            app.output.say(f"Not asked: {trouble.message}")
+        for trouble in look_at_guards(app, world, world.journal.boxes(owner=app.owner)):
             app.output.say(f"Not asked: {trouble.message}")
         survey = finish(world, calls)
         for cloud, reason in survey.left_out.items():

@@ -9,8 +9,12 @@ from gpucloud.cli.engine import connect, engine, find_box, open_journal
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpucloud.errors import GpucloudError
     from gpucloud.ssh import Target
     from gpucloud.store import Box
+    from gpucloud.world import World
 
 
 def reached(app: App, name: str, *, node: int = 0) -> Target:
@@ -61,3 +65,19 @@ def target_of(app: App, box: Box, node: int, proxy_command: str | None) -> Targe
         if target.node == node:
             return target
     raise UsageError(f"box {box.name!r} has no public address yet ({box.state})", hint="gpucloud list --live")
+
+
+def look_at_guards(app: App, world: World, boxes: Iterable[Box]) -> list[GpucloudError]:
+    """Asks the guards of those of these boxes that are ready; gives what could not be asked."""
+    from gpucloud.bringup import targets
+    from gpucloud.guards import ask_guards
+    from gpucloud.lifecycle import BoxState
+    from gpucloud.ssh_keys import key_folder
+
+    ready = [box for box in boxes if box.state is BoxState.READY]
+    if not ready:
+        return []
+    proxy_command = connect(app)
+    return ask_guards(
+        world, {box.id: targets(box, key_folder(app.paths.state, box.id), proxy_command) for box in ready}
+    )

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import box_document
+from gpucloud.cli.boxes import box_document, guard_text
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, open_journal
+from gpucloud.cli.reached import look_at_guards
 from gpucloud.model import short_id
 
 
@@ -23,6 +24,9 @@ def show(
 
         with engine(app) as world:
             box = refresh(world, find_box(world.journal, app.owner, name))
+            for trouble in look_at_guards(app, world, [box]):
+                app.output.say(f"Not asked: {trouble.message}")
+            box = world.journal.box(box.id)
     else:
         box = find_box(open_journal(app), app.owner, name)
     document = box_document(box, now())
@@ -37,6 +41,8 @@ def show(
                 text = f"{amount} {currency}"
             case {"model": model, "count": count, "memory_gib": memory}:
                 text = f"{count} x {model}, {memory} GiB each"
+            case list() if key == "guards":
+                text = "; ".join(guard_text(guard) for guard in document["guards"])
             case list():
                 nodes: list[dict[str, Any]] = document["nodes"]
                 text = ", ".join(f"{short_id(n['instance_id'])} {n['state']} {n['public_ip']}" for n in nodes)

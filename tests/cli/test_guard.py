@@ -57,3 +57,18 @@ def test_a_box_in_use_does_not(own_clouds: Shell) -> None:
     finally:
         session.terminate()
         session.communicate()
+
+
+def test_what_the_guard_sees_is_listed_and_shown(own_clouds: Shell) -> None:
+    own_clouds.launch("--gpu", "T4", "--spot", "--cloud", "aws", "--name", "watched")
+    [quiet] = own_clouds.boxes("--live")
+    [guard] = quiet["guards"]
+    assert guard["clock_is_right"]
+    assert guard["deadline"] == quiet["expires_at"]
+    assert guard["health"] == {}
+    own_clouds("sandbox", "interrupt", "watched", "--notice", "60")
+    until(lambda: bool(own_clouds.boxes("--live")[0]["guards"][0]["taken_back_at"]))
+    assert "ready (taken back at 20" in own_clouds("list").out
+    shown = own_clouds("show", "watched", "--live").out
+    assert "watches (" in shown
+    assert "taken back at" in shown

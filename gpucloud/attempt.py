@@ -18,7 +18,7 @@ from gpucloud.errors import (
     PriceError,
     Scope,
 )
-from gpucloud.lifecycle import BoxState, rfc3339
+from gpucloud.lifecycle import BoxState
 from gpucloud.model import (
     Found,
     Kind,
@@ -30,6 +30,7 @@ from gpucloud.model import (
     State,
     Tags,
     cloud_name,
+    expires_text,
     request_hash,
     short_id,
     token_for,
@@ -148,7 +149,6 @@ def _order(
     allow_from: tuple[str, ...],
     user_data: bytes,
 ) -> Order:
-    expires = rfc3339(terms.expires_at) if terms.expires_at else "none"
     return Order(
         key=token_for(
             op=box.op, account=account, region=candidate.region, zone=candidate.zone, attempt=number
@@ -168,7 +168,13 @@ def _order(
         user_data=user_data,
         allow_from=allow_from,
         ports=terms.ports,
-        tags=Tags(owner=box.owner, box=box.id, op=box.op, run=terms.run_id or "", expires=expires),
+        tags=Tags(
+            owner=box.owner,
+            box=box.id,
+            op=box.op,
+            run=terms.run_id or "",
+            expires=expires_text(terms.expires_at),
+        ),
         extra_tags=dict(terms.tags),
         max_price_usd=terms.max_price_usd,
         reservation=candidate.reservation,

@@ -36,6 +36,7 @@ from gpucloud.model import (
     Thing,
 )
 from gpucloud.provider import (
+    CanExtend,
     CapacitySource,
     Checkup,
     ConsoleLog,
@@ -187,6 +188,15 @@ class Cloud:
         source = self.provider
         if isinstance(source, Ingress):
             self._call("let the new address in", lambda: source.admit(group, cidrs, ports))
+
+    def extend(
+        self, things: Sequence[Ref], expires_at: datetime | None, timers: Sequence[str]
+    ) -> Sequence[str]:
+        """Moves the cloud's own end of a box, where it has one; gives the timers in force."""
+        source = self.provider
+        if not isinstance(source, CanExtend):
+            return ()
+        return self._call("move the end of the box", lambda: source.extend(things, expires_at, timers))
 
     def caller_address(self) -> str | None:
         """This machine's address as the cloud sees it; ``None`` where it cannot be asked."""

@@ -20,8 +20,8 @@ from gpucloud.errors import (
     Scope,
     UsageError,
 )
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id, rfc3339
-from gpucloud.model import Found, Kind, Search, State
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
+from gpucloud.model import Found, Kind, Search, State, rfc3339
 from gpucloud.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.store import Box
 from gpucloud.teardown import TAKE_DOWN_S, end_machines, made_data, take_down

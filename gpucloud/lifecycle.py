@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
@@ -69,11 +69,6 @@ def cost_so_far(price_per_hour: Decimal, nodes: int, start: datetime, end: datet
     """What a box has cost in compute so far, to the second; never negative, whatever the clocks say."""
     seconds = max(Decimal((end - start).total_seconds()), Decimal(0))
     return (price_per_hour * nodes * seconds / 3600).quantize(Decimal("0.0001"))
-
-
-def rfc3339(moment: datetime) -> str:
-    """A time as every output and the journal write it: UTC, seconds, ``Z``."""
-    return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
 # --- what a crash leaves

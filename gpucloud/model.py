@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -58,11 +58,24 @@ class State(StrEnum):
 TAG_PREFIX = "gpucloud:"
 
 
+def rfc3339(moment: datetime) -> str:
+    """A time as every output and the journal write it: UTC, seconds, ``Z``."""
+    return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+
+EXPIRES_TAG = f"{TAG_PREFIX}expires"
+
+
+def expires_text(expires_at: datetime | None) -> str:
+    """A box's end as its tag tells it: an RFC 3339 time in UTC, or ``none``."""
+    return rfc3339(expires_at) if expires_at else "none"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
     """The five tags that every billable thing carries, the same on every cloud.
 
-    ``expires`` is an RFC 3339 time in UTC, or ``none``.
+    ``expires`` is as :func:`expires_text` gives it.
     """
 
     owner: str
@@ -78,7 +91,7 @@ class Tags:
             f"{TAG_PREFIX}box": self.box,
             f"{TAG_PREFIX}op": self.op,
             f"{TAG_PREFIX}run": self.run,
-            f"{TAG_PREFIX}expires": self.expires,
+            EXPIRES_TAG: self.expires,
         }
 
     @classmethod
@@ -123,7 +136,8 @@ class Machine(Thing):
 
     ``zone`` is in the market's own terms (AWS: AZ id). ``reason`` is the cloud's own word for why it ended.
     ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
-    its interface), known once it runs.
+    its interface), known once it runs. ``timers`` are the ids of the cloud's own timers that end it, where
+    they are needed to move its end.
     """
 
     zone: str
@@ -134,6 +148,7 @@ class Machine(Thing):
     reason: str | None = None
     preempted: bool = False
     parts: tuple[Ref, ...] = ()
+    timers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

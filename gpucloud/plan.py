@@ -12,8 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.errors import UsageError
-from gpucloud.lifecycle import rfc3339
-from gpucloud.model import Held, Purchase, Quote
+from gpucloud.model import Held, Purchase, Quote, rfc3339
 
 SCHEMA = "gpucloud.plan/v1"
 MAX_ATTEMPTS = 20

@@ -187,10 +187,17 @@ class Ingress(Protocol):
 
 @runtime_checkable
 class CanExtend(Protocol):
-    """Clouds with a timer of their own that can be moved."""
+    """Clouds that keep a box's end themselves: in a timer, or at least in its tags."""
 
-    def extend(self, ref: Ref, expires_at: datetime, /) -> None:
-        """Moves the cloud's own end of this instance."""
+    def extend(
+        self, things: Sequence[Ref], expires_at: datetime | None, timers: Sequence[str], /
+    ) -> Sequence[str]:
+        """Moves the cloud's own end of a box's instances, and the tag that tells it on all that it has.
+
+        ``None`` is no end. ``timers`` are those in force, as ``Machine.timers`` or this gave them; given are
+        those in force from now on. What is to end later is at no moment without an end, and when this returns
+        the old one does nothing any more.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ from gpucloud.store import Box
 from gpucloud.teardown import CALL_TIMEOUT_S, node_facts, settle_box, take_down
 from gpucloud.waiter import Call, TimedOutError
 from gpucloud.world import World
+from gpucloud_templates import GUARD_LAST_WORDS
 
 DEFAULT_BUDGET_S = 2.0
 
@@ -44,7 +45,7 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
         What could not be finished, one error per box; the rest is said, not waited for.
     """
     end = world.clock() + timedelta(seconds=budget_s)
-    troubles: list[GpucloudError] = []
+    troubles = refresh_all(world, _may_have_ended(world), timeout_s=budget_s)
     for box in remains(world):
         taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
         if taken is None:
@@ -60,6 +61,12 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
             world.journal.note(box.id, "released", {})
     _second_looks(world, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
     return troubles
+
+
+def _may_have_ended(world: World) -> list[Box]:
+    """Boxes whose guard may have ended them at a time that the journal does not know."""
+    boxes = world.journal.boxes(owner=world.owner)
+    return [box for box in boxes if box.state is BoxState.READY and box.facts["spec"].get("idle")]
 
 
 def _second_looks(world: World, *, end_in_s: float) -> None:
@@ -79,7 +86,8 @@ def refresh(world: World, box: Box) -> Box:
     """Asks the cloud how a box is, and writes down what it says. Changes nothing in the cloud.
 
     A box whose machines have all ended by themselves becomes ``interrupted`` when its cloud took it back, and
-    ``deleting`` otherwise, until a changing command has confirmed that nothing is left.
+    ``deleting`` otherwise, until a changing command has confirmed that nothing is left. So does one whose
+    guard has powered it off where the cloud goes on billing that.
 
     Raises:
         GpucloudError: the cloud did not answer, or refused.
@@ -89,7 +97,9 @@ def refresh(world: World, box: Box) -> Box:
     return world.journal.box(box.id)
 
 
-def refresh_all(world: World, boxes: Sequence[Box]) -> list[GpucloudError]:
+def refresh_all(
+    world: World, boxes: Sequence[Box], *, timeout_s: float = CALL_TIMEOUT_S
+) -> list[GpucloudError]:
     """Asks the clouds how these boxes are, all at once, as :func:`refresh` does with one.
 
     Returns:
@@ -99,7 +109,7 @@ def refresh_all(world: World, boxes: Sequence[Box]) -> list[GpucloudError]:
     troubles: list[GpucloudError] = []
     for box, calls in asked:
         try:
-            _write_down(world, box, [world.waiter.wait(call, CALL_TIMEOUT_S) for call in calls])
+            _write_down(world, box, [world.waiter.wait(call, timeout_s) for call in calls])
         except GpucloudError as error:
             troubles.append(error)
         except (KeyError, ImportError) as error:
@@ -142,4 +152,23 @@ def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:
     if over and shown and box.state is BoxState.READY:
         taken_back = any(m.preempted for m in machines) or (not machines and box.facts["purchase"] == "spot")
         data["state"] = str(BoxState.INTERRUPTED if taken_back else BoxState.DELETING)
+    elif box.state is BoxState.READY and _ended_by_guard(world, machines):
+        data["state"] = str(BoxState.DELETING)
     world.journal.note(box.id, "seen", data)
+
+
+def _ended_by_guard(world: World, machines: Sequence[Machine]) -> bool:
+    """Whether machines are stopped, and their consoles tell that the guard has done it.
+
+    Who stops a machine in the cloud's own console may want to start it again: that is no end.
+    """
+    if not machines or any(machine.state is not State.STOPPED for machine in machines):
+        return False
+    try:
+        consoles = [
+            world.waiter.run(partial(world.clouds[machine.ref.cloud].console, machine.ref), CALL_TIMEOUT_S)
+            for machine in machines
+        ]
+    except (GpucloudError, TimedOutError):
+        return False
+    return all(GUARD_LAST_WORDS in console for console in consoles)

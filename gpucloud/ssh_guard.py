@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, cast
 
+from gpucloud.errors import GpucloudError
 from gpucloud.ssh import Target, run
-from gpucloud_templates import GUARD_STATUS
+from gpucloud_templates import GUARD_CONTROL, GUARD_STATUS
 
 MOST_BYTES = 65536
 MOST_ENTRIES = 64
@@ -26,6 +28,22 @@ def guard_status(target: Target) -> Mapping[str, Any] | None:
         ConnectionFailedError: the box could not be reached.
     """
     return read_status(run(target, ["sh", "-c", f"cat {GUARD_STATUS} 2>/dev/null || true"]).out)
+
+
+def move_end(target: Target, deadline: datetime | None, *, left_s: float | None) -> None:
+    """Tells the guard a new end, by the clock and by uptime; ``None`` is no end.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+        GpucloudError: its guard did not take it.
+    """
+    words = [
+        "none" if value is None else f"{value:.0f}" for value in (deadline and deadline.timestamp(), left_s)
+    ]
+    done = run(target, ["sudo", "-n", GUARD_CONTROL, "extend", *words])
+    if done.code:
+        said = _words(done.err.decode(errors="replace").strip()) or f"exit code {done.code}"
+        raise GpucloudError(f"the guard of {target.alias} did not take the new end: {said}")
 
 
 def read_status(text: bytes) -> Mapping[str, Any] | None:

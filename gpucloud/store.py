@@ -23,8 +23,8 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc, pool
 
 from gpucloud.errors import UsageError
-from gpucloud.lifecycle import OVER, BoxState, Lease, rfc3339
-from gpucloud.model import Kind, Ref
+from gpucloud.lifecycle import OVER, BoxState, Lease
+from gpucloud.model import Kind, Ref, rfc3339
 from gpucloud.tables import MIGRATIONS, PROJECT, Data, boxes, events, intents, things
 
 

@@ -211,6 +211,11 @@ def _seen(connection: sa.Connection, box: str, at: str, data: Data) -> None:
         _set_state(connection, box, BoxState(data["state"]))
 
 
+def _extended(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
+    values = {"expires_at": data["expires_at"]}
+    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(values))
+
+
 def _state(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     state = BoxState(data["state"])
     _set_state(connection, box, state)
@@ -245,6 +250,7 @@ PROJECT: dict[str, Callable[[sa.Connection, str, str, Data], None]] = {
     "delete_asked": _thing_state("delete_asked"),
     "gone_once": _thing_state("gone_once"),
     "gone": _thing_state("gone"),
+    "extended": _extended,
     "seen": _seen,
     "state": _state,
 }

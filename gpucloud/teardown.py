@@ -23,10 +23,9 @@ from gpucloud.lifecycle import (
     Phase,
     Seen,
     reconcile,
-    rfc3339,
     seen_state,
 )
-from gpucloud.model import Found, Kind, Machine, Ref, Search, State, Thing
+from gpucloud.model import Found, Kind, Machine, Ref, Search, State, Thing, rfc3339
 from gpucloud.store import Box, Intent, ThingRow
 from gpucloud.tables import Data
 from gpucloud.waiter import TimedOutError
@@ -259,6 +258,9 @@ def adopt(world: World, box: str, intent: str, machines: Sequence[Machine], *, n
     """Writes down what a create call made: ids first, in one transaction, before any waiting."""
     started = [machine.created_at for machine in machines if machine.created_at]
     facts: dict[str, Any] = {"nodes": [node_facts(machine) for machine in machines]}
+    timers = [timer for machine in machines for timer in machine.timers]
+    if timers:
+        facts["timers"] = timers
     if machines[0].zone:
         facts["zone"] = machines[0].zone
     world.journal.note(

@@ -53,6 +53,7 @@ COMMANDS: dict[str, Entry] = {
     "exec": Entry("gpucloud.cli.exec:exec_command", "Run a command on a box.", BOXES, relays=True),
     "sync": Entry("gpucloud.cli.sync:sync", "Copy files to or from a box.", BOXES),
     "logs": Entry("gpucloud.cli.logs:logs", "Show a box's boot and job logs.", BOXES),
+    "extend": Entry("gpucloud.cli.extend:extend", "Move the end of a box.", BOXES),
     "down": Entry("gpucloud.cli.down:down", "Take boxes down until nothing is billed.", BOXES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM

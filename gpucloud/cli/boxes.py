@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.output import Output, duration_text, money, money_text
-from gpucloud.lifecycle import OVER, cost_so_far, rfc3339
+from gpucloud.lifecycle import OVER, cost_so_far
+from gpucloud.model import State, rfc3339
 
 if TYPE_CHECKING:
     from gpucloud.store import Box
@@ -136,6 +137,8 @@ def _state_text(box: Box, now: datetime) -> str:
     guards = [_guard_document(said) for said in box.facts.get("guards") or ()]
     remarks = ["overdue"] if overdue(box, now) else []
     if box.state not in OVER:
+        if any(node["state"] == State.STOPPED for node in box.facts.get("nodes") or ()):
+            remarks.append("stopped, still billed")
         remarks += dict.fromkeys(word for guard in guards if guard for word in _alarms(guard))
     return f"{box.state} ({'; '.join(remarks)})" if remarks else str(box.state)
 

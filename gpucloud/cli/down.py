@@ -9,7 +9,7 @@ import typer
 
 from gpucloud.cli.boxes import box_document, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, find_box, now
+from gpucloud.cli.engine import engine, find_box, now, settle_owed
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import GpucloudError, InterruptedBySignal, OwedError, UsageError
 
@@ -42,6 +42,8 @@ def down(
                 _confirm(app, boxes)
             timeline.resume()
         ended, owed = _end_all(world, boxes, app.paths.state)
+        if world.waiter.signum is None:
+            settle_owed(app, world)
         living = world.journal.boxes(owner=app.owner)
     if owed is not None:
         raise owed

@@ -67,6 +67,14 @@ def connect(app: App) -> str | None:
     return endpoint.ssh_proxy_command
 
 
+def settle_owed(app: App, world: World) -> None:
+    """Finishes what earlier commands left, within a budget of seconds; the rest is said."""
+    from gpucloud.recover import settle
+
+    for trouble in settle(world):
+        app.output.say(f"Still owed: {trouble.message}\n  {trouble.owed_command or trouble.hint}")
+
+
 def find_box(journal: Journal, owner: str, name: str) -> Box:
     """The living box with this name or id; else the newest one that is over.
 

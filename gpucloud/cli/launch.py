@@ -13,7 +13,7 @@ import typer
 
 from gpucloud.cli.boxes import box_document, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import connect, engine, now
+from gpucloud.cli.engine import connect, engine, now, settle_owed
 from gpucloud.cli.options import takes_spec
 from gpucloud.cli.plan import AcceptSnapshot, lifetime, make, price_text, read_plan, show_plan, spec_json
 from gpucloud.cli.timeline import Timeline
@@ -90,12 +90,10 @@ class Buyer:
     proxy_command: str | None
 
     def settle_first(self) -> None:
-        """Finishes what earlier commands left, within the budget; the rest is said."""
+        """Finishes what earlier commands left; refuses a name that a box still has after that."""
         from gpucloud.launch import check_name
-        from gpucloud.recover import settle
 
-        for trouble in settle(self.world):
-            self.app.output.say(f"Still owed: {trouble.message}\n  {trouble.owed_command or trouble.hint}")
+        settle_owed(self.app, self.world)
         if self.spec.name:
             check_name(self.world, self.spec.name)
 

@@ -179,8 +179,9 @@ class Box:
         if self.running and abs(self._ahead_s() - self._told_ahead_s) > CLOCK_MOVED_S:
             self._tell_time()
             self.services.signal(signal.SIGHUP)
-        if self.running and any(moment <= self.now() for moment in self.timers.values()):
-            self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] a timer elapsed: powering off\n")
+        elapsed = [timer for timer, moment in self.timers.items() if moment <= self.now()]
+        if self.running and elapsed:
+            self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] {', '.join(elapsed)} elapsed: powering off\n")
             self.power_off_soon()
 
     def console(self) -> str:

@@ -148,7 +148,8 @@ def _start(box: Playing, unit: str) -> Result:
         box.reload_ssh()
         return 0, ""
     file = box.units / unit
-    if box.installed(_PACKAGES.get(unit.removesuffix(".service"), "")):
+    package = _PACKAGES.get(unit.removesuffix(".service"))
+    if package is not None and box.installed(package):
         return 0, ""
     if not file.is_file():
         return 5, f"Failed to start {unit}: Unit {unit} not found.\n"

@@ -57,9 +57,11 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ecs", "DeleteSecurityGroup"): Repeat.BY_NAME,
     ("ecs", "ModifyInstanceAutoReleaseTime"): Repeat.BY_NAME,
     ("ecs", "RevokeSecurityGroup"): Repeat.BY_NAME,
+    ("ecs", "TagResources"): Repeat.BY_NAME,
     ("vpc", "DeleteVSwitch"): Repeat.BY_NAME,
     ("vpc", "DeleteVpc"): Repeat.BY_NAME,
     ("vpc", "ReleaseEipAddress"): Repeat.BY_NAME,
+    ("vpc", "TagResources"): Repeat.BY_NAME,
 }
 
 BUYS = frozenset({"AutoPay", "AutoRenew", "AutoRenewPeriod", "Period", "PeriodUnit", "TerminateSubscription"})

@@ -29,7 +29,19 @@ from gpucloud.model import (
     Thing,
 )
 from gpucloud.provider import Record, Verdict
-from gpucloud_alibaba import checkup, create, delete, errors, find, images, network, prices, quotas, zones
+from gpucloud_alibaba import (
+    checkup,
+    create,
+    delete,
+    errors,
+    extend,
+    find,
+    images,
+    network,
+    prices,
+    quotas,
+    zones,
+)
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import reading
 from gpucloud_alibaba.shelves import CLOUD, DELETION_ORDER, Place
@@ -186,18 +198,18 @@ class AlibabaProvider:
         wanted = network.wanted_rules(cidrs, ports)
         network.set_rules(self.clients, group.region, group.id, wanted)
 
-    def extend(self, ref: Ref, expires_at: datetime, /) -> None:
-        """Moves the cloud's own end of an instance; never nearer than 32 minutes."""
-        self._refuse_foreign(ref)
-        models = ecs_models()
-
-        self.clients.ecs(ref.region).modify_instance_auto_release_time(
-            models.ModifyInstanceAutoReleaseTimeRequest(
-                region_id=ref.region,
-                instance_id=ref.id,
-                auto_release_time=create.release_time(expires_at, self._clock()),
-            )
-        )
+    def extend(
+        self,
+        things: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],  # noqa: ARG002  (the timer is the instance's own)
+        /,
+    ) -> Sequence[str]:
+        """Moves the release time of the instances, never nearer than 32 minutes, and tags everything."""
+        for ref in things:
+            self._refuse_foreign(ref)
+        extend.extend(self.clients, things, expires_at, self._clock())
+        return ()
 
     @property
     def credentials_hint(self) -> str:

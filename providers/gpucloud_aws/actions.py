@@ -44,6 +44,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "AuthorizeSecurityGroupIngress"): Repeat.BY_NAME,
     ("ec2", "CancelSpotInstanceRequests"): Repeat.BY_NAME,
     ("ec2", "CreateSecurityGroup"): Repeat.BY_NAME,
+    ("ec2", "CreateTags"): Repeat.BY_NAME,
     ("ec2", "DeleteNetworkInterface"): Repeat.BY_NAME,
     ("ec2", "DeleteSecurityGroup"): Repeat.BY_NAME,
     ("ec2", "DeleteVolume"): Repeat.BY_NAME,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.model import (
+    EXPIRES_TAG,
     Found,
     Held,
     Identity,
@@ -27,6 +28,7 @@ from gpucloud.model import (
     Request,
     Search,
     Thing,
+    expires_text,
 )
 from gpucloud.provider import Record, Verdict
 from gpucloud_aws import checkup, create, delete, echo, errors, find, images, network, prices, quotas
@@ -204,6 +206,23 @@ class AwsProvider:
                 raise
             answer = ec2.get_console_output(InstanceId=ref.id)  # types before Nitro
         return answer.get("Output") or ""
+
+    def extend(
+        self,
+        things: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],  # noqa: ARG002  (EC2 keeps none)
+        /,
+    ) -> Sequence[str]:
+        """Tags everything with the new end; the timer is on the box."""
+        for ref in things:
+            self._refuse_foreign(ref)
+        for region in {ref.region for ref in things}:
+            self.clients.ec2_once(region).create_tags(
+                Resources=[ref.id for ref in things if ref.region == region],
+                Tags=[{"Key": EXPIRES_TAG, "Value": expires_text(expires_at)}],
+            )
+        return ()
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
         """Lets only these sources in; what nodes of one box may do among themselves stays."""

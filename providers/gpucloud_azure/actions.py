@@ -70,6 +70,7 @@ def _lives(kind: str, *, made: bool = True) -> tuple[Action, ...]:
 _GROUPS = "Microsoft.Resources/subscriptions/resourceGroups"
 _HELD = "Microsoft.Compute/capacityReservationGroups"
 _SCHEDULE = "Microsoft.ComputeSchedule/locations/virtualMachinesSubmitDeallocate"
+_CANCEL = "Microsoft.ComputeSchedule/locations/virtualMachinesCancelOperations"
 _CONSOLE = "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData"
 
 ACTIONS: tuple[Action, ...] = (
@@ -115,6 +116,21 @@ ACTIONS: tuple[Action, ...] = (
         path=f"{_SUBSCRIPTION}/providers/Microsoft.ComputeSchedule/locations/{{}}/virtualMachinesSubmitDeallocate",
         permission=f"{_SCHEDULE}/action",
         repeat=Repeat.TOGETHER,
+    ),
+    Action(
+        method="POST",
+        path=f"{_SUBSCRIPTION}/providers/Microsoft.ComputeSchedule/locations/{{}}/virtualMachinesCancelOperations",
+        permission=f"{_CANCEL}/action",
+        repeat=Repeat.BY_NAME,
+    ),
+    *(
+        Action(
+            method="PATCH",
+            path=f"{scope}/providers/Microsoft.Resources/tags/default",
+            permission="Microsoft.Resources/tags/write",
+            repeat=Repeat.BY_NAME,
+        )
+        for scope in (_GROUP, f"{_GROUP}/providers/{{}}/{{}}/{{}}")
     ),
     Action(
         method="POST",

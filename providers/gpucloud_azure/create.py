@@ -6,6 +6,7 @@ import base64
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
@@ -149,6 +150,7 @@ def create(
     request: Request,
     clients: Clients,
     public_key: Callable[[], str],
+    submitted: dict[str, str],
     *,
     pause: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
@@ -163,6 +165,8 @@ def create(
         request: from :func:`request_of`.
         clients: the clients.
         public_key: gives the RSA key of the first user.
+        submitted: the machines by the operation that will deallocate them, of earlier tries too; gets those
+            of this one.
         pause: waits.
         monotonic: for how long several machines have been watched.
 
@@ -175,15 +179,15 @@ def create(
         id_in(request["account"], request["group"], Kind.INSTANCE, each["name"])
         for each in request["machines"]
     ]
-    deadline = datetime.fromisoformat(request["deadline"]) if request["deadline"] else None
+    deadline = _deadline(request)
     early: dict[str, str] = {}
-    if deadline:
+    if deadline is not None:
         only = schedule.daily_time(deadline, datetime.now(UTC)) is None
-        early = schedule.submit(clients, request["region"], ids, deadline, request["token"], only=only)
+        early = schedule.submit(clients, request["region"], ids, deadline, submitted, only=only)
     machines = _put_all(request, ids, clients, public_key())
     try:
-        if deadline:
-            _arm(request, ids, deadline, early, clients)
+        if deadline is not None:
+            _arm(request, ids, early, clients, submitted)
         if len(machines) > 1:
             _watch(machines, clients, pause, monotonic)
     except Exception as error:
@@ -191,7 +195,14 @@ def create(
         if verdict is not None and RULES[verdict.error_class].definite:
             remove(ids, clients)
         raise
-    return machines
+    return [
+        replace(machine, timers=tuple(each for each, id_ in submitted.items() if id_ == machine.ref.id))
+        for machine in machines
+    ]
+
+
+def _deadline(request: Request) -> datetime | None:
+    return datetime.fromisoformat(request["deadline"]) if request["deadline"] else None
 
 
 def _put_all(request: Request, ids: Sequence[str], clients: Clients, public_key: str) -> list[Machine]:
@@ -243,16 +254,22 @@ def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key
 
 
 def _arm(
-    request: Request, ids: Sequence[str], deadline: datetime, early: Mapping[str, str], clients: Clients
+    request: Request,
+    ids: Sequence[str],
+    early: Mapping[str, str],
+    clients: Clients,
+    submitted: dict[str, str],
 ) -> None:
     """Sets the timers that were not taken before the machines existed, and the daily one."""
+    deadline = _deadline(request)
+    assert deadline is not None  # noqa: S101  (asked for only then)
     now = datetime.now(UTC)
-    region, token = request["region"], request["token"]
+    region = request["region"]
 
     def scheduled() -> dict[str, str]:
         late = [each for each in ids if each in early]
         only = schedule.daily_time(deadline, now) is None
-        return schedule.submit(clients, region, late, deadline, token, only=only) if late else {}
+        return schedule.submit(clients, region, late, deadline, submitted, only=only) if late else {}
 
     def daily() -> dict[str, str]:
         return schedule.arm_daily(clients, region, ids, deadline, now=now, tags=request["tags"])

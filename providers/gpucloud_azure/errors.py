@@ -59,6 +59,10 @@ class NotEndingError(AzureRefusal):
     """Azure took no timer that would end the machine at its deadline."""
 
 
+class NotCancelledError(AzureRefusal):
+    """Azure goes on with a timer that was to be cancelled."""
+
+
 class LateFailureError(AzureRefusal):
     """An operation that was accepted failed later; ``code`` is Azure's own word for it.
 

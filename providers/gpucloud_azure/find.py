@@ -12,7 +12,7 @@ from gpucloud_azure.answers import Json, at, list_at, moment, plain, text_at
 from gpucloud_azure.checkup import may
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError, classify
-from gpucloud_azure.ids import TYPES, kind_of, name_of, parts_of
+from gpucloud_azure.ids import TYPES, canonical, kind_of, name_of, parts_of
 from gpucloud_azure.ids import api as api_of
 from gpucloud_azure.parallel import in_threads, together
 
@@ -79,14 +79,6 @@ def thing_of(resource: Json, account: str) -> Thing | None:
 def region_in(resource: Json) -> str:
     """A resource's region by its id; some answers give the name for people (``East US``)."""
     return text_at(resource, "location").replace(" ", "").lower()
-
-
-def canonical(resource_id: str) -> str:
-    """An id as this package writes it: Resource Manager answers with several capitalisations."""
-    parts = parts_of(resource_id)
-    if parts is None:
-        return resource_id
-    return parts.canonical()
 
 
 def _statuses(vm: Json) -> Mapping[str, Json]:

@@ -102,3 +102,9 @@ def group_id(subscription: str, group: str) -> str:
 def id_in(subscription: str, group: str, kind: Kind, name: str) -> str:
     """The id of something in a resource group."""
     return f"{group_id(subscription, group)}/providers/{TYPES[kind].type}/{name.lower()}"
+
+
+def canonical(resource_id: str) -> str:
+    """An id as this package writes it: Resource Manager answers with several capitalisations."""
+    parts = parts_of(resource_id)
+    return resource_id if parts is None else parts.canonical()

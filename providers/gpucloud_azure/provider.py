@@ -26,7 +26,7 @@ from gpucloud.model import (
     Thing,
 )
 from gpucloud.provider import Record, Verdict
-from gpucloud_azure import checkup, create, delete, errors, find, ids, images, network, prices, quotas
+from gpucloud_azure import checkup, create, delete, errors, extend, find, ids, images, network, prices, quotas
 from gpucloud_azure.answers import plain
 from gpucloud_azure.clients import Clients
 
@@ -58,6 +58,8 @@ class AzureProvider:
         self._families = quotas.Families()
         self._host_encryption: bool | None = None
         self._key: _Ahead[str] | None = None
+        # Of tries whose answer was lost, too: what was scheduled then must be known to be taken back.
+        self._submitted: dict[str, dict[str, str]] = {}
 
     @property
     def name(self) -> str:
@@ -113,7 +115,12 @@ class AzureProvider:
 
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Puts the machines: all or none, recognised by name and request when repeated."""
-        machines = create.create(request, self.clients, self._begin_key().result)
+        machines = create.create(
+            request,
+            self.clients,
+            self._begin_key().result,
+            self._submitted.setdefault(request["token"], {}),
+        )
         return [self._addresses.on(machine, self.clients) for machine in machines]
 
     # --- looking and ending
@@ -167,6 +174,14 @@ class AzureProvider:
         """Lets only these sources in; what machines of one box may do among themselves stays."""
         self._refuse_foreign(group)
         network.admit(group, cidrs, ports, self.clients)
+
+    def extend(
+        self, things: Sequence[Ref], expires_at: datetime | None, timers: Sequence[str], /
+    ) -> Sequence[str]:
+        """Schedules the deallocation of the new end, and cancels that of the old one."""
+        for ref in things:
+            self._refuse_foreign(ref)
+        return extend.extend(self.clients, things, expires_at, timers)
 
     def remarks(self) -> Sequence[str]:
         """Whether disks are encrypted on the host as well."""

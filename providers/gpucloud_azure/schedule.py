@@ -15,27 +15,23 @@ from typing import Any
 
 from gpucloud.errors import ErrorClass
 from gpucloud.model import Kind
-from gpucloud_azure.answers import plain, text_at
+from gpucloud_azure.answers import list_at, plain, text_at
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import AzureRefusal, NotEndingError, classify
-from gpucloud_azure.ids import api, id_in, name_of
+from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify
+from gpucloud_azure.ids import api, canonical, id_in, name_of
 from gpucloud_azure.parallel import in_threads
 
 log = logging.getLogger(__name__)
 
 DAY = timedelta(hours=24)
+OVER = {"Succeeded", "Failed", "Cancelled"}
+"""States of a scheduled action that does nothing more (Azure's "Scheduled Actions", operation states)."""
 RETRY_COUNT = 5
 RETRY_WINDOW_MINUTES = 60
 
 
-def deallocation_of(ids: Sequence[str], deadline: datetime, token: str) -> dict[str, Any]:
-    """The request that schedules the deallocation of machines.
-
-    Args:
-        ids: the machines.
-        deadline: when.
-        token: the order's key; the same one gives the same correlation id.
-    """
+def deallocation_of(ids: Sequence[str], deadline: datetime) -> dict[str, Any]:
+    """The request that schedules the deallocation of machines. The same wish has the same correlation id."""
     return {
         "schedule": {
             "deadline": _text(deadline),
@@ -46,7 +42,7 @@ def deallocation_of(ids: Sequence[str], deadline: datetime, token: str) -> dict[
             "retryPolicy": {"retryCount": RETRY_COUNT, "retryWindowInMinutes": RETRY_WINDOW_MINUTES}
         },
         "resources": {"ids": list(ids)},
-        "correlationid": str(uuid.uuid5(uuid.NAMESPACE_URL, f"gpucloud:{token}")),
+        "correlationid": _correlation(*ids, _text(deadline)),
     }
 
 
@@ -67,16 +63,39 @@ def refused_in(answer: Mapping[str, Any], ids: Sequence[str]) -> dict[str, str]:
     return {each: why.get(each.lower(), "no answer") for each in ids if each.lower() not in taken}
 
 
+def submitted_in(answer: Mapping[str, Any]) -> dict[str, str]:
+    """The machines by the operations that will deallocate them."""
+    return {
+        text_at(each, "operation", "operationId"): canonical(text_at(each, "operation", "resourceId"))
+        for each in list_at(answer, "results")
+        if text_at(each, "operation", "operationId")
+    }
+
+
 def submit(
-    clients: Clients, region: str, ids: Sequence[str], deadline: datetime, token: str, *, only: bool
+    clients: Clients,
+    region: str,
+    ids: Sequence[str],
+    deadline: datetime,
+    submitted: dict[str, str],
+    *,
+    only: bool,
 ) -> dict[str, str]:
     """Schedules the deallocation of machines; gives those that Azure did not take, and why.
 
     Where it is the only timer, a missing permission or registration is raised: no other place would help.
+
+    Args:
+        clients: the clients.
+        region: where the machines are.
+        ids: the machines.
+        deadline: when.
+        submitted: the machines by operation; gets what Azure took.
+        only: whether there is no other timer.
     """
     try:
         answer = clients.schedules().scheduled_actions.virtual_machines_submit_deallocate(
-            region, deallocation_of(ids, deadline, token)
+            region, deallocation_of(ids, deadline)
         )
     except Exception as error:
         verdict = classify(error)
@@ -85,7 +104,46 @@ def submit(
         if only and verdict.error_class is ErrorClass.AUTH:
             raise
         return dict.fromkeys(ids, f"{verdict.code}: {verdict.message}")
+    submitted |= submitted_in(plain(answer))
     return refused_in(plain(answer), ids)
+
+
+def cancel(clients: Clients, region: str, operations: Sequence[str]) -> None:
+    """Takes scheduled deallocations back; those that are over need none of it.
+
+    Raises:
+        NotCancelledError: Azure goes on with one.
+    """
+    if not operations:
+        return
+    answer = clients.schedules().scheduled_actions.virtual_machines_cancel_operations(
+        region, {"operationIds": list(operations), "correlationid": _correlation(*operations)}
+    )
+    states = {
+        text_at(result, "operation", "operationId"): text_at(result, "operation", "state")
+        for result in list_at(plain(answer), "results")
+    }
+    going_on = {each: states.get(each) or "no answer" for each in operations if states.get(each) not in OVER}
+    if going_on:
+        raise NotCancelledError(
+            f"the deallocation of the old time was not cancelled: {', '.join(sorted(set(going_on.values())))}"
+        )
+
+
+def disarm_daily(clients: Clients, ids: Sequence[str]) -> None:
+    """Deletes the daily shutdowns of machines; a machine that has none needs none of it."""
+
+    def delete_one(machine: str) -> None:
+        try:
+            clients.resources().resources.begin_delete_by_id(
+                schedule_id(machine), api_version=api(Kind.SCHEDULE), polling=False
+            )
+        except Exception as error:
+            verdict = classify(error)
+            if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
+                raise
+
+    in_threads(delete_one, ids)
 
 
 def arm_daily(
@@ -171,9 +229,13 @@ def check_armed(machines: Sequence[str], *refused: Mapping[str, str]) -> None:
         if all(machine in each for each in refused):
             reasons = "; ".join(dict.fromkeys(each[machine] for each in refused))
             raise NotEndingError(
-                f"nothing would end {name_of(machine)[1]} at its deadline ({reasons}); it was taken down. "
+                f"nothing would end {name_of(machine)[1]} at its deadline ({reasons}). "
                 "Is the provider registered? az provider register --namespace Microsoft.ComputeSchedule"
             )
+
+
+def _correlation(*words: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, ":".join(("gpucloud", *words))))
 
 
 def _text(moment: datetime) -> str:

@@ -7,6 +7,8 @@ shell, Jinja or MIME by anything that reads it on its way.
 from gpucloud_templates.cloud_config import (
     BOOT_LOG,
     FAILED_MARKER,
+    GUARD_CONTROL,
+    GUARD_LAST_WORDS,
     GUARD_STATUS,
     MAX_BYTES,
     READY_MARKER,
@@ -22,6 +24,8 @@ from gpucloud_templates.software import Gpu, Image, ImpossibleError, Software, s
 __all__ = [
     "BOOT_LOG",
     "FAILED_MARKER",
+    "GUARD_CONTROL",
+    "GUARD_LAST_WORDS",
     "GUARD_STATUS",
     "MAX_BYTES",
     "READY_MARKER",

@@ -29,6 +29,9 @@ STEP_MARKER = f"{STATE}/step"
 BOOT_LOG = "/var/log/gpucloud/boot.log"
 CHECKPOINT = "/etc/gpucloud/checkpoint"
 GUARD_STATUS = "/run/gpucloud/guard.json"
+GUARD_LAST_WORDS = "gpucloud-guard: powering off"
+"""What the console shows before the guard ends a box."""
+GUARD_CONTROL = "/usr/local/lib/gpucloud/guardctl"
 """What the guard says: JSON, replaced at every look. There once it watches."""
 
 _FOR_READERS = re.compile(

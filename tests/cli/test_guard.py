@@ -43,6 +43,30 @@ def test_a_box_that_nobody_uses_ends(own_clouds: Shell) -> None:
     assert own_clouds("down", "lonely", "--yes").code == 0
 
 
+@pytest.mark.parametrize("cloud", ["alibaba", "azure"])
+def test_where_power_off_does_not_end_the_bill_the_next_changing_command_does(
+    own_clouds: Shell, cloud: str
+) -> None:
+    own_clouds.launch("--gpu", "T4", "--cloud", cloud, "--name", "lonely", "--ttl", "8h", "--idle", "20m")
+    for _ in range(3):
+        own_clouds.sandbox.clock(advance_s=10 * 60)
+        time.sleep(0.5)
+    until(lambda: own_clouds.boxes("--live")[0]["nodes"][0]["state"] == "stopped")
+    assert {"instance", "disk"} <= {each["kind"] for each in own_clouds.sandbox.status()["billing"]}
+    assert own_clouds("down", "--run-id", "nobody").code == 0  # a changing command that names no box
+    assert own_clouds.sandbox.status()["billing"] == []
+
+
+@pytest.mark.parametrize("cloud", ["alibaba", "azure"])
+def test_what_a_user_stopped_is_left_alone_and_said(cli: Shell, cloud: str) -> None:
+    cli.launch("--gpu", "T4", "--cloud", cloud, "--name", "resting", "--idle", "20m")
+    cli("exec", "resting", "--", "sudo", "systemctl", "poweroff")
+    until(lambda: cli.boxes("--live")[0]["nodes"][0]["state"] == "stopped")
+    cli("down", "--run-id", "nobody")
+    assert "ready (stopped, still billed)" in cli("list").out
+    assert len(cli.billed()) == 1
+
+
 def test_a_box_in_use_does_not(own_clouds: Shell) -> None:
     """Somebody is logged in."""
     own_clouds.launch("--gpu", "T4", "--cloud", "aws", "--name", "used", "--ttl", "8h", "--idle", "20m")

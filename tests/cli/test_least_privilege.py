@@ -50,6 +50,8 @@ def test_the_life_of_a_box(narrow: Shell, cloud: str, way: str) -> None:
     [box] = narrow.boxes("--live")
     assert [node["state"] for node in box["nodes"]] == ["running"]
     assert narrow("show", "x", "--live").code == 0
+    assert narrow("extend", "x", "--ttl", "30h").code == 0
+    assert narrow("extend", "x", "--ttl", "3h").code == 0
     assert narrow("down", "x", "--yes").code == 0
     assert narrow.sandbox.status()["billing"] == []
 

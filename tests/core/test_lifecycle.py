@@ -20,8 +20,8 @@ from gpucloud.lifecycle import (
     may_become,
     new_id,
     reconcile,
-    rfc3339,
 )
+from gpucloud.model import rfc3339
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 YOUNG = timedelta(minutes=1)

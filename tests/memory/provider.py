@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from gpucloud.errors import RULES, ErrorClass, Scope
-from gpucloud.lifecycle import rfc3339
 from gpucloud.model import (
     Found,
     Held,
@@ -28,6 +27,7 @@ from gpucloud.model import (
     Tags,
     Thing,
     Unread,
+    rfc3339,
 )
 from gpucloud.provider import Record, Verdict
 from tests.memory.cloud import ADDRESS_PRICE, DISK_PRICE, UNPRICED, Item, MemoryCloud

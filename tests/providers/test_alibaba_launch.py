@@ -620,8 +620,36 @@ def test_what_is_still_in_use_is_refused_for_now(
 
 def test_the_clouds_own_end_is_moved(wire: Wire) -> None:
     wire.say("ModifyInstanceAutoReleaseTime", {"RequestId": REQUEST_ID})
-    provider().extend(ref(Kind.INSTANCE, "i-1"), NOW + timedelta(hours=5))
-    assert wire.sent["ModifyInstanceAutoReleaseTime"][0]["AutoReleaseTime"] == "2026-11-21T17:01:00Z"
+    wire.say("TagResources", {"RequestId": REQUEST_ID})
+    things = [
+        ref(Kind.INSTANCE, "i-1"),
+        ref(Kind.INSTANCE, "i-2"),
+        ref(Kind.GROUP, "sg-1"),
+        ref(Kind.NETWORK, "vsw-1"),
+        ref(Kind.NETWORK, "vpc-1"),
+    ]
+    provider().extend(things, NOW + timedelta(hours=5), ())
+    times = [call["AutoReleaseTime"] for call in wire.sent["ModifyInstanceAutoReleaseTime"]]
+    assert times == ["2026-11-21T17:01:00Z"] * 2
+    tagged = wire.sent["TagResources"]
+    assert {(call["ResourceType"], call["ResourceId.1"]) for call in tagged} == {
+        ("instance", "i-1"),
+        ("securitygroup", "sg-1"),
+        ("VSWITCH", "vsw-1"),
+        ("VPC", "vpc-1"),
+    }
+    assert tagged[0]["ResourceId.2"] == "i-2"
+    assert {(call["Tag.1.Key"], call["Tag.1.Value"][:10]) for call in tagged} == {
+        ("gpucloud:expires", "2026-11-21")
+    }
+
+
+def test_a_box_without_an_end_is_not_released(wire: Wire) -> None:
+    wire.say("ModifyInstanceAutoReleaseTime", {"RequestId": REQUEST_ID})
+    wire.say("TagResources", {"RequestId": REQUEST_ID})
+    provider().extend([ref(Kind.INSTANCE, "i-1")], None, ())
+    assert "AutoReleaseTime" not in wire.sent["ModifyInstanceAutoReleaseTime"][0]
+    assert wire.sent["TagResources"][0]["Tag.1.Value"] == "none"
 
 
 @pytest.mark.parametrize("verb", ["get", "delete", "console"])

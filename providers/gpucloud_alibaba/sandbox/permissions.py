@@ -9,6 +9,7 @@ from typing import Any
 from gpucloud.sandbox.emulator import World
 from gpucloud.sandbox.policy import Keys, Statement, holding, statements_of, words
 from gpucloud_alibaba.sandbox.region import Region, tags_of
+from gpucloud_alibaba.sandbox.tags import TAGGABLE
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
 _DENIED, _POLICY = "alibaba_denied", "alibaba_policy"
@@ -97,9 +98,12 @@ def _keys(region: Region, parameters: Mapping[str, Any], action: str) -> list[Ke
     """What conditions may look at, for each thing that is named: its tags, and those that the call gives."""
     pairs: list[Mapping[str, str]] = parameters.get("Tag") or []
     given = {f"acs:RequestTag/{pair.get('Key')}": pair.get("Value", "") for pair in pairs}
-    if action not in _NAMED:
+    if action in {"TagResources", "UntagResources", "UnTagResources"}:
+        member, kind = "ResourceId", TAGGABLE.get(str(parameters.get("ResourceType")).lower(), "")
+    elif action in _NAMED:
+        member, kind = _NAMED[action]
+    else:
         return [given]
-    member, kind = _NAMED[action]
     ids: str | list[str] = parameters.get(member) or []
-    things = [tags_of(region.all(kind).get(id_, {})) for id_ in words(ids)]
+    things = [tags_of(region.all(kind).get(id_, {}) if kind else {}) for id_ in words(ids)]
     return [{**given, **{f"acs:ResourceTag/{key}": value for key, value in tags.items()}} for tags in things]

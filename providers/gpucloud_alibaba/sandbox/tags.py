@@ -18,7 +18,7 @@ from gpucloud_alibaba.sandbox.region import (
 )
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
-_KINDS = {
+TAGGABLE = {
     "instance": "instance",
     "disk": "disk",
     "eni": "nic",
@@ -28,6 +28,7 @@ _KINDS = {
     "vswitch": "vswitch",
     "eip": "eip",
 }
+"""What can be tagged, by the cloud's name of its type: the kind here."""
 
 
 def tag_resources(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -72,7 +73,7 @@ def _change(
 
 
 def _kind(parameters: Mapping[str, Any]) -> str:
-    kind = _KINDS.get(str(parameters["ResourceType"]).lower())
+    kind = TAGGABLE.get(str(parameters["ResourceType"]).lower())
     if kind is None or kind not in ID_KEYS:
         raise AlibabaError("InvalidResourceType.NotFound", "The ResourceType provided does not exist.", 404)
     return kind

@@ -123,12 +123,12 @@ class Record:
 
 def say(text: str) -> None:
     """Tells the console, the journal and the log, as far as they listen."""
-    line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(clocks()[0]))} {text}"
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clocks()[0]))
     with suppress(OSError):
-        print(line, flush=True)
+        print(f"{stamp} gpucloud-guard: {text}", flush=True)
     with suppress(OSError), open(ROOT + LOG, "a", encoding="utf-8") as log:
         if log.tell() < LOG_BYTES:
-            log.write(f"{line}\n")
+            log.write(f"{stamp} {text}\n")
 
 
 class KernelLog:

@@ -1,0 +1,85 @@
+"""``gpucloud extend``: a new end for a box."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpucloud.cli.boxes import box_document
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import connect, engine, find_box, now, settle_owed
+from gpucloud.cli.timeline import Timeline
+from gpucloud.errors import UsageError
+from gpucloud.model import rfc3339
+
+if TYPE_CHECKING:
+    from gpucloud.store import Box
+    from gpucloud.world import World
+
+
+def extend(
+    app: App,
+    name: Annotated[str, typer.Argument(help="The box's name or id.")],
+    ttl: Annotated[
+        str, typer.Option("--ttl", help="When it ends, from now: 90m, 12h, 2d, none.", metavar="TIME")
+    ],
+) -> None:
+    """Move the end of a box, later or sooner: with its cloud, on the box, and in the journal."""
+    lives = _duration(ttl)
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        settle_owed(app, world)
+        box = _extended(app, world, find_box(world.journal, app.owner, name), lives)
+    if app.output.json:
+        app.output.document("extend", {"box": box_document(box, now())})
+    if lives is None:
+        app.output.say(f"{box.name} has no end any more: only `gpucloud down {box.name}` ends it.")
+    else:
+        assert box.expires_at is not None  # noqa: S101  (it was just set)
+        app.output.say(f"{box.name} ends at {rfc3339(box.expires_at)}{_at_most(box, lives)}.")
+
+
+def _duration(text: str) -> timedelta | None:
+    from gpucloud.spec_fields import end
+
+    try:
+        lives = end(text)
+    except ValueError as error:
+        raise UsageError(f"--ttl: {error}") from error
+    return None if isinstance(lives, str) else lives
+
+
+def _at_most(box: Box, lives: timedelta) -> str:
+    """What the box may cost until then, for people."""
+    if box.price_per_hour is None:
+        return ""
+    cost = box.price_per_hour * len(box.facts["nodes"]) * int(lives.total_seconds()) / 3600
+    return f"; until then its machines cost up to {cost:.2f} {box.facts['price']['currency']}"
+
+
+def _extended(app: App, world: World, box: Box, lives: timedelta | None) -> Box:
+    """The box with its new end. Its nodes are reached first: nothing is moved where one is out of reach."""
+    from gpucloud.bringup import targets
+    from gpucloud.extend import check_movable
+    from gpucloud.extend import extend as move
+    from gpucloud.reach import reach
+    from gpucloud.recover import refresh
+    from gpucloud.ssh_keys import key_folder
+
+    check_movable(world, box)
+    taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+    if taken is None:
+        raise UsageError(
+            f"another gpucloud works on box {box.name!r}", hint="see what it does: gpucloud list"
+        )
+    try:
+        seen = refresh(world, taken)
+        check_movable(world, seen)
+        nodes = targets(seen, key_folder(app.paths.state, box.id), connect(app))
+        for node in nodes:
+            reach(world, seen, node)
+        expires_at = None if lives is None else world.clock().replace(microsecond=0) + lives
+        return move(world, seen, nodes, expires_at)
+    finally:
+        world.journal.note(box.id, "released", {})

@@ -1,0 +1,94 @@
+"""Moves the end of a box: everywhere, or it says where not.
+
+A box ends by the first of several layers: the journal's deadline, the cloud's timer, the guard on each node.
+The journal never tells a later end than all the others have taken: it is moved first when the box is to end
+sooner, and last when it is to live longer. So a command that dies in the middle leaves a box that ends at one
+of the two times, and never later than the journal says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.lifecycle import BoxState
+from gpucloud.model import rfc3339
+from gpucloud.ssh import Target
+from gpucloud.ssh_guard import move_end
+from gpucloud.store import Box
+from gpucloud.waiter import TimedOutError
+from gpucloud.world import World
+
+CALL_TIMEOUT_S = 120.0
+
+
+class HalfMovedError(GpucloudError):
+    """Some of what ends a box has the new end, and some the old one."""
+
+
+def extend(world: World, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> Box:
+    """Moves every layer to a new end.
+
+    Args:
+        world: the outside.
+        box: a box that this process holds, and that :func:`check_movable` lets pass.
+        nodes: how to reach its nodes.
+        expires_at: the new end; ``None`` for none.
+
+    Returns:
+        The box as it is now.
+
+    Raises:
+        CloudError: the cloud did not move its timer. The guards still have the old end.
+        HalfMovedError: the cloud did, but not every guard. Repeating goes on.
+    """
+    later = expires_at is None or (box.expires_at is not None and expires_at > box.expires_at)
+    if not later:
+        _write(world, box, expires_at)
+    cloud = world.clouds[box.facts["cloud"]]
+    things = [row.ref for row in world.journal.things(box.id) if row.state == "made"]
+    world.tell("extend", f"moving the end that {cloud.name} knows")
+    with world.waiter.finishing():
+        moved = world.waiter.run(
+            partial(cloud.extend, things, expires_at, box.facts.get("timers", ())), CALL_TIMEOUT_S
+        )
+        world.journal.note(box.id, "seen", {"facts": {"timers": list(moved)}})
+        world.tell("extend", "moving the end that the box knows")
+        _move_guards(world, box, nodes, expires_at)
+    if later:
+        _write(world, box, expires_at)
+    return world.journal.box(box.id)
+
+
+def check_movable(world: World, box: Box) -> None:
+    """Refuses what has no end that could be moved.
+
+    Raises:
+        UsageError: the box is not ready, or past its end.
+    """
+    over = box.expires_at is not None and box.expires_at < world.clock()
+    if box.state is not BoxState.READY or over:
+        state = "past its end" if box.state is BoxState.READY else str(box.state)
+        raise UsageError(
+            f"the end of {box.name!r} cannot be moved: it is {state}",
+            hint=f"see it: gpucloud show {box.name} --live",
+        )
+
+
+def _move_guards(world: World, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> None:
+    left_s = None if expires_at is None else (expires_at - world.clock()).total_seconds()
+    calls = [world.waiter.start(partial(move_end, node, expires_at, left_s=left_s)) for node in nodes]
+    for node, call in zip(nodes, calls, strict=True):
+        try:
+            world.waiter.wait(call, CALL_TIMEOUT_S)
+        except (GpucloudError, TimedOutError) as error:
+            raise HalfMovedError(
+                f"the guard of {node.alias} still has the old end: {error}",
+                hint=f"repeat the command; until then {box.name} ends at the earlier of both times",
+            ) from error
+
+
+def _write(world: World, box: Box, expires_at: datetime | None) -> None:
+    world.journal.write(box, "extended", {"expires_at": rfc3339(expires_at) if expires_at else None})

@@ -1,0 +1,67 @@
+"""Moving the end of a box: its release time, and the tag that tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from gpucloud.model import EXPIRES_TAG, Kind, Ref, expires_text
+from gpucloud_alibaba import create
+from gpucloud_alibaba.clients import Clients, ecs_models
+
+_TYPES: Mapping[Kind, tuple[str, str]] = {
+    Kind.INSTANCE: ("ecs", "instance"),
+    Kind.DISK: ("ecs", "disk"),
+    Kind.NIC: ("ecs", "eni"),
+    Kind.GROUP: ("ecs", "securitygroup"),
+    Kind.ADDRESS: ("vpc", "EIP"),
+    Kind.NETWORK: ("vpc", "VPC"),
+}
+"""The products, and their names for what they can tag (API references of TagResources)."""
+
+
+def extend(clients: Clients, things: Sequence[Ref], expires_at: datetime | None, now: datetime) -> None:
+    """Sets the release time of the instances, then the tags of everything.
+
+    Args:
+        clients: the SDK's.
+        things: all that the box has.
+        expires_at: the new end; ``None`` for none.
+        now: the time.
+    """
+    for ref in things:
+        if ref.kind is Kind.INSTANCE:
+            _set_release_time(clients, ref, create.release_time(expires_at, now))
+    for (region, product, type_), ids in _by_type(things).items():
+        clients.call(
+            product,
+            region,
+            "TagResources",
+            {
+                "RegionId": region,
+                "ResourceType": type_,
+                "ResourceId": ids,
+                "Tag": [{"Key": EXPIRES_TAG, "Value": expires_text(expires_at)}],
+            },
+        )
+
+
+def _set_release_time(clients: Clients, ref: Ref, at: str | None) -> None:
+    """Without a time, the instance is not released any more."""
+    models = ecs_models()
+    clients.ecs(ref.region).modify_instance_auto_release_time(
+        models.ModifyInstanceAutoReleaseTimeRequest(
+            region_id=ref.region, instance_id=ref.id, auto_release_time=at
+        )
+    )
+
+
+def _by_type(things: Sequence[Ref]) -> dict[tuple[str, str, str], list[str]]:
+    """The ids by region, product, and the product's name of their type."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for ref in things:
+        product, type_ = _TYPES[ref.kind]
+        if ref.id.startswith("vsw-"):
+            type_ = "VSWITCH"
+        found.setdefault((ref.region, product, type_), []).append(ref.id)
+    return found

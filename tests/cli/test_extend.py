@@ -1,0 +1,131 @@
+"""``extend``: every layer that ends a box has the new end, and the old one does nothing."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpucloud.cloud import Clouds
+from gpucloud.model import Search
+from tests.cli.test_guard import CLOUDS, until
+from tests.shell import Shell
+
+HOUR_S = 3600.0
+
+
+def launch(shell: Shell, cloud: str, ttl: str) -> Any:
+    return shell.launch("--gpu", "T4", "--cloud", cloud, "--name", "x", "--ttl", ttl)
+
+
+def extended(shell: Shell, ttl: str) -> Any:
+    return shell("extend", "x", "--ttl", ttl, "--json").box
+
+
+def runs(shell: Shell) -> bool:
+    return bool(shell.billed())
+
+
+def tagged_ends(shell: Shell, monkeypatch: pytest.MonkeyPatch, box: Any) -> set[str]:
+    """What the tags of everything that the box has tell, as the cloud shows them."""
+    for name, value in shell.endpoint.environ.items():
+        monkeypatch.setenv(name, value)
+    found = Clouds.installed()[box["cloud"]].find(Search(box=box["id"]))
+    assert len(found.things) > 3
+    return {thing.tags.expires for thing in found.things if thing.tags}
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_later_end(own_clouds: Shell, monkeypatch: pytest.MonkeyPatch, cloud: str) -> None:
+    launch(own_clouds, cloud, "2h")
+    box = extended(own_clouds, "12h")
+    lives = datetime.fromisoformat(box["expires_at"]) - datetime.fromisoformat(box["created_at"])
+    assert timedelta(hours=12) <= lives < timedelta(hours=12, minutes=1)
+    assert tagged_ends(own_clouds, monkeypatch, box) == {box["expires_at"]}
+    [seen] = own_clouds.boxes("--live")
+    assert seen["guards"][0]["deadline"] == box["expires_at"]
+    for _ in range(3):  # long past the old end
+        own_clouds.sandbox.clock(advance_s=HOUR_S)
+        time.sleep(0.5)
+    assert runs(own_clouds)
+    assert own_clouds("exec", "x", "--", "true").code == 0
+    own_clouds.sandbox.clock(advance_s=9.3 * HOUR_S)
+    until(lambda: not runs(own_clouds))
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_sooner_end(own_clouds: Shell, cloud: str) -> None:
+    launch(own_clouds, cloud, "2d")
+    extended(own_clouds, "1h")
+    own_clouds.sandbox.clock(advance_s=1.2 * HOUR_S)
+    until(lambda: not runs(own_clouds))
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_no_end_any_more(own_clouds: Shell, monkeypatch: pytest.MonkeyPatch, cloud: str) -> None:
+    launch(own_clouds, cloud, "2h")
+    box = extended(own_clouds, "none")
+    assert box["expires_at"] is None
+    assert tagged_ends(own_clouds, monkeypatch, box) == {"none"}
+    own_clouds.sandbox.clock(advance_s=50 * HOUR_S)
+    time.sleep(0.5)
+    assert own_clouds("exec", "x", "--", "true").code == 0
+
+
+def test_all_nodes_of_a_box(own_clouds: Shell) -> None:
+    own_clouds.launch("--gpu", "T4", "--cloud", "azure", "--name", "x", "--ttl", "2h", "--nodes", "2")
+    box = extended(own_clouds, "30h")  # more than the daily timer can tell
+    own_clouds.sandbox.clock(advance_s=3 * HOUR_S)
+    time.sleep(0.5)
+    assert len(own_clouds.billed()) == 2
+    assert [guard["deadline"] for guard in own_clouds.boxes("--live")[0]["guards"]] == [box["expires_at"]] * 2
+
+
+REFUSALS = {
+    "aws": ("CreateTags", "UnauthorizedOperation"),
+    "azure": ("POST virtualMachinesSubmitDeallocate", "AuthorizationFailed"),
+    "alibaba": ("ModifyInstanceAutoReleaseTime", "Forbidden.RAM"),
+}
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_what_the_cloud_refuses_moves_nothing(cli: Shell, cloud: str) -> None:
+    box = launch(cli, cloud, "2h")
+    action, code = REFUSALS[cloud]
+    cli.sandbox.fault(cloud=cloud, action=action, effect="error", code=code, times=5)
+    refused = cli("extend", "x", "--ttl", "30h", "--json")
+    assert (refused.code, refused.error["code"]) == (4, code)
+    [seen] = cli.boxes("--live")
+    assert seen["expires_at"] == box["expires_at"] == seen["guards"][0]["deadline"]
+
+
+def test_a_guard_that_does_not_listen_is_told_and_repeating_goes_on(cli: Shell) -> None:
+    box = launch(cli, "aws", "2h")
+    control = "/usr/local/lib/gpucloud/guardctl"
+    cli("exec", "x", "--", "sudo", "mv", control, f"{control}.away")
+    failed = cli("extend", "x", "--ttl", "8h", "--json")
+    assert "still has the old end" in failed.error["message"]
+    assert "the earlier of both" in failed.error["hint"]
+    assert cli.boxes()[0]["expires_at"] == box["expires_at"], (
+        "the journal tells no later end than the box has"
+    )
+    cli("exec", "x", "--", "sudo", "mv", f"{control}.away", control)
+    later = extended(cli, "8h")
+    assert cli.boxes("--live")[0]["guards"][0]["deadline"] == later["expires_at"]
+
+
+def test_a_box_that_is_over_has_no_end_to_move(cli: Shell) -> None:
+    launch(cli, "aws", "2h")
+    cli("down", "x", "--yes")
+    refused = cli("extend", "x", "--ttl", "8h", "--json")
+    assert refused.code == 2
+    assert "it is deleted" in refused.error["message"]
+
+
+@pytest.mark.parametrize("ttl", ["", "10", "-1h", "0s", "forever", "9999d"])
+def test_what_is_no_duration_is_refused_before_anything_is_asked(cli: Shell, ttl: str) -> None:
+    refused = cli("extend", "x", "--ttl", ttl)
+    assert refused.code == 2
+    assert "--ttl" in refused.err

@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, find_box, open_journal
+from gpucloud.cli.engine import engine, find_box, now, open_journal
 from gpucloud.cli.output import clean
 from gpucloud.cli.reached import reached
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
+from gpucloud.model import rfc3339
+from gpucloud_templates import BOOT_LOG, GUARD_LOG
 
-BOOT_LOGS = ("/var/log/cloud-init-output.log", "/var/log/gpucloud/boot.log")
-JOB_LOG = "/var/log/gpucloud/job.log"
+FILES = {
+    "boot": ("/var/log/cloud-init-output.log", BOOT_LOG),
+    "guard": (GUARD_LOG,),
+    "job": ("/var/log/gpucloud/job.log",),
+}
+"""What each kind of log is, on the box."""
+SINCE = "10m, 2h, or a time such as 2026-11-21T10:00:00Z"
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?= )")
+_STEP = re.compile(r"\S+Z (?P<step>\S+): exit code (?P<code>\d+) after (?P<seconds>[0-9.]+) s")
 
 
 def logs(
     app: App,
     name: Annotated[str, typer.Argument(help="The box's name or id.")],
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as more is written.")] = False,
-    boot: Annotated[bool, typer.Option("--boot", help="The boot's log (default).")] = False,
+    boot: Annotated[bool, typer.Option("--boot", help="The boot's log, each step timed (default).")] = False,
+    guard: Annotated[bool, typer.Option("--guard", help="What the guard saw and did.")] = False,
     job: Annotated[bool, typer.Option("--job", help="The job's log.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--since", help=f"Not what is older: {SINCE}.", metavar="TIME")
+    ] = None,
     node: Node = 0,
 ) -> None:
-    """Show a box's boot and job logs; the console as the cloud has it where the box cannot be reached."""
-    if boot and job:
-        raise UsageError("one of --boot and --job")
+    """Show a box's boot, guard and job logs; the console as the cloud has it where the box cannot be reached.
+
+    With --since, a line without a time goes with the last one before it that has one.
+    """
+    chosen = [kind for kind, asked in (("boot", boot), ("guard", guard), ("job", job)) if asked]
+    if len(chosen) > 1:
+        raise UsageError(f"one of {', '.join(f'--{kind}' for kind in FILES)}")
+    source = (chosen or ["boot"])[0]
+    moment = None if since is None else read_since(since, now())
     from gpucloud.ssh import ConnectionFailedError, lines
 
-    files = (JOB_LOG,) if job else BOOT_LOGS
     try:
         target = reached(app, name, node=node)
     except ConnectionFailedError as error:
@@ -44,13 +65,59 @@ def logs(
         return
     script = 'for file; do [ ! -r "$file" ] || files="$files $file"; done; exec '
     script += 'tail -q -n +1 -F "$@"' if follow else "cat $files </dev/null"
-    with closing(lines(target, ["sh", "-c", script, "sh", *files])) as stream:
-        _show(app, "job" if job else "boot", map(clean, stream), follow)
+    with closing(lines(target, ["sh", "-c", script, "sh", *FILES[source]])) as stream:
+        _show(app, source, newer(map(clean, stream), moment), follow)
+
+
+def read_since(text: str, today: datetime) -> datetime:
+    """A time, or a duration before now.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    from gpucloud.spec_fields import end
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            ago = end(text)
+        except ValueError:
+            ago = "none"
+        if isinstance(ago, str):
+            raise UsageError(f"--since: {text!r} is no time", hint=SINCE) from None
+        return today - ago
+    if moment.tzinfo is None:
+        raise UsageError(f"--since: {text!r} does not say of which time zone", hint=f"{text}Z is UTC")
+    return moment.astimezone(UTC)
+
+
+def newer(lines: Iterable[str], since: datetime | None) -> Iterator[str]:
+    """The lines from a moment on; those without a time go with the one before them."""
+    first = None if since is None else rfc3339(since)
+    shown = since is None
+    for line in lines:
+        stamp = _STAMP.match(line) if first else None
+        if stamp is not None and first is not None:
+            shown = stamp[0] >= first  # as text: all are UTC, in seconds
+        if shown:
+            yield line
+
+
+def steps_in(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """The steps of a boot that its log tells of: name, exit code, and how many seconds each took."""
+    found = filter(None, map(_STEP.match, lines))
+    return [
+        {"step": step["step"], "exit_code": int(step["code"]), "seconds": float(step["seconds"])}
+        for step in found
+    ]
 
 
 def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
     if app.output.json and not follow:
-        app.output.document("logs", {"source": source, "text": "\n".join(lines)})
+        text = list(lines)
+        steps = {"steps": steps_in(text)} if source == "boot" else {}
+        app.output.document("logs", {"source": source, "text": "\n".join(text), **steps})
         return
     for line in lines:
         if app.output.json:

@@ -153,8 +153,25 @@ def test_logs_show_the_boot(terminal: Terminal) -> None:
     assert text.endswith(" ready\n")
     document = json.loads(terminal.run("logs", "mine", "--boot", "--json").stdout)
     assert (document["schema"], document["source"]) == ("gpucloud.logs/v1", "boot")
+    steps = {step["step"]: step["exit_code"] for step in document["steps"]}
+    assert steps["setup-000"] == 0
+    assert all(step["seconds"] >= 0 for step in document["steps"])
+    assert " armed\n" in terminal.run("logs", "mine", "--guard").stdout.decode()
     assert terminal.run("logs", "mine", "--job").stdout == b""
     assert terminal.run("logs", "mine", "--boot", "--job").returncode == 2
+
+
+def test_logs_of_late_leave_out_what_is_older(terminal: Terminal) -> None:
+    lines = ["2020-01-01T00:00:00Z old", "of old", "2099-01-01T00:00:00Z new"]
+    write = " ".join(["printf", "'%s\\n'", *(f"'{line}'" for line in lines), ">>/var/log/gpucloud/boot.log"])
+    terminal.run("exec", "mine", "--", "sudo", "sh", "-c", write)
+    text = terminal.run("logs", "mine", "--since", "1h").stdout.decode()
+    assert "setup-000" in text
+    assert text.endswith(" new\n")
+    assert "of old" not in text
+    late = terminal.run("logs", "mine", "--since", "2098-01-01T00:00:00+01:00")
+    assert late.stdout == b"2099-01-01T00:00:00Z new\n"
+    assert terminal.run("logs", "mine", "--since", "soon").returncode == 2
 
 
 def test_logs_do_not_steer_the_terminal_and_go_on_as_more_is_written(terminal: Terminal) -> None:

@@ -29,11 +29,11 @@ STEP_MARKER = f"{STATE}/step"
 BOOT_LOG = "/var/log/gpucloud/boot.log"
 CHECKPOINT = "/etc/gpucloud/checkpoint"
 GUARD_STATUS = "/run/gpucloud/guard.json"
+"""What the guard says: JSON, replaced at every look. There once it watches."""
 GUARD_LOG = "/var/log/gpucloud/guard.log"
 GUARD_LAST_WORDS = "gpucloud-guard: powering off"
 """What the console shows before the guard ends a box."""
-GUARD_CONTROL = "/usr/local/lib/gpucloud/guardctl"
-"""What the guard says: JSON, replaced at every look. There once it watches."""
+GUARD_CONTROL = f"{LIBRARY}/guardctl"
 
 _FOR_READERS = re.compile(
     r'^ *"""[\s\S]*?"""\n'  # docstrings; no constant of the guard ends on a line that begins with quotes

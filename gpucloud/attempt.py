@@ -77,8 +77,9 @@ class Terms:
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def buy(world: World, box: Box, terms: Terms, candidate: Candidate, number: int) -> Box:
+def buy(world: World, box: Box, terms: Terms, candidate: Candidate) -> Box:
     """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
+    number = len(world.journal.intents(box.id)) + 1
     cloud = _cloud(world, candidate.cloud)
     account = world.waiter.run(cloud.account)
     boot = terms.boot(candidate, cloud)
@@ -203,6 +204,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
                 "count": format(candidate.gpu_count, "f"),
                 "memory_gib": format(candidate.gpu_memory_gib, "f"),
             },
+            "interconnect": candidate.interconnect,
             "price": {"amount": format(candidate.price, "f"), "currency": candidate.currency},
             "price_as_of": candidate.as_of.isoformat(),
             "price_source": candidate.source,

@@ -30,6 +30,10 @@ class NotReadyError(GpucloudError):
     """A box that runs but is not what was paid for, or never answered."""
 
 
+class UnfitError(NotReadyError):
+    """A box whose hardware is not what was paid for: another one of the same kind may be."""
+
+
 def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
     """How to reach each node of a box that has addresses."""
     return [
@@ -50,7 +54,8 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
     """Waits until every node is ready and writes that down.
 
     Raises:
-        NotReadyError: a node did not answer, its boot failed, or its GPUs are not those that were rented.
+        NotReadyError: a node did not answer, its boot failed, or its driver is too old.
+        UnfitError: its GPUs are not those that were rented, or failed the test that was asked for.
         InterruptedBySignal: a signal came first.
     """
     nodes = targets(box, keys, proxy_command)
@@ -78,29 +83,58 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
     for target, gpus in zip(nodes, answers, strict=True):
         check_gpus(box, target.alias, gpus)
         check_driver(target.alias, gpus, boot.get("least_driver"))
+    tested = _accepted(world, box, nodes) if box.facts["spec"].get("accept_test") else []
     names = Counter(gpu.name for gpus in answers for gpu in gpus)
     world.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
     facts: dict[str, Any] = {
         "gpus_seen": dict(names),
         "driver": answers[0][0].driver,
         "boot_seconds": dict(booted[0].seconds),
+        "accept_test": tested,
     }
     world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
     return world.journal.box(box.id)
+
+
+def _accepted(world: World, box: Box, nodes: Sequence[Target]) -> list[dict[str, Any]]:
+    """What the GPU test measured on each node.
+
+    Raises:
+        UnfitError: it is not good enough.
+    """
+    from gpucloud.accept import measure, shortcomings, summary
+
+    world.tell("gpus", "testing memory, arithmetic and connections")
+    rented = Decimal(box.facts["gpu"]["count"])
+    results = _all(world, [partial(measure, target) for target in nodes])
+    for target, measured in zip(nodes, results, strict=True):
+        wrong = shortcomings(
+            measured,
+            count=whole_gpus(rented),
+            share=min(float(rented), 1.0),
+            interconnect=box.facts["interconnect"],
+        )
+        if wrong:
+            raise UnfitError(
+                f"{target.alias} failed the GPU test: {'; '.join(wrong)}",
+                hint="it was taken down; try again, or another type: --zone, --cloud",
+            )
+        world.tell("gpus", summary(measured))
+    return [measured.model_dump(mode="json", by_alias=True) for measured in results]
 
 
 def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
     """Holds what answers against what is paid for.
 
     Raises:
-        NotReadyError: count or model differ.
+        UnfitError: count or model differ.
     """
     model = str(box.facts["gpu"]["model"])
     count = whole_gpus(Decimal(box.facts["gpu"]["count"]))
     right = [gpu for gpu in gpus if is_model(gpu.name, model)]
     if len(right) != count or len(gpus) != count:
         seen = ", ".join(gpu.name for gpu in gpus) or "none"
-        raise NotReadyError(
+        raise UnfitError(
             f"{where} should have {count} x {model}; its driver shows: {seen}",
             hint="it was taken down; try again, or another type: --zone, --cloud",
         )

@@ -129,6 +129,22 @@ def launch(world: World, terms: Terms, candidates: Sequence[Candidate]) -> Box:
         raise
 
 
+def replace(world: World, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str) -> Box:
+    """Ends the machines of a box that are not fit for use, and buys others; as :func:`launch` otherwise.
+
+    Args:
+        world: the outside.
+        box: a box in state ``bootstrapping`` that this process holds.
+        terms: those of its launch, with keys that nobody has used.
+        candidates: what to try, in order: the same offer may well give another machine.
+        why: what was wrong with it, for the box's record.
+    """
+    world.tell("down", f"{why}; ending it, and trying once more")
+    end_machines(world, box, budget_s=TAKE_DOWN_S)
+    world.journal.note(box.id, "seen", {"facts": {"replaced": why}})
+    return _first_that_starts(world, box, terms, candidates, Tried())
+
+
 def abandon(
     world: World, box: Box, cause: BaseException, attempts: list[dict[str, Any]] | None = None
 ) -> None:
@@ -151,13 +167,13 @@ def _first_that_starts(
     world: World, box: Box, terms: Terms, candidates: Sequence[Candidate], tried: Tried
 ) -> Box:
     end = world.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
-    for number, candidate in enumerate(candidates, start=1):
+    for candidate in candidates:
         if tried.skip(candidate):
             continue
         if world.clock() > end:
             break
         try:
-            return buy(world, box, terms, candidate, number)
+            return buy(world, box, terms, candidate)
         except CloudError as error:
             if isinstance(error, OutcomeUnknownError):
                 raise

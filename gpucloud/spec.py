@@ -66,6 +66,7 @@ End = Annotated[
     PlainSerializer(read.format_end, return_type=str),
     _schema(_STRING, examples=["90m", "24h", "1h30m", "2d", "none"]),
 ]
+Switch = Annotated[bool, BeforeValidator(read.switch)]
 Env = Annotated[dict[str, str | None], BeforeValidator(read.env), _schema(_MAPPING)]
 Tags = Annotated[dict[str, str], BeforeValidator(read.tags), _schema(_MAPPING)]
 Sync = Annotated[tuple[str, ...], BeforeValidator(read.sync), _schema(_STRINGS)]
@@ -136,6 +137,10 @@ class Spec(BaseModel):
     )
     checkpoint: Text | None = Field(
         default=None, description="The command to run on the box before it is ended."
+    )
+
+    accept_test: Switch = Field(
+        default=False, description="Test memory, arithmetic and connections of the GPUs before it is ready."
     )
 
     @model_validator(mode="after")

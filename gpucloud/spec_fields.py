@@ -133,6 +133,15 @@ def usd(value: object) -> Decimal:
     return Decimal(found[1])
 
 
+def switch(value: object) -> bool:
+    """Reads yes or no."""
+    words = {"true": True, "yes": True, "false": False, "no": False}
+    found = words.get(str(value).strip().lower())
+    if found is None:
+        raise ValueError(f"{shown(value)} is neither yes nor no; allowed: {', '.join(words)}")
+    return found
+
+
 def end(value: object) -> timedelta | Literal["none"]:
     """Reads ``90m``, ``24h``, ``1h30m``, ``2d`` or ``none``."""
     allowed = "90m, 24h, 1h30m, 2d (units d h m s), or none"

@@ -26,6 +26,8 @@ from gpucloud.ssh import forget
 from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gpucloud.attempt import Boot, Terms
     from gpucloud.cloud import Cloud
     from gpucloud.plan import Candidate, Plan
@@ -112,18 +114,26 @@ class Buyer:
 
     def buy(self, plan: Plan) -> Box:
         """Buys the first attempt that starts and brings it up; whatever fails, nothing is left."""
-        from gpucloud.bringup import bring_up
-        from gpucloud.launch import abandon
+        from gpucloud.bringup import UnfitError, bring_up
+        from gpucloud.launch import abandon, replace
         from gpucloud.launch import launch as buy_box
 
         name = self.spec.name or generated_name(plan.attempts[0].gpu_model, self.world.randomness(4))
         box_id = new_id("b-", now(), self.world.randomness(10))
         keys = key_folder(self.app.paths.state, box_id)
         try:
-            terms = self._terms(plan, name, box_id, keys)
+            lives = lifetime(plan, self.spec)
+            end = now() + lives if lives else None
+            terms = self._terms(plan, name, box_id, keys, end)
             box = buy_box(self.world, terms, plan.attempts)
             try:
-                box = bring_up(self.world, box, keys, self.proxy_command)
+                try:
+                    box = bring_up(self.world, box, keys, self.proxy_command)
+                except UnfitError as error:
+                    forget(keys, box_id, nodes=self.spec.nodes)  # the next machine has host keys of its own
+                    terms = self._terms(plan, name, box_id, keys, end)
+                    box = replace(self.world, box, terms, plan.attempts, error.message)
+                    box = bring_up(self.world, box, keys, self.proxy_command)
                 self._sync(box, keys)
             except BaseException as error:
                 abandon(self.world, box, error)
@@ -134,15 +144,13 @@ class Buyer:
         self.world.journal.note(box.id, "released", {})
         return self.world.journal.box(box.id)
 
-    def _terms(self, plan: Plan, name: str, box_id: str, keys: Path) -> Terms:
+    def _terms(self, plan: Plan, name: str, box_id: str, keys: Path, end: datetime | None) -> Terms:
         from gpucloud.attempt import Boot, Terms
         from gpucloud.boot import DEFAULT_IMAGE, boots
         from gpucloud.bringup import USER, whole_gpus
         from gpucloud_templates import BootPlan, TooLargeError, packed, render
 
         made = create_keys(keys, box_id, nodes=self.spec.nodes)
-        lives = lifetime(plan, self.spec)
-        end = now() + lives if lives else None
         idle = self.spec.idles_out_after()
 
         recipe = self.spec.image or DEFAULT_IMAGE
@@ -156,7 +164,7 @@ class Buyer:
                 host_private_key=made.host_private_key,
                 host_public_key=made.host_public_key,
                 deadline=end,
-                ttl_s=int(lives.total_seconds()) if lives else 0,
+                ttl_s=int((end - now()).total_seconds()) if end else 0,
                 extra_keys=(read_public_key(self.spec.ssh_key),) if self.spec.ssh_key else (),
                 software=software,
                 setup=(self.spec.setup,) if self.spec.setup else (),

@@ -63,6 +63,9 @@ def _spec_flags(
     allow_from: Annotated[Texts, _option(_BOX, "Who is let in; default: you alone.", metavar="CIDR")],
     ssh_key: Annotated[Text, _option(_BOX, "A public key let in besides the box's own.", metavar="KEY")],
     checkpoint: Annotated[Text, _option(_BOX, "Run on the box before it is ended.", metavar="COMMAND")],
+    accept_test: Annotated[
+        bool | None, _option(_BOX, "Test its GPUs before it counts as ready.", "--accept-test")
+    ] = None,
 ) -> None:
     """Declares the flags. They are read by the rules of spec files, so all of them are texts here."""
 

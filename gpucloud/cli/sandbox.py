@@ -208,6 +208,16 @@ def interrupt(
     _answer(app, {"taken": taken}, "\n".join(f"{each['instance']} ends at {each['at']}." for each in taken))
 
 
+def gpu(
+    app: App,
+    sickness: Annotated[str, typer.Argument(help="lost, memory, or slow.")],
+    times: Annotated[int, typer.Option(help="How many boxes get one.", min=0)] = 1,
+) -> None:
+    """Give the next boxes a sick GPU: one that does not answer, forgets, or is slow."""
+    _client(app).gpu(sickness, times=times)
+    _answer(app, {"sickness": sickness, "times": times}, f"New boxes with a sick GPU: {times} ({sickness}).")
+
+
 def clock(
     app: App,
     advance: Annotated[
@@ -250,6 +260,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "price": price,
     "fault": fault,
     "interrupt": interrupt,
+    "gpu": gpu,
     "clock": clock,
     "address": address,
     "control": control,

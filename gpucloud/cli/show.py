@@ -34,18 +34,22 @@ def show(
         app.output.document("show", {"box": document})
         return
     for key, value in document.items():
-        if value is None or value == []:
-            continue
-        match value:
-            case {"amount": amount, "currency": currency}:
-                text = f"{amount} {currency}"
-            case {"model": model, "count": count, "memory_gib": memory}:
-                text = f"{count} x {model}, {memory} GiB each"
-            case list() if key == "guards":
-                text = "; ".join(guard_text(guard) for guard in document["guards"])
-            case list():
-                nodes: list[dict[str, Any]] = document["nodes"]
-                text = ", ".join(f"{short_id(n['instance_id'])} {n['state']} {n['public_ip']}" for n in nodes)
-            case _:
-                text = str(value)
-        app.output.line(f"{key.replace('_', ' '):<14} {text}")
+        if value is not None and value != []:
+            app.output.line(f"{key.replace('_', ' '):<14} {_text(key, value)}")
+
+
+def _text(key: str, value: Any) -> str:
+    """One of a box's fields, for people."""
+    match value:
+        case {"amount": amount, "currency": currency}:
+            return f"{amount} {currency}"
+        case {"model": model, "count": count, "memory_gib": memory}:
+            return f"{count} x {model}, {memory} GiB each"
+        case [*nodes] if key == "nodes":
+            return ", ".join(f"{short_id(n['instance_id'])} {n['state']} {n['public_ip']}" for n in nodes)
+        case [*guards] if key == "guards":
+            return "; ".join(guard_text(guard) for guard in guards)
+        case [*_] if key == "accept_test":
+            return "passed by every GPU"
+        case _:
+            return str(value)

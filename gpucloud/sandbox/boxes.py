@@ -12,11 +12,13 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from gpucloud.sandbox.boxes_machine import NOTICE, Box, BoxSpec
+from gpucloud.sandbox.boxes_nvidia import SICKNESSES
 
 __all__ = ["NOTICE", "BoxSpec", "Boxes"]
 
@@ -45,6 +47,7 @@ class Boxes:
         self._on_power_off = on_power_off
         self._now = now
         self._boxes: dict[str, Box] = {}
+        self._sick: list[str] = []
         self._lock = threading.Lock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         logging.getLogger("asyncssh").setLevel(logging.ERROR)
@@ -64,6 +67,8 @@ class Boxes:
         with self._lock:
             if spec.id in self._boxes:
                 return
+            if self._sick and not (self._folder / spec.id).exists():
+                spec = replace(spec, sick=self._sick.pop(0))
             box = Box(
                 self._folder / spec.id,
                 spec,
@@ -94,6 +99,17 @@ class Boxes:
             return (self._folder / id / "console.log").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
+
+    def make_sick(self, sickness: str, times: int) -> None:
+        """The GPUs of the next boxes that are new have something.
+
+        Raises:
+            ValueError: there is no such sickness.
+        """
+        if sickness not in SICKNESSES:
+            raise ValueError(f"no sickness {sickness!r}; there are {', '.join(SICKNESSES)}")
+        with self._lock:
+            self._sick = [sickness] * times
 
     def notice_interruption(self, id: str, at: datetime) -> None:  # noqa: A002
         """Tells a spot box, through its metadata service, when it will be taken away."""

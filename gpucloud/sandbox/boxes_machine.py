@@ -63,6 +63,7 @@ class BoxSpec:
     driver_ready: bool
     tags: Mapping[str, str]
     spot: bool
+    sick: str | None = None
     metadata: Answerer = silent
 
 
@@ -210,6 +211,7 @@ class Box:
             model=self.spec.gpu_model,
             count=self.spec.gpu_count,
             memory_mib=self.spec.gpu_memory_mib,
+            sick=self.spec.sick,
         )
 
     def end_at(self, timer: str, moment: datetime | None) -> None:

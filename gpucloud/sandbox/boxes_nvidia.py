@@ -1,11 +1,14 @@
-"""What ``nvidia-smi`` prints on a box of the sandbox."""
+"""What the GPUs of a sandbox's box say: ``nvidia-smi``, and the program that tests them."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+SICKNESSES = ("lost", "memory", "slow")
+"""The last GPU has fallen off the bus; the first has memory that forgets, or is slow."""
 DRIVER, CUDA = "580.95.05", "13.0"
 
 _NAMES = {
@@ -22,12 +25,21 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """The GPUs of one box: ``model`` in the market's vocabulary; ``memory_mib`` is of each."""
+    """The GPUs of one box: ``model`` in the market's vocabulary; ``memory_mib`` is of each.
+
+    ``sick`` is one of :data:`SICKNESSES`, of the first or last of them.
+    """
 
     box: str
     model: str
     count: int
     memory_mib: int
+    sick: str | None = None
+
+    @property
+    def seen(self) -> int:
+        """How many answer."""
+        return self.count - (self.sick == "lost")
 
 
 def product_name(model: str, memory_mib: int) -> str:
@@ -43,13 +55,11 @@ def product_name(model: str, memory_mib: int) -> str:
 
 def nvidia_smi(gpus: Gpus, arguments: Sequence[str]) -> tuple[int, str]:
     """Runs ``nvidia-smi``: ``-L``, ``--query-gpu=... --format=...`` and the table; (exit code, output)."""
-    if not arguments:
-        return 0, _table(gpus)
+    if not arguments or not gpus.seen:
+        return (0, _table(gpus)) if gpus.seen else (6, "No devices were found\n")
     if arguments[0] in {"-L", "--list-gpus"}:
         name = product_name(gpus.model, gpus.memory_mib)
-        return 0, "".join(
-            f"GPU {index}: {name} (UUID: {_uuid(gpus, index)})\n" for index in range(gpus.count)
-        )
+        return 0, "".join(f"GPU {index}: {name} (UUID: {_uuid(gpus, index)})\n" for index in range(gpus.seen))
     options = {name: value for name, _, value in (each.partition("=") for each in arguments)}
     if "--query-gpu" in options:
         return _query(gpus, options["--query-gpu"].split(","), options.get("--format", "csv").split(","))
@@ -64,7 +74,7 @@ def _query(gpus: Gpus, fields: Sequence[str], layout: Sequence[str]) -> tuple[in
     units = "nounits" not in layout
     mib, percent, watt = (" MiB", " %", " W") if units else ("", "", "")
     lines = [] if "noheader" in layout else [", ".join(fields)]
-    for index in range(gpus.count):
+    for index in range(gpus.seen):
         values = {
             "index": str(index),
             "name": product_name(gpus.model, gpus.memory_mib),
@@ -91,6 +101,33 @@ def _query(gpus: Gpus, fields: Sequence[str], layout: Sequence[str]) -> tuple[in
     return 0, "".join(f"{line}\n" for line in lines)
 
 
+def gpu_test(gpus: Gpus) -> str:
+    """What ``gpucloud_templates.gputest`` would measure: an A100's figures, whatever the model."""
+    usual = {
+        "name": product_name(gpus.model, gpus.memory_mib),
+        "capability": "8.0",
+        "multiprocessors": 108,
+        "clock_mhz": 1410,
+        "memory_bytes": gpus.memory_mib << 20,
+        "tested_bytes": (gpus.memory_mib << 20) * 9 // 10,
+        "wrong_words": 0,
+        "product_tflops": 9.7,
+        "product_errors": 0,
+        "from_host_gbs": 24.0,
+        "to_host_gbs": 24.0,
+    }
+    shown = [{"index": index, **usual} for index in range(gpus.seen)]
+    if shown and gpus.sick == "memory":
+        shown[0]["wrong_words"] = 17
+    if shown and gpus.sick == "slow":
+        shown[0]["product_tflops"] = 0.4
+    pairs = [
+        {"from": index, "to": (index + 1) % gpus.seen, "direct": True, "gbs": 240.0}
+        for index in range(gpus.seen if gpus.seen > 1 else 0)
+    ]
+    return json.dumps({"gpus": shown, "pairs": pairs})
+
+
 def _table(gpus: Gpus) -> str:
     edge = "+-----------------------------------------------------------------------------------------+\n"
     line = "|-----------------------------------------+------------------------+----------------------+\n"
@@ -106,7 +143,7 @@ def _table(gpus: Gpus) -> str:
         f"| {index:>3}  {name[:24]:<24}{'On':>10} |   {_bus(index)} Off |{'0':>21} |\n"
         f"| N/A   34C    P8{'27W /  N/A':>24} |{f'0MiB / {gpus.memory_mib:>6}MiB':>23} "
         f"|{'0%      Default':>21} |\n{end}"
-        for index in range(gpus.count)
+        for index in range(gpus.seen)
     )
     return f"{head}{rows}\n{edge}| Processes:{'':78}|\n|{'  No running processes found':<89}|\n{edge}"
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from gpucloud.sandbox.boxes_nvidia import Gpus, nvidia_smi
+from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi
 from gpucloud.sandbox.boxes_services import Services, parse_unit, read_service
 
 Result = tuple[int, str]
@@ -265,6 +265,10 @@ esac
 """
 
 
+def _python3(box: Playing, arguments: Sequence[str]) -> Result:
+    return _venv(box, arguments) if arguments[0] == "-m" else (0, gpu_test(box.gpus))
+
+
 def _venv(box: Playing, arguments: Sequence[str]) -> Result:
     """Makes a Python environment whose pip installs nothing."""
     if not box.installed("python3-venv"):
@@ -320,7 +324,7 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "nvidia-ctk": _nvidia_ctk,
     "nvidia-smi": _nvidia_smi,
     "poweroff": _poweroff,
-    "python3": _venv,
+    "python3": _python3,
     "reboot": _reboot,
     "rmmod": _nothing,
     "shutdown": _shutdown,

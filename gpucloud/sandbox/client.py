@@ -184,6 +184,10 @@ class SandboxClient:
         """Takes a spot instance back, after a notice: its cloud's usual one where none is given."""
         return dict(self._ask("interrupt", instance=instance, notice_s=notice_s))
 
+    def gpu(self, sickness: str, *, times: int = 1) -> None:
+        """Makes the GPUs of the next boxes sick (:data:`gpucloud.sandbox.boxes_nvidia.SICKNESSES`)."""
+        self._ask("gpu", sickness=sickness, times=times)
+
     def clock(self, *, advance_s: float = 0) -> dict[str, Any]:
         """Moves the clouds' time ahead; gives what it is now."""
         return dict(self._ask("clock", advance_s=advance_s))

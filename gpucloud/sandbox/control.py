@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
+from gpucloud.sandbox.boxes_nvidia import SICKNESSES
 from gpucloud.sandbox.emulator import CALLER_ADDRESS, Emulator, UnknownThingError, World
 from gpucloud.sandbox.faults import Effect, Fault, Faults, Stage
 from gpucloud.sandbox.front import Traffic
@@ -65,6 +66,7 @@ class Control:
             "price": self.price,
             "fault": self.fault,
             "interrupt": self.interrupt,
+            "gpu": self.gpu,
             "clock": self.clock,
             "address": self.address,
             "calls": self.calls,
@@ -125,6 +127,7 @@ class Control:
         self._faults.clear()
         self._traffic.clear()
         self._world.dials.set_caller_address(CALLER_ADDRESS)
+        self._world.boxes.make_sick(SICKNESSES[0], 0)
         return {}
 
     def pace(self, body: Body) -> Any:
@@ -171,6 +174,11 @@ class Control:
             emulator.tick()
             return {"at": at.isoformat()}
         raise UnknownThingError(f"no running spot instance {body['instance']}")
+
+    def gpu(self, body: Body) -> Any:
+        """Makes the GPUs of the next boxes sick."""
+        self._world.boxes.make_sick(str(body["sickness"]), int(body["times"]))
+        return {}
 
     def clock(self, body: Body) -> Any:
         """Moves the clouds' time ahead."""

@@ -61,6 +61,10 @@ class BoxHost(Protocol):
         """Starts a box and returns at once."""
         ...
 
+    def make_sick(self, sickness: str, times: int, /) -> None:
+        """The GPUs of the next boxes have something."""
+        ...
+
     def end(self, id_: str, /) -> None:
         """Ends a box; says nothing of one that is not there."""
         ...

@@ -55,6 +55,7 @@ tags: {team: ml}
 allow_from: [203.0.113.7]
 ssh_key: ~/.ssh/id_ed25519.pub
 checkpoint: ./save.sh
+accept_test: true
 """
 
 
@@ -194,6 +195,7 @@ def test_an_unknown_field_is_told_with_the_nearest(tmp_path: Path) -> None:
         ("allow_from", "me", "203.0.113.7/32"),
         ("ssh_key", "-oProxyCommand=x", "public key"),
         ("checkpoint", "", "shell commands"),
+        ("accept_test", "perhaps", "neither yes nor no"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused_and_told_what_is_allowed(field: str, value: object, told: str) -> None:

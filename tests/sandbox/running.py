@@ -50,6 +50,9 @@ class HollowBoxes:
         self.alive.pop(id_, None)
         self.ended.set()
 
+    def make_sick(self, sickness: str, times: int) -> None:
+        pass
+
     def ssh_port(self, id_: str) -> int | None:
         return None
 

@@ -1,0 +1,52 @@
+"""``launch --accept-test``: a box with a sick GPU is replaced once, and nothing of it is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.test_guard import CLOUDS
+from tests.shell import Shell
+
+LAUNCH = ("launch", "--gpu", "T4", "--name", "x", "--json", "--yes")
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("sickness", ["memory", "slow"])
+def test_a_box_that_fails_the_test_is_replaced(cli: Shell, cloud: str, sickness: str) -> None:
+    cli.sandbox.gpu(sickness)
+    box = cli(*LAUNCH, "--cloud", cloud, "--accept-test").box
+    assert "failed the GPU test: GPU 0" in box["replaced"]
+    assert [gpu["wrong_words"] for node in box["accept_test"] for gpu in node["gpus"]] == [0]
+    assert cli("exec", "x", "--", "true").code == 0
+    assert [thing["id"] for thing in cli.billed()] == [box["nodes"][0]["instance_id"]]
+    assert cli("down", "x", "--yes").code == 0
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_second_sick_box_ends_the_launch_and_nothing_is_left(cli: Shell) -> None:
+    cli.sandbox.gpu("memory", times=2)
+    failed = cli(*LAUNCH, "--cloud", "aws", "--accept-test")
+    assert failed.code != 0
+    assert "17 words of its memory" in failed.error["message"]
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_gpu_that_does_not_answer_is_noticed_without_the_test(cli: Shell) -> None:
+    cli.sandbox.gpu("lost")
+    command = ("launch", "--gpu", "V100:4..8", "--name", "x", "--json", "--yes", "--cloud", "aws")
+    box = cli(*command).box
+    assert "its driver shows" in box["replaced"]
+    assert len(cli.billed()) == 1
+
+
+def test_who_does_not_ask_for_the_test_is_not_kept_by_it(cli: Shell) -> None:
+    cli.sandbox.gpu("memory")
+    box = cli(*LAUNCH, "--cloud", "aws").box
+    assert (box["replaced"], box["accept_test"]) == (None, [])
+
+
+def test_the_end_of_a_replaced_box_is_that_of_its_launch(cli: Shell) -> None:
+    cli.sandbox.gpu("memory")
+    cli(*LAUNCH, "--cloud", "aws", "--accept-test", "--ttl", "3h")
+    [box] = cli.boxes("--live")
+    assert box["guards"][0]["deadline"] == box["expires_at"]

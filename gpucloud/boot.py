@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from gpucloud.errors import UsageError
 from gpucloud.plan import Candidate
 from gpucloud_pricing.gpu_models import BY_NAME, family
+from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.rules import grants, slices
 from gpucloud_templates.software import (
     Gpu,
     Image,
@@ -74,6 +76,20 @@ def boots(cloud: Cloud, candidate: Candidate, recipe: str) -> tuple[Image, Softw
         return image, software_for(recipe, gpu_of(candidate), image, arch=candidate.arch)
     except ImpossibleError as error:
         raise refused(error) from error
+
+
+def cut(candidate: Candidate, wanted: str | None) -> str | None:
+    """How an offer's GPUs are cut into MIG slices, as :class:`Software` has it; ``None`` for not at all.
+
+    Args:
+        candidate: the offer.
+        wanted: the GPUs that the spec asks for.
+    """
+    wishes = parse_wishes(wanted) if wanted else ()
+    wish = next((wish for wish in wishes if grants(wish, candidate)), None)
+    if wish is None or wish.mig is None:
+        return None
+    return f"{wish.mig}={','.join(map(str, slices(wish, candidate)))}"
 
 
 def bootable(

@@ -13,7 +13,16 @@ from typing import Any
 from gpucloud.errors import GpucloudError
 from gpucloud.lifecycle import BoxState
 from gpucloud.ssh import ConnectionFailedError, Target, run, wait_until_reachable
-from gpucloud.ssh_boot import BootState, Gpu, gpu_list, is_model, rotate_host_key, wait_until_ready
+from gpucloud.ssh_boot import (
+    BootState,
+    Gpu,
+    Slice,
+    gpu_list,
+    is_model,
+    mig_slices,
+    rotate_host_key,
+    wait_until_ready,
+)
 from gpucloud.store import Box
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
@@ -63,9 +72,10 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
     try:
         world.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
         _all(world, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes])
-        _all(world, [partial(rotate_host_key, target) for target in nodes])
+        steps: Sequence[str] = boot.get("steps", ())
+        _all(world, [partial(rotate_host_key, target, steps=steps) for target in nodes])
         world.tell("setup", "waiting for the set-up to end")
-        ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=boot.get("steps", ()))
+        ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=steps)
         tells = [partial(world.tell, "setup"), *[_say_nothing] * (len(nodes) - 1)]
         booted: list[BootState] = _all(
             world, [partial(ready, target, tell=tell) for target, tell in zip(nodes, tells, strict=True)]
@@ -83,6 +93,7 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
     for target, gpus in zip(nodes, answers, strict=True):
         check_gpus(box, target.alias, gpus)
         check_driver(target.alias, gpus, boot.get("least_driver"))
+    cut = _cut(world, nodes, boot["mig"]) if boot.get("mig") else []
     tested = _accepted(world, box, nodes) if box.facts["spec"].get("accept_test") else []
     names = Counter(gpu.name for gpus in answers for gpu in gpus)
     world.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
@@ -91,6 +102,7 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
         "driver": answers[0][0].driver,
         "boot_seconds": dict(booted[0].seconds),
         "accept_test": tested,
+        "mig": cut,
     }
     world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
     return world.journal.box(box.id)
@@ -138,6 +150,27 @@ def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
             f"{where} should have {count} x {model}; its driver shows: {seen}",
             hint="it was taken down; try again, or another type: --zone, --cloud",
         )
+
+
+def _cut(world: World, nodes: Sequence[Target], wanted: str) -> list[dict[str, Any]]:
+    """The MIG slices of each node.
+
+    Raises:
+        UnfitError: they are not those that were asked for.
+    """
+    profile, _, counts = wanted.partition("=")
+    count = sum(map(int, counts.split(",")))
+    found: list[list[Slice]] = _all(world, [partial(mig_slices, target) for target in nodes])
+    for target, each in zip(nodes, found, strict=True):
+        if [one.profile for one in each] != [profile] * count:
+            seen = ", ".join(one.profile for one in each) or "none"
+            raise UnfitError(f"{target.alias} should have {count} slices {profile}; its driver shows: {seen}")
+    world.tell("gpus", f"{count} slices {profile}" + (" on each node" if len(nodes) > 1 else ""))
+    return [
+        {"node": target.node, "gpu": one.gpu, "profile": one.profile, "uuid": one.uuid}
+        for target, each in zip(nodes, found, strict=True)
+        for one in each
+    ]
 
 
 def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:

@@ -129,7 +129,7 @@ def launch(world: World, terms: Terms, candidates: Sequence[Candidate]) -> Box:
         raise
 
 
-def replace(world: World, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str) -> Box:
+def replace_machines(world: World, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str) -> Box:
     """Ends the machines of a box that are not fit for use, and buys others; as :func:`launch` otherwise.
 
     Args:

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ from gpucloud.ssh_keys import ONE_TIME, checked_public_key, discard_one_time_key
 from gpucloud_templates import BOOT_LOG, FAILED_MARKER, GUARD_STATUS, READY_MARKER, STEP_MARKER
 
 GUARD_TIMEOUT_S = 600.0
+REBOOT_TIMEOUT_S = 600.0
+REBOOTING = {"mig"}
+"""Steps that may reboot the box, once each."""
 RELOAD_TIMEOUT_S = 30.0
 LOG_LINES = 12
 """How much of a failed boot is told: the box, and its log, are gone soon."""
@@ -48,6 +52,15 @@ class BootState:
     exit_code: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One MIG device: ``uuid`` is what ``CUDA_VISIBLE_DEVICES`` takes."""
+
+    gpu: int
+    profile: str
+    uuid: str
+
+
 # --- the host key
 
 
@@ -64,15 +77,32 @@ systemctl reload ssh || systemctl reload sshd
 """
 
 
-def rotate_host_key(target: Target) -> None:
+def rotate_host_key(target: Target, *, steps: Sequence[str] = ()) -> None:
     """Has the box make a new host key and pins it, so that the one in the user-data is good for nothing.
 
     To be done in the first connection, before anything else is sent. Does nothing once it is done, and can be
     repeated after a crash at any point: both keys are accepted until the new one is in use.
 
+    Args:
+        target: where.
+        steps: those of the boot, one of which may reboot the box meanwhile.
+
     Raises:
         ConnectionFailedError: the box could not be reached, or could not change its key.
     """
+    for _ in range(reboots(steps)):
+        with suppress(ConnectionFailedError):
+            return _rotate_host_key(target)
+        wait_until_reachable(target, timeout_s=REBOOT_TIMEOUT_S)
+    return _rotate_host_key(target)
+
+
+def reboots(steps: Sequence[str]) -> int:
+    """How often a box may reboot while it does these steps."""
+    return sum(step.partition(":")[0] in REBOOTING for step in steps)
+
+
+def _rotate_host_key(target: Target) -> None:
     old = [key for key in pinned(target.keys, target.alias) if key.endswith(f" {ONE_TIME}")]
     if not old:
         return
@@ -146,7 +176,8 @@ def wait_until_ready(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> BootState:
-    """Looks until the bootstrap is through, and the guard watches.
+    """Looks until the bootstrap is through, and the guard watches. A box with a step that may
+    reboot it may be out of reach meanwhile.
 
     Args:
         target: where.
@@ -162,12 +193,21 @@ def wait_until_ready(
             would end the box.
     """
     told = None
+    reboots_left = reboots(steps)
     unguarded_until = clock() + guard_timeout_s
     hint = "see what it did: gpucloud logs NAME --boot"
     end = clock() + timeout_s
     wait_s = 0.05
     while True:
-        state = boot_state(target)
+        try:
+            state = boot_state(target)
+        except ConnectionFailedError:
+            if not reboots_left:
+                raise
+            reboots_left -= 1
+            tell("reboot")
+            wait_until_reachable(target, timeout_s=REBOOT_TIMEOUT_S)
+            continue
         if state.ready and state.guarded:
             left_out = [step for step in steps if step.partition(":")[0] not in state.seconds]
             if left_out:
@@ -213,6 +253,27 @@ def parse_gpus(text: str) -> list[Gpu]:
             index, name, memory, driver = fields
             gpus.append(Gpu(index=int(index), name=name, memory_mib=int(memory), driver=driver))
     return gpus
+
+
+def mig_slices(target: Target) -> list[Slice]:
+    """The MIG devices on the box.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    return parse_slices(run(target, ["nvidia-smi", "-L"], timeout_s=60).out.decode(errors="replace"))
+
+
+def parse_slices(text: str) -> list[Slice]:
+    """The MIG devices in what ``nvidia-smi -L`` prints, under the GPU that each is of."""
+    found: list[Slice] = []
+    gpu = 0
+    for line in text.splitlines():
+        if whole := re.match(r"GPU (\d+):", line):
+            gpu = int(whole[1])
+        elif part := re.match(r" +MIG (\S{1,20}) +Device +\d+: \(UUID: (MIG-[0-9a-zA-Z/-]{1,80})\)", line):
+            found.append(Slice(gpu=gpu, profile=part[1], uuid=part[2]))
+    return found
 
 
 def is_model(product: str, model: str) -> bool:

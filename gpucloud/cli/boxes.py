@@ -42,6 +42,7 @@ def box_document(box: Box, now: datetime) -> dict[str, Any]:
         "seen_at": rfc3339(box.seen_at) if box.seen_at else None,
         "ended_at": rfc3339(box.ended_at) if box.ended_at else None,
         "cost_so_far": money(cost, str(price.get("currency", "USD"))),
+        "mig": facts.get("mig") or [],
         "accept_test": facts.get("accept_test") or [],
         "replaced": facts.get("replaced"),
         "guards": [_guard_document(said) for said in facts.get("guards") or ()],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
@@ -115,7 +115,7 @@ class Buyer:
     def buy(self, plan: Plan) -> Box:
         """Buys the first attempt that starts and brings it up; whatever fails, nothing is left."""
         from gpucloud.bringup import UnfitError, bring_up
-        from gpucloud.launch import abandon, replace
+        from gpucloud.launch import abandon, replace_machines
         from gpucloud.launch import launch as buy_box
 
         name = self.spec.name or generated_name(plan.attempts[0].gpu_model, self.world.randomness(4))
@@ -132,7 +132,7 @@ class Buyer:
                 except UnfitError as error:
                     forget(keys, box_id, nodes=self.spec.nodes)  # the next machine has host keys of its own
                     terms = self._terms(plan, name, box_id, keys, end)
-                    box = replace(self.world, box, terms, plan.attempts, error.message)
+                    box = replace_machines(self.world, box, terms, plan.attempts, error.message)
                     box = bring_up(self.world, box, keys, self.proxy_command)
                 self._sync(box, keys)
             except BaseException as error:
@@ -146,7 +146,7 @@ class Buyer:
 
     def _terms(self, plan: Plan, name: str, box_id: str, keys: Path, end: datetime | None) -> Terms:
         from gpucloud.attempt import Boot, Terms
-        from gpucloud.boot import DEFAULT_IMAGE, boots
+        from gpucloud.boot import DEFAULT_IMAGE, boots, cut
         from gpucloud.bringup import USER, whole_gpus
         from gpucloud_templates import BootPlan, TooLargeError, packed, render
 
@@ -157,6 +157,7 @@ class Buyer:
 
         def boot(candidate: Candidate, cloud: Cloud) -> Boot:
             image, software = boots(cloud, candidate, recipe)
+            software = replace(software, mig=cut(candidate, self.spec.gpu))
             plan = BootPlan(
                 name=name,
                 user=USER,
@@ -174,7 +175,12 @@ class Buyer:
                 spot=candidate.purchase is Purchase.SPOT,
                 metadata=cloud.metadata,
             )
-            facts = {"image": image.name, "steps": software.steps, "least_driver": software.least_driver}
+            facts = {
+                "image": image.name,
+                "steps": software.steps,
+                "least_driver": software.least_driver,
+                "mig": software.mig,
+            }
             return Boot(user_data=packed(render(plan)), facts=facts)
 
         try:
@@ -244,6 +250,8 @@ def _refuse_unready(spec: Spec) -> None:
             f"launch cannot do this yet: {', '.join(given)}",
             hint="leave it out; nothing is silently ignored",
         )
+    if spec.accept_test and "/" in (spec.gpu or ""):
+        raise UsageError("--accept-test tests whole GPUs, and a program sees one slice", hint="leave it out")
     missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
     if missing:
         raise UsageError(f"--sync: there is no {missing[0].partition(':')[0]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -40,16 +41,25 @@ def show(
 
 def _text(key: str, value: Any) -> str:
     """One of a box's fields, for people."""
+    if key in LISTS:
+        return LISTS[key](value)
     match value:
         case {"amount": amount, "currency": currency}:
             return f"{amount} {currency}"
         case {"model": model, "count": count, "memory_gib": memory}:
             return f"{count} x {model}, {memory} GiB each"
-        case [*nodes] if key == "nodes":
-            return ", ".join(f"{short_id(n['instance_id'])} {n['state']} {n['public_ip']}" for n in nodes)
-        case [*guards] if key == "guards":
-            return "; ".join(guard_text(guard) for guard in guards)
-        case [*_] if key == "accept_test":
-            return "passed by every GPU"
         case _:
             return str(value)
+
+
+def _node_text(node: dict[str, Any]) -> str:
+    return f"{short_id(node['instance_id'])} {node['state']} {node['public_ip']}"
+
+
+LISTS: dict[str, Callable[[list[Any]], str]] = {
+    "nodes": lambda nodes: ", ".join(map(_node_text, nodes)),
+    "mig": lambda slices: ", ".join(f"{each['profile']} {each['uuid']}" for each in slices),
+    "accept_test": lambda _: "passed by every GPU",
+    "guards": lambda guards: "; ".join(map(guard_text, guards)),
+}
+"""Fields that hold several things, and how people read them."""

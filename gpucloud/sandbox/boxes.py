@@ -74,6 +74,7 @@ class Boxes:
                 spec,
                 now=self._now,
                 powered_off=lambda: self._begin(self._power_off(spec.id)),
+                restarting=lambda: self._begin(_restart(box)),
             )
             self._boxes[spec.id] = box
         self._loop.call_soon_threadsafe(lambda: self._begin(_boot(box)))
@@ -163,6 +164,11 @@ class Boxes:
         if box is not None:
             await box.stop()
             threading.Thread(target=self._on_power_off, args=(id,), daemon=True).start()
+
+
+async def _restart(box: Box) -> None:
+    await box.stop()
+    await _boot(box)
 
 
 async def _boot(box: Box) -> None:

@@ -20,6 +20,7 @@ import asyncssh
 
 from gpucloud.sandbox import boxes_programs, boxes_shims, boxes_ssh
 from gpucloud.sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
+from gpucloud.sandbox.boxes_mig import Mig
 from gpucloud.sandbox.boxes_nvidia import Gpus
 from gpucloud.sandbox.boxes_services import Services
 from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap, User, parse
@@ -75,6 +76,7 @@ class Box:
         spec: what was rented.
         now: gives the sandbox's time in UTC.
         powered_off: called once when the box powers itself off.
+        restarting: called when it reboots itself; it is then to be stopped and booted again.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Box:
         *,
         now: Callable[[], datetime],
         powered_off: Callable[[], None],
+        restarting: Callable[[], None],
     ) -> None:
         self.spec = spec
         self.now = now
@@ -109,6 +112,9 @@ class Box:
         self._users: tuple[User, ...] = ()
         self._keys: dict[str, list[asyncssh.SSHKey]] = {}
         self._powered_off = powered_off
+        self._restarting = restarting
+        self._boots = 0
+        self._mig = Mig(folder / "mig.json", spec.gpu_model, spec.gpu_memory_mib)
         self.services = Services(self._spawn, self.say)
         self._booted_at = now()
         self._told_ahead_s = 0.0
@@ -117,6 +123,9 @@ class Box:
 
     async def boot(self) -> None:
         """Does what cloud-init does, in its order; what is once per instance is done once."""
+        self._boots += 1
+        this_boot = self._boots
+        self.running, self.booted = True, False
         shutil.rmtree(self._root / "run", ignore_errors=True)  # it is in memory on a real machine
         for name in FOLDERS:
             (self._root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,9 +156,12 @@ class Box:
             self._ssh = await boxes_ssh.listen(self, self._host_key())
             self.port = self._ssh.get_port()
             self.say(f"sshd: {self._host_key().get_fingerprint()} (ED25519)\n")
+        boxes_programs.start_enabled(self)
         if not self._done("final"):
             for command in config.runcmd:
                 await self._run_as_root(command)
+                if self._boots != this_boot or not self.running:
+                    return
             self._mark("final")
         self.booted = True
         self.say(f"cloud-init: finished at {self.now():%Y-%m-%dT%H:%M:%SZ}\n")
@@ -211,6 +223,7 @@ class Box:
             model=self.spec.gpu_model,
             count=self.spec.gpu_count,
             memory_mib=self.spec.gpu_memory_mib,
+            mig=self._mig,
             sick=self.spec.sick,
         )
 
@@ -226,6 +239,15 @@ class Box:
             self.running = False
             self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] reboot: Power down\n")
             asyncio.get_running_loop().call_later(0.02, self._powered_off)
+
+    def reboot_soon(self) -> None:
+        """Reboots once the present answer is given. What is once per instance is not done again."""
+        if self.running:
+            self.running = False
+            self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] reboot: Restarting system\n")
+            self._mark("final")
+            self._mig.reboot()
+            asyncio.get_running_loop().call_later(0.02, self._restarting)
 
     def install_driver(self) -> None:
         """From now on there is an ``nvidia-smi``, after a restart of the sandbox too."""

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpucloud.sandbox.boxes_mig import Mig
+
 SICKNESSES = ("lost", "memory", "slow")
 """The last GPU has fallen off the bus; the first has memory that forgets, or is slow."""
 DRIVER, CUDA = "580.95.05", "13.0"
@@ -34,6 +36,7 @@ class Gpus:
     model: str
     count: int
     memory_mib: int
+    mig: Mig
     sick: str | None = None
 
     @property
@@ -57,24 +60,53 @@ def nvidia_smi(gpus: Gpus, arguments: Sequence[str]) -> tuple[int, str]:
     """Runs ``nvidia-smi``: ``-L``, ``--query-gpu=... --format=...`` and the table; (exit code, output)."""
     if not arguments or not gpus.seen:
         return (0, _table(gpus)) if gpus.seen else (6, "No devices were found\n")
-    if arguments[0] in {"-L", "--list-gpus"}:
-        name = product_name(gpus.model, gpus.memory_mib)
-        return 0, "".join(f"GPU {index}: {name} (UUID: {_uuid(gpus, index)})\n" for index in range(gpus.seen))
-    options = {name: value for name, _, value in (each.partition("=") for each in arguments)}
-    if "--query-gpu" in options:
-        return _query(gpus, options["--query-gpu"].split(","), options.get("--format", "csv").split(","))
-    if arguments[0] in {"-pm", "--persistence-mode"}:
-        return 0, "All done.\n"
-    if arguments[0] == "--query-compute-apps" or "--query-compute-apps" in options:
-        return 0, ""
-    return 2, f"Invalid combination of input arguments: {' '.join(arguments)}. Please run 'nvidia-smi -h'.\n"
+    words, chosen = _chosen(gpus, arguments)
+    options = {name: value for name, _, value in (each.partition("=") for each in words)}
+    said = " ".join(arguments)
+    answer = 2, f"Invalid combination of input arguments: {said}. Please run 'nvidia-smi -h'.\n"
+    match words[0]:
+        case "-L" | "--list-gpus":
+            answer = 0, _list(gpus, chosen)
+        case "-mig" | "--multi-instance-gpu":
+            answer = gpus.mig.set_mode(chosen, "Enabled" if words[1:2] == ["1"] else "Disabled")
+        case "mig":
+            answer = gpus.mig.command(chosen, words[1:])
+        case "-pm" | "--persistence-mode":
+            answer = 0, "All done.\n"
+        case _ if "--query-gpu" in options:
+            answer = _query(gpus, chosen, options["--query-gpu"].split(","), options.get("--format", "csv"))
+        case _ if "--query-compute-apps" in options:
+            answer = 0, ""
+        case _:
+            pass
+    return answer
 
 
-def _query(gpus: Gpus, fields: Sequence[str], layout: Sequence[str]) -> tuple[int, str]:
+def _list(gpus: Gpus, chosen: Sequence[int]) -> str:
+    name = product_name(gpus.model, gpus.memory_mib)
+    return "".join(
+        f"GPU {each}: {name} (UUID: {_uuid(gpus, each)})\n{gpus.mig.devices(gpus.box, each)}"
+        for each in chosen
+    )
+
+
+def _chosen(gpus: Gpus, arguments: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The arguments without ``-i N``, and the GPUs that it names, else all."""
+    words = list(arguments)
+    if "-i" not in words:
+        return words, list(range(gpus.seen))
+    at = words.index("-i")
+    named = words[at + 1] if at + 1 < len(words) else ""
+    del words[at : at + 2]
+    return words or ["-h"], [index for index in range(gpus.seen) if str(index) == named]
+
+
+def _query(gpus: Gpus, chosen: Sequence[int], fields: Sequence[str], format_: str) -> tuple[int, str]:
+    layout = format_.split(",")
     units = "nounits" not in layout
     mib, percent, watt = (" MiB", " %", " W") if units else ("", "", "")
     lines = [] if "noheader" in layout else [", ".join(fields)]
-    for index in range(gpus.seen):
+    for index in chosen:
         values = {
             "index": str(index),
             "name": product_name(gpus.model, gpus.memory_mib),
@@ -87,11 +119,12 @@ def _query(gpus: Gpus, fields: Sequence[str], layout: Sequence[str]) -> tuple[in
             "memory.total": f"{gpus.memory_mib}{mib}",
             "memory.used": f"0{mib}",
             "memory.free": f"{gpus.memory_mib}{mib}",
-            "utilization.gpu": f"0{percent}",
+            "utilization.gpu": "[N/A]" if gpus.mig.mode(index) == "Enabled" else f"0{percent}",
             "utilization.memory": f"0{percent}",
             "temperature.gpu": "34",
             "power.draw": f"27.00{watt}",
-            "mig.mode.current": "[N/A]",
+            "mig.mode.current": gpus.mig.mode(index),
+            "mig.mode.pending": gpus.mig.mode(index, pending=True),
             "ecc.errors.uncorrected.volatile.total": "0",
         }
         unknown = [field for field in fields if field.strip() not in values]

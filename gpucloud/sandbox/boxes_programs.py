@@ -6,6 +6,7 @@ import configparser
 import re
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -60,6 +61,10 @@ class Playing(Protocol):
 
     def power_off_soon(self) -> None:
         """Powers off once the present answer is given."""
+        ...
+
+    def reboot_soon(self) -> None:
+        """Reboots once the present answer is given."""
         ...
 
     def install_driver(self) -> None:
@@ -117,6 +122,7 @@ def timer_end(unit: str, activated: datetime) -> datetime | None:
 def _systemctl(box: Playing, arguments: Sequence[str]) -> Result:
     verb, *units = [each for each in arguments if not each.startswith("-")] or ["list-units"]
     now = "--now" in arguments
+    _set_wanted(box, verb, units)
     match verb:
         case "reboot":
             return _reboot(box, ())
@@ -141,6 +147,39 @@ def _systemctl(box: Playing, arguments: Sequence[str]) -> Result:
         case _:
             pass
     return 0, ""
+
+
+def _set_wanted(box: Playing, verb: str, units: Sequence[str]) -> None:
+    """Notes which units are started at every boot from now on."""
+    folder = _wanted(box)
+    for unit in units if verb in {"enable", "reenable", "disable", "mask"} else ():
+        folder.mkdir(parents=True, exist_ok=True)
+        if verb in {"enable", "reenable"}:
+            (folder / unit).touch()
+        else:
+            (folder / unit).unlink(missing_ok=True)
+
+
+def _wanted(box: Playing) -> Path:
+    """Where links to the units that are started at every boot lie."""
+    return box.units / "multi-user.target.wants"
+
+
+def start_enabled(box: Playing) -> None:
+    """What systemd does at a boot: starts what is enabled, one after another as ``After=`` asks."""
+    names = sorted(file.name for file in _wanted(box).glob("*.service") if (box.units / file.name).is_file())
+    after = {name: _after(box, name) for name in names}
+    services = [read_service((box.units / name).read_text(encoding="utf-8")) for name in names]
+    running = {name: service for name, service in zip(names, services, strict=True) if service is not None}
+    for name, service in running.items():
+        box.services.start(name, service, after=after[name] & running.keys())
+
+
+def _after(box: Playing, unit: str) -> set[str]:
+    with suppress(configparser.Error):
+        parser = parse_unit((box.units / unit).read_text(encoding="utf-8"))
+        return set(parser.get("Unit", "After", fallback="").split())
+    return set()
 
 
 def _start(box: Playing, unit: str) -> Result:
@@ -194,7 +233,8 @@ def _poweroff(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
 
 
 def _reboot(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
-    return 1, "the boxes of the sandbox do not reboot\n"
+    box.reboot_soon()
+    return 0, ""
 
 
 def _apt(box: Playing, arguments: Sequence[str]) -> Result:

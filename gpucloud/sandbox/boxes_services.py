@@ -6,11 +6,12 @@ import asyncio
 import configparser
 import shlex
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 RESTART_S = 0.5
+PATIENCE_S = 60.0
 
 Spawn = Callable[[Sequence[str], Mapping[str, str]], Awaitable[asyncio.subprocess.Process]]
 """Starts a program of the box: argument list, and what is added to its environment."""
@@ -57,10 +58,10 @@ class Services:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
-    def start(self, name: str, service: Service) -> None:
-        """Starts a service, unless it runs."""
+    def start(self, name: str, service: Service, *, after: Iterable[str] = ()) -> None:
+        """Starts a service, unless it runs: once those that it comes after have ended or have long run."""
         if name not in self._running:
-            task = asyncio.get_running_loop().create_task(self._run(name, service))
+            task = asyncio.get_running_loop().create_task(self._run(name, service, tuple(after)))
             self._running[name] = task
             task.add_done_callback(lambda _: self._running.pop(name, None))
 
@@ -87,7 +88,10 @@ class Services:
         """Whether it runs."""
         return name in self._running
 
-    async def _run(self, name: str, service: Service) -> None:
+    async def _run(self, name: str, service: Service, after: Sequence[str]) -> None:
+        before = [self._running[each] for each in after if each in self._running]
+        if before:
+            await asyncio.wait(before, timeout=PATIENCE_S)
         while True:
             try:
                 process = await self._spawn(service.command, service.environment)

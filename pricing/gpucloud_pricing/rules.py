@@ -43,15 +43,28 @@ def place_of(region: Region, zone: str | None) -> Place:
     return Place(region=region, zone=zone, names=names)
 
 
-class _Hardware(Protocol):
-    """What type rules read; an instance type has it, and so has an offer."""
+class HasGpus(Protocol):
+    """What is asked of GPUs: their model, how many, and the memory of each."""
 
     @property
-    def gpu_model(self) -> str: ...
+    def gpu_model(self) -> str:
+        """A name of the vocabulary."""
+        ...
+
     @property
-    def gpu_count(self) -> Decimal: ...
+    def gpu_count(self) -> Decimal:
+        """How many; a share is below 1."""
+        ...
+
     @property
-    def gpu_memory_gib(self) -> Decimal: ...
+    def gpu_memory_gib(self) -> Decimal:
+        """Of one whole GPU."""
+        ...
+
+
+class _Hardware(HasGpus, Protocol):
+    """What type rules read; an instance type has it, and so has an offer."""
+
     @property
     def vcpus(self) -> int: ...
     @property
@@ -252,7 +265,7 @@ def describe_gpus(box: _Hardware) -> str:
     return f"{format_count(box.gpu_count)} × {box.gpu_model} {_short(box.gpu_memory_gib)}GB"
 
 
-def grants(wish: GpuWish, box: _Hardware) -> bool:
+def grants(wish: GpuWish, box: HasGpus) -> bool:
     """Whether a box has the GPUs of one alternative."""
     if wish.model is not None and wish.model != box.gpu_model:
         return False
@@ -267,6 +280,21 @@ def grants(wish: GpuWish, box: _Hardware) -> bool:
             return False
         low, high = Decimal(math.ceil(low / per_card)), Decimal(math.ceil(high / per_card))
     return low - _TOLERANCE <= box.gpu_count <= high + _TOLERANCE
+
+
+def slices(wish: GpuWish, box: HasGpus) -> tuple[int, ...]:
+    """How many slices of its profile a box that a wish grants gets on each GPU: as many as wished, the first
+    GPUs full. Nothing for a wish for whole GPUs.
+    """
+    if wish.mig is None:
+        return ()
+    per_card = BY_NAME[box.gpu_model].mig[int(box.gpu_memory_gib)][wish.mig]
+    left = min(int(wish.max_count), per_card * int(box.gpu_count))
+    counts: list[int] = []
+    while left > 0:
+        counts.append(min(left, per_card))
+        left -= counts[-1]
+    return tuple(counts)
 
 
 def _short(value: Decimal) -> str:

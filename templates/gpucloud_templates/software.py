@@ -75,6 +75,8 @@ class Software:
         system: what it is installed on.
         least_driver: the first driver that runs what was asked for.
         cudnn: the version of cuDNN that will be there, if known.
+        mig: how the GPUs are cut, if at all: ``1g.5gb=7,3`` makes seven slices of the first and three of the
+            second.
     """
 
     driver: str | None = None
@@ -84,12 +86,14 @@ class Software:
     system: str | None = None
     least_driver: str | None = None
     cudnn: str | None = None
+    mig: str | None = None
 
     @property
     def steps(self) -> tuple[str, ...]:
         """The steps of the first boot, in order; what follows a colon is the step's argument."""
         wanted = {
             f"driver:{self.driver}": self.driver is not None,
+            f"mig:{self.mig}": self.mig is not None,
             "containers": self.containers,
             f"toolkit:{self.toolkit}": self.toolkit is not None,
             f"wheels:{module_of(self.wheels or '')}": self.wheels is not None,

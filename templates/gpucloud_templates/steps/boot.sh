@@ -3,7 +3,7 @@
 # Says in /var/lib/gpucloud/ready, as JSON, how many seconds each took, or in .../failed what went wrong.
 # Arguments: the user, and the steps; a step may have an argument of its own behind a colon.
 set -u
-export GPUCLOUD_USER=$1 DEBIAN_FRONTEND=noninteractive
+export GPUCLOUD_BOOT=$* GPUCLOUD_USER=$1 DEBIAN_FRONTEND=noninteractive
 shift
 state=/var/lib/gpucloud
 mkdir -p $state /var/log/gpucloud

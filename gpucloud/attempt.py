@@ -74,6 +74,7 @@ class Terms:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     max_price_usd: Decimal | None = None
     expires_at: datetime | None = None
+    ttl_role: str | None = None
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -180,6 +181,7 @@ def _order(
         max_price_usd=terms.max_price_usd,
         reservation=candidate.reservation,
         deadline=terms.expires_at,
+        ttl_role=terms.ttl_role,
     )
 
 

@@ -193,7 +193,8 @@ class Order:
     ``max_price_usd`` is per hour and node and is the bid for spot. ``allow_from`` are CIDRs, never the world.
     ``reservation`` names capacity that is already held. ``user_data`` is what cloud-init reads, as it
     travels: text or gzip, before base64.
-    ``image`` is a recipe name (``ubuntu-22.04``) or a cloud's own image id.
+    ``image`` is a recipe name (``ubuntu-22.04``) or a cloud's own image id. ``ttl_role`` names a
+    role with which the cloud ends the box from outside, where it needs one for that.
     """
 
     key: str
@@ -217,6 +218,7 @@ class Order:
     max_price_usd: Decimal | None = None
     reservation: str | None = None
     deadline: datetime | None = None
+    ttl_role: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,9 @@ class Spec(BaseModel):
     ttl: End | None = Field(
         default=None, description="When the box ends without us: 90m, 24h, 1h30m, 2d, or none."
     )
+    ttl_role: Text | None = Field(
+        default=None, description="AWS: a role with which a rule of the cloud's own ends the box, too."
+    )
     idle: End | None = Field(
         default=None, description="End after GPUs, ssh sessions and jobs were all idle this long."
     )

@@ -201,6 +201,7 @@ class Buyer:
             tags=self.spec.tags,
             max_price_usd=self.spec.max_price,
             expires_at=end,
+            ttl_role=self.spec.ttl_role,
             spec=dict(plan.spec),
         )
 

@@ -40,7 +40,9 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("pricing", "GetProducts"): Repeat.SAFE,
     ("service-quotas", "GetServiceQuota"): Repeat.SAFE,
     ("sts", "GetCallerIdentity"): Repeat.SAFE,
+    ("scheduler", "GetSchedule"): Repeat.SAFE,
     ("ec2", "RunInstances"): Repeat.TOKEN,
+    ("scheduler", "CreateSchedule"): Repeat.TOKEN,
     ("ec2", "AuthorizeSecurityGroupIngress"): Repeat.BY_NAME,
     ("ec2", "CancelSpotInstanceRequests"): Repeat.BY_NAME,
     ("ec2", "CreateSecurityGroup"): Repeat.BY_NAME,
@@ -51,6 +53,8 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "ReleaseAddress"): Repeat.BY_NAME,
     ("ec2", "RevokeSecurityGroupIngress"): Repeat.BY_NAME,
     ("ec2", "TerminateInstances"): Repeat.BY_NAME,
+    ("scheduler", "DeleteSchedule"): Repeat.BY_NAME,
+    ("scheduler", "UpdateSchedule"): Repeat.BY_NAME,
 }
 
 

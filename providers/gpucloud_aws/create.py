@@ -15,6 +15,7 @@ from gpucloud.model import Machine, Order, Purchase, Request
 from gpucloud_aws.errors import NoReservationError, reading
 from gpucloud_aws.find import machine_of
 from gpucloud_aws.images import image_for, is_own
+from gpucloud_aws.schedule import checked_role
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
@@ -55,6 +56,8 @@ def check(order: Order) -> None:
                 f"the value of tag {key!r} cannot be used on AWS: up to 256 letters, digits, spaces and "
                 ". : / = + - @ only"
             )
+    if order.ttl_role is not None:
+        checked_role(order.ttl_role)
     if order.purchase is Purchase.RESERVED and not order.reservation:
         raise UsageError("a launch into held capacity needs the reservation's id")
 
@@ -163,7 +166,10 @@ def request_of(
         "TagSpecifications": [{"ResourceType": kind, "Tags": tags_of(order)} for kind in kinds],
         **market,
     }
-    return {"account": order.account, "region": order.region, "run_instances": call}
+    end: dict[str, str] = {}
+    if order.ttl_role is not None and order.deadline is not None:
+        end = {"deadline": order.deadline.isoformat(), "role": order.ttl_role}
+    return {"account": order.account, "region": order.region, "run_instances": call, "end": end}
 
 
 def create(request: Request, ec2: EC2Client, zone_id: Callable[[str], str]) -> Sequence[Machine]:

@@ -50,6 +50,10 @@ class GoneError(AwsRefusal):
     """AWS answered a question by id with an empty list."""
 
 
+class NotEndingError(AwsRefusal):
+    """The rule that would end instances from outside was refused."""
+
+
 class MalformedAnswerError(AwsRefusal):
     """An answer lacks what every such answer has: after a change, its outcome is unknown."""
 

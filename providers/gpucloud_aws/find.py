@@ -166,9 +166,9 @@ _SHELVES: dict[Kind, _Shelf] = {
     ),
 }
 
-DELETION_ORDER: Sequence[Kind] = tuple(_SHELVES)
-"""What holds on to others first: a request may start an instance; an instance holds its address, interface,
-disk and group."""
+DELETION_ORDER: Sequence[Kind] = (Kind.SCHEDULE, *_SHELVES)
+"""What holds on to others first: a rule knows its instances; a request may start an instance; an instance
+holds its address, interface, disk and group."""
 
 
 def _thing(kind: Kind, item: Any, *, account: str, region: str, zone_id: Callable[[str], str]) -> Thing:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import RULES, Next, UsageError
 from gpucloud.model import (
     EXPIRES_TAG,
     Found,
@@ -31,7 +32,19 @@ from gpucloud.model import (
     expires_text,
 )
 from gpucloud.provider import Record, Verdict
-from gpucloud_aws import checkup, create, delete, echo, errors, find, images, network, prices, quotas
+from gpucloud_aws import (
+    checkup,
+    create,
+    delete,
+    echo,
+    errors,
+    find,
+    images,
+    network,
+    prices,
+    quotas,
+    schedule,
+)
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 
 if TYPE_CHECKING:
@@ -118,13 +131,38 @@ class AwsProvider:
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Runs the instances: all or none, recognised by the token when repeated."""
         region = request["region"]
-        return create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
+        machines = create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
+        return self._ended_from_outside(request, machines) if request.get("end") else machines
+
+    def _ended_from_outside(self, request: Request, machines: Sequence[Machine]) -> Sequence[Machine]:
+        """Makes the rule that ends the machines; where that is refused, they are ended at once."""
+        region = request["region"]
+        token = request["run_instances"]["ClientToken"]
+        try:
+            rule = schedule.arm(self._scheduler(region), machines, request["end"], token)
+        except Exception as error:
+            verdict = errors.classify(error)
+            if verdict is None or RULES[verdict.error_class].next is Next.AGAIN:
+                raise
+            ids = [machine.ref.id for machine in machines]
+            self.clients.ec2_once(region).terminate_instances(InstanceIds=ids)
+            said = (
+                f"no rule would end the box from outside, so it was ended: {verdict.code}: {verdict.message}"
+            )
+            raise errors.NotEndingError(said) from error
+        first, *others = machines
+        return [replace(first, parts=(*first.parts, rule)), *others]
+
+    def _scheduler(self, region: str) -> Any:
+        return self.clients.client("scheduler", region, attempts=1)
 
     # --- looking and ending
 
     def get(self, ref: Ref, /) -> Thing:
         """One thing by id."""
         self._refuse_foreign(ref)
+        if ref.kind is Kind.SCHEDULE:
+            return schedule.get(self._scheduler(ref.region), ref)
         return find.get(ref, self.clients.ec2_once(ref.region), self._zone_id_in(ref.region))
 
     def find(self, search: Search, /) -> Found:
@@ -135,6 +173,9 @@ class AwsProvider:
     def delete(self, ref: Ref, /) -> None:
         """Ends one thing of any kind."""
         self._refuse_foreign(ref)
+        if ref.kind is Kind.SCHEDULE:
+            schedule.delete(self._scheduler(ref.region), ref.id)
+            return
         delete.delete(ref, self.clients.ec2_once(ref.region))
 
     def classify(self, error: Exception, /) -> Verdict | None:
@@ -214,12 +255,15 @@ class AwsProvider:
         timers: Sequence[str],  # noqa: ARG002  (EC2 keeps none)
         /,
     ) -> Sequence[str]:
-        """Tags everything with the new end; the timer is on the box."""
+        """Moves the rule, if there is one, and tags everything; the timer is on the box."""
         for ref in things:
             self._refuse_foreign(ref)
-        for region in {ref.region for ref in things}:
+            if ref.kind is Kind.SCHEDULE:
+                schedule.move(self._scheduler(ref.region), ref.id, expires_at)
+        tagged = [ref for ref in things if ref.kind is not Kind.SCHEDULE]
+        for region in {ref.region for ref in tagged}:
             self.clients.ec2_once(region).create_tags(
-                Resources=[ref.id for ref in things if ref.region == region],
+                Resources=[ref.id for ref in tagged if ref.region == region],
                 Tags=[{"Key": EXPIRES_TAG, "Value": expires_text(expires_at)}],
             )
         return ()

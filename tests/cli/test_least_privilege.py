@@ -56,6 +56,17 @@ def test_the_life_of_a_box(narrow: Shell, cloud: str, way: str) -> None:
     assert narrow.sandbox.status()["billing"] == []
 
 
+def test_a_rule_that_ends_a_box_from_outside(cli: Shell) -> None:
+    apply(cli, "aws", policy(cli, "aws"))
+    role = "arn:aws:iam::123456789012:role/"
+    refused = cli(*launch("aws", "--name", "x", "--ttl-role", f"{role}admin", "--json"))
+    assert (refused.code, refused.error["class"]) == (4, "auth")
+    assert cli.sandbox.status()["billing"] == []
+    assert cli(*launch("aws", "--name", "x", "--ttl-role", f"{role}gpucloud-ttl")).code == 0
+    assert cli("extend", "x", "--ttl", "3h").code == 0
+    assert cli("down", "x", "--yes").code == 0
+
+
 def test_a_new_address_is_let_in_and_the_console_is_read(
     narrow: Shell, cloud: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,10 +74,11 @@ def test_nothing_on_the_list_buys_a_commitment() -> None:
     assert not [operation for _, operation in ACTIONS if bought.search(operation)]
 
 
-def test_only_the_launch_is_repeated_by_token() -> None:
-    assert [action for action, repeat in ACTIONS.items() if repeat is Repeat.TOKEN] == [
-        ("ec2", "RunInstances")
-    ]
+def test_only_the_launch_and_its_rule_are_repeated_by_token() -> None:
+    assert {action for action, repeat in ACTIONS.items() if repeat is Repeat.TOKEN} == {
+        ("ec2", "RunInstances"),
+        ("scheduler", "CreateSchedule"),
+    }
 
 
 def test_every_listed_call_exists_in_the_sdk() -> None:

@@ -17,7 +17,7 @@ from werkzeug.wrappers import Request, Response
 from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownThingError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
-from gpucloud_aws.sandbox import boxes, instances, moto_backend, permissions, signature, wire
+from gpucloud_aws.sandbox import boxes, instances, moto_backend, permissions, schedules, signature, wire
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
 from gpucloud_aws.sandbox.authorization import Demand, demands
 from gpucloud_aws.sandbox.groups import admits
@@ -30,6 +30,10 @@ from gpucloud_aws.sandbox.wire import AwsError
 _LOG = logging.getLogger(__name__)
 
 _READS = ("Describe", "Get", "List")
+
+
+NARROW_ENDPOINTS = ("EC2", "PRICING", "SCHEDULER", "SERVICE_QUOTAS", "SSM", "STS")
+"""Services whose own variable, where the user has set it, would win over the general one."""
 
 
 class AwsSandbox:
@@ -67,9 +71,9 @@ class AwsSandbox:
         profile.write_text(
             f"[default]\naws_access_key_id = {self._key}\naws_secret_access_key = {self._secret}\n"
         )
-        endpoints = ("", "_EC2", "_PRICING", "_SERVICE_QUOTAS", "_SSM", "_STS")  # the narrower ones win
         return {
-            **{f"AWS_ENDPOINT_URL{service}": origin for service in endpoints},
+            "AWS_ENDPOINT_URL": origin,
+            **{f"AWS_ENDPOINT_URL_{service}": origin for service in NARROW_ENDPOINTS},
             "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
             "AWS_DEFAULT_PROFILE": "default",
             "AWS_PROFILE": "default",
@@ -87,6 +91,8 @@ class AwsSandbox:
         """Which call this is, by its signature's scope and its form or target."""
         signed = signature.read(request)
         action = request.headers.get("X-Amz-Target", "").rpartition(".")[2] or request.form.get("Action", "")
+        if signed and not action:
+            action = wire.rest_action(signed.service, request.method, request.path)
         return Call(
             cloud=CLOUD,
             service=signed.service if signed else "ec2",
@@ -139,6 +145,7 @@ class AwsSandbox:
         with self._world.database.transaction():
             for name in {name for name, _ in self._shelf.everywhere("instance")}:
                 instances.settle(self._region(name))
+                schedules.settle(self._region(name))
 
     def resume(self) -> None:
         """Boots what was alive when the process ended."""
@@ -189,13 +196,16 @@ class AwsSandbox:
         if action is None:
             text = f"The gpucloud sandbox does not emulate {call.service}:{call.action}"
             raise AwsError("UnsupportedOperation", text)
-        parameters = wire.parse(operation, request.get_data(as_text=True), request.form)
+        parameters = wire.parse(
+            operation, request.get_data(as_text=True), request.form, request.path, request.args.to_dict()
+        )
         region = self._region(call.region)
         permissions.check(self._world, demands(region, call.service, call.action, parameters))
         if parameters.get("DryRun") and call.action not in DRY_RUNS_ITSELF:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         with self._world.database.transaction():
             instances.settle(region)
+            schedules.settle(region)
             try:
                 answer = wire.answer(operation, action(region, parameters), request_id)
             except wire.HiddenError as hidden:

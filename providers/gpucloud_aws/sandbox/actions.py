@@ -15,6 +15,7 @@ from gpucloud_aws.sandbox import (
     prices,
     quotas,
     reservations,
+    schedules,
     spot,
     tags,
 )
@@ -58,6 +59,10 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ec2", "RunInstances"): launch.run_instances,
     ("ec2", "TerminateInstances"): instances.terminate_instances,
     ("pricing", "GetProducts"): prices.get_products,
+    ("scheduler", "CreateSchedule"): schedules.create_schedule,
+    ("scheduler", "DeleteSchedule"): schedules.delete_schedule,
+    ("scheduler", "GetSchedule"): schedules.get_schedule,
+    ("scheduler", "UpdateSchedule"): schedules.update_schedule,
     ("servicequotas", "GetServiceQuota"): quotas.get_service_quota,
     ("servicequotas", "ListServiceQuotas"): quotas.list_service_quotas,
     ("ssm", "GetParameter"): images.get_parameter,

@@ -12,6 +12,7 @@ from typing import Any
 from gpucloud.sandbox.policy import Keys
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
 from gpucloud_aws.sandbox.tags import TAGGABLE
+from gpucloud_aws.sandbox.wire import part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,12 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
             for id_ in parameters["Resources"]:
                 kind, _ = TAGGABLE.get(f"{id_.split('-')[0]}-", ("", ""))
                 yield from _existing(region, name, kind, [id_])
+        case "scheduler", _:
+            rule = f"arn:aws:scheduler:{region.name}:{ACCOUNT}:schedule/default/{parameters['Name']}"
+            yield Demand(action=name, resource=rule)
+            if role := part(parameters, "Target").get("RoleArn"):
+                keys = {"iam:PassedToService": "scheduler.amazonaws.com"}
+                yield Demand(action="iam:PassRole", resource=role, keys=keys)
         case "ec2", _ if action in _NAMED:
             member, kind = _NAMED[action]
             ids = parameters.get(member) or ()

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Request, Response
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-SERVICES = frozenset({"iam", "events", "monitoring", "scheduler"})
+SERVICES = frozenset({"iam", "events", "monitoring"})
 """Whole services, by signing name. None of them bills anything that the ledger would have to know."""
 
 CALLS = frozenset(

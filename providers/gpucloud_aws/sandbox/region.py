@@ -33,6 +33,7 @@ ID_KEYS = {
     "placement": "GroupName",
     "token": "_token",
     "quota": "_code",
+    "schedule": "Name",
 }
 """The kinds of thing, and the field that holds the id of each."""
 

@@ -1,6 +1,7 @@
 """The AWS wire formats, server side, out of botocore's own service models: parsing, validating, serialising.
 
-EC2 and STS speak the query protocol (form in, XML out), SSM, Pricing and Service Quotas JSON 1.1.
+EC2 and STS speak the query protocol (form in, XML out), SSM, Pricing and Service Quotas JSON 1.1, Scheduler
+REST with JSON.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, cast
+from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
 from botocore.loaders import Loader
@@ -24,8 +26,12 @@ SERVICES = {
     "ssm": "ssm",
     "pricing": "pricing",
     "servicequotas": "service-quotas",
+    "scheduler": "scheduler",
 }
 """The services that are served here: signing name to botocore's name."""
+
+_JSON = {"json": "application/x-amz-json-1.1", "rest-json": "application/json"}
+"""Protocols that speak JSON: the content type of each."""
 
 Tree = dict[str, "str | Tree"]
 
@@ -77,13 +83,36 @@ def operation(service: str, action: str) -> OperationModel:
     return model.operation_model(action)
 
 
-def parse(operation: OperationModel, body: str, form: Mapping[str, str]) -> dict[str, Any]:
+def rest_action(service: str, method: str, path: str) -> str:
+    """Which operation of a REST service a method and a path are; empty for none, or another service."""
+    if service not in SERVICES or service_model(service).metadata["protocol"] != "rest-json":
+        return ""
+    model = service_model(service)
+    for name in model.operation_names:
+        http = model.operation_model(name).http
+        if http["method"] == method and _in_path(http["requestUri"], path) is not None:
+            return str(name)
+    return ""
+
+
+def _in_path(template: str, path: str) -> dict[str, str] | None:
+    """The values in a path; ``None`` where it does not fit."""
+    pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(template))
+    found = re.fullmatch(pattern, path)
+    return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+
+
+def parse(
+    operation: OperationModel, body: str, form: Mapping[str, str], path: str, query: Mapping[str, str]
+) -> dict[str, Any]:
     """The call's parameters, of the types that the model says, validated.
 
     Args:
         operation: which call.
         body: the request's body, for the JSON services.
         form: its form fields, for the query services.
+        path: the URL's path, for the REST services.
+        query: its query, likewise.
 
     Raises:
         AwsError: a parameter is missing, unknown or of the wrong type.
@@ -93,6 +122,11 @@ def parse(operation: OperationModel, body: str, form: Mapping[str, str]) -> dict
         parameters = _json(body)
     elif shape is None:
         parameters = {}
+    elif operation.service_model.metadata["protocol"] == "rest-json":
+        assert isinstance(shape, StructureShape)  # noqa: S101  (for the type checker)
+        names = {member.serialization.get("name"): name for name, member in shape.members.items()}
+        asked = {names.get(name, name): value for name, value in query.items()}
+        parameters = {**_json(body), **asked, **(_in_path(operation.http["requestUri"], path) or {})}
     else:
         fields = {name: value for name, value in form.items() if name not in {"Action", "Version"}}
         parameters = _structure(shape, _tree(fields), "")
@@ -109,9 +143,9 @@ def answer(operation: OperationModel, result: Mapping[str, Any], request_id: str
     """A successful answer. ``result`` is in the shape of the operation's output; times are RFC 3339 texts."""
     shape = operation.output_shape
     protocol = operation.service_model.metadata["protocol"]
-    if protocol == "json":
+    if protocol in _JSON:
         document: Any = dict[str, Any]() if shape is None else _plain(shape, result)
-        return Answer(200, "application/x-amz-json-1.1", json.dumps(document))
+        return Answer(200, _JSON[protocol], json.dumps(document))
     inner = "" if shape is None else _members(shape, result)
     namespace = operation.service_model.metadata["xmlNamespace"].rstrip("/")
     if protocol == "ec2":
@@ -134,9 +168,9 @@ def error(service: str, failure: AwsError, request_id: str) -> Answer:
     """A failure in the form of the service that fails."""
     protocol = service_model(service).metadata["protocol"] if service in SERVICES else "ec2"
     code, message = escape(failure.code), escape(failure.message)
-    if protocol == "json":
+    if protocol in _JSON:
         document = json.dumps({"__type": failure.code, "message": failure.message})
-        return Answer(failure.status, "application/x-amz-json-1.1", document)
+        return Answer(failure.status, _JSON[protocol], document)
     if protocol == "ec2":
         xml = (
             f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"

@@ -1,0 +1,104 @@
+"""A one-shot rule of EventBridge Scheduler that ends instances: also when their guest hangs.
+
+It needs a role that the scheduler may assume and that may terminate instances. The rule comes a little after
+the deadline, so that the guard on the box, which runs the checkpoint, comes first; it deletes itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.model import Kind, Machine, Ref, State, Thing
+from gpucloud_aws.errors import classify, reading
+
+AFTER = timedelta(minutes=6)
+"""The guard's checkpoint has five; the scheduler's times are of one minute (its user guide)."""
+TARGET = "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances"
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
+
+
+def checked_role(arn: str) -> str:
+    """A role's ARN.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not _ROLE.fullmatch(arn):
+        raise UsageError(f"--ttl-role: {arn!r} is no role's ARN", hint="arn:aws:iam::ACCOUNT:role/NAME")
+    return arn
+
+
+def expression(deadline: datetime) -> str:
+    """When the rule runs."""
+    return f"at({(deadline + AFTER).astimezone(UTC):%Y-%m-%dT%H:%M:%S})"
+
+
+def rule_of(name: str, ids: Sequence[str], deadline: datetime, role: str) -> dict[str, Any]:
+    """The rule, as CreateSchedule takes it."""
+    return {
+        "Name": name,
+        "ScheduleExpression": expression(deadline),
+        "ScheduleExpressionTimezone": "UTC",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "ActionAfterCompletion": "DELETE",
+        "Target": {"Arn": TARGET, "RoleArn": role, "Input": json.dumps({"InstanceIds": list(ids)})},
+    }
+
+
+def arm(scheduler: Any, machines: Sequence[Machine], end: Mapping[str, str], token: str) -> Ref:
+    """Makes the rule for instances; one that is there already is that of an earlier try.
+
+    Args:
+        scheduler: a client that sends once.
+        machines: the instances.
+        end: ``deadline`` (RFC 3339) and ``role``.
+        token: the order's key.
+
+    Returns:
+        The rule, to be accounted for.
+    """
+    first = machines[0].ref
+    name = f"gpucloud-{first.id}"
+    ids = [machine.ref.id for machine in machines]
+    rule = rule_of(name, ids, datetime.fromisoformat(end["deadline"]), end["role"])
+    try:
+        scheduler.create_schedule(**rule, ClientToken=token)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.CONFLICT:
+            raise
+    return Ref(cloud=first.cloud, account=first.account, region=first.region, kind=Kind.SCHEDULE, id=name)
+
+
+def move(scheduler: Any, name: str, expires_at: datetime | None) -> None:
+    """Moves a rule to a new end; ``None`` deletes it."""
+    if expires_at is None:
+        delete(scheduler, name)
+        return
+    shown = scheduler.get_schedule(Name=name)
+    with reading("GetSchedule"):
+        kept = {key: shown[key] for key in ("ScheduleExpressionTimezone", "FlexibleTimeWindow", "Target")}
+    scheduler.update_schedule(
+        Name=name, ScheduleExpression=expression(expires_at), ActionAfterCompletion="DELETE", **kept
+    )
+
+
+def get(scheduler: Any, ref: Ref) -> Thing:
+    """A rule as it is. Raises the SDK's not-found error where there is none."""
+    shown = scheduler.get_schedule(Name=ref.id)
+    return Thing(ref=ref, state=State.RUNNING, tags=None, created_at=shown.get("CreationDate"))
+
+
+def delete(scheduler: Any, name: str) -> None:
+    """Deletes a rule; one that is gone is fine."""
+    try:
+        scheduler.delete_schedule(Name=name)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
+            raise

@@ -12,13 +12,15 @@ from importlib.resources import files
 from typing import Any
 
 from gpucloud.errors import UsageError
+from gpucloud.model import Order
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import NoImageError, reading
 from gpucloud_templates.software import Image as BootImage
-from gpucloud_templates.software import contents_of, own_image
+from gpucloud_templates.software import contents_of, driver, own_image
 
 _OWN = re.compile(r"m-[a-z0-9]+|.+\.vhd")
 _ARCHITECTURES = {"x86_64": "x86_64", "arm64": "arm64"}
+_DRIVER = re.compile(r"NVIDIA\D{0,40}driver\D{0,10}(\d{3})\b", re.IGNORECASE)
 PAGE_SIZE = 100  # the API's most
 PAGES = 20
 
@@ -88,23 +90,54 @@ def boot_image(recipe: str, arch: str) -> BootImage:
     return BootImage(name=f"{image.prefix}*", **image.contents)
 
 
-def newest(image: Image, ecs: Any, region: str, instance_type: str) -> str:
-    """The id of the newest public image of a row that an instance type can boot.
+def newest(image: Image, ecs: Any, order: Order) -> str:
+    """The id of the newest public image that an order can boot: one with NVIDIA's driver where a recipe needs
+    it and the region has one on the same system, else the row's own.
 
     Raises:
         NoImageError: the region has none.
     """
-    models = ecs_models()
+    shown = _public(image, ecs, order)
+    with_driver = (
+        [] if order.image.startswith("ubuntu") else [each for each in shown if _fits(each, image, order)]
+    )
+    plain = [each for each in shown if each.image_id.startswith(image.prefix)]
+    with reading("DescribeImages"):
+        for found in (with_driver, plain):
+            if found:
+                return str(max((each.creation_time, each.image_id) for each in found)[1])
+    raise NoImageError(
+        f"{order.region} has no public image {image.prefix}… that {order.instance_type} can boot"
+    )
 
-    seen: list[tuple[str, str]] = []
+
+def _fits(shown: Any, image: Image, order: Order) -> bool:
+    """Whether a public image has the driver that would be installed otherwise, on the system planned for.
+
+    Goes by what its name says: its id is not known beforehand.
+    """
+    said = _DRIVER.search(str(shown.image_name or ""))
+    system = " ".join(str(shown.osname_en or shown.osname or "").lower().split())
+    return (
+        said is not None
+        and said[1] == driver().branch
+        and system.startswith(str(image.contents["system"]).replace("-", " "))
+        and int(shown.size or 0) <= order.disk_gib
+    )
+
+
+def _public(image: Image, ecs: Any, order: Order) -> list[Any]:
+    """The public images that an instance type can boot."""
+    models = ecs_models()
+    seen: list[Any] = []
     for page in range(1, PAGES + 1):
         body = ecs.describe_images(
             models.DescribeImagesRequest(
-                region_id=region,
+                region_id=order.region,
                 image_owner_alias="system",
                 ostype="linux",
                 architecture=_ARCHITECTURES[image.arch],
-                instance_type=instance_type,
+                instance_type=order.instance_type,
                 is_support_cloudinit=True,
                 status="Available",
                 page_number=page,
@@ -113,13 +146,7 @@ def newest(image: Image, ecs: Any, region: str, instance_type: str) -> str:
         ).body
         with reading("DescribeImages"):
             shown = listed(body.images.image)
-            seen += [
-                (item.creation_time, item.image_id)
-                for item in shown
-                if item.image_id.startswith(image.prefix)
-            ]
+            seen += shown
         if len(shown) < PAGE_SIZE:
             break
-    if not seen:
-        raise NoImageError(f"{region} has no public image {image.prefix}… that {instance_type} can boot")
-    return max(seen)[1]
+    return seen

@@ -77,7 +77,7 @@ class AlibabaProvider:
         # Caches of what cannot change; two threads at once would only ask twice.
         self._account: str | None = None
         self._currency: str | None = None
-        self._images: dict[tuple[str, str, str, str], str] = {}
+        self._images: dict[tuple[str, str, str, str, int], str] = {}
         self._ends: dict[str, str | None] = {}
         self._zones: dict[str, str] = {}
 
@@ -264,10 +264,10 @@ class AlibabaProvider:
         if images.is_own(order.image):
             return order.image
         image = images.image_for(order.image, order.arch)
-        key = (order.region, order.image, order.arch, order.instance_type)
+        key = (order.region, order.image, order.arch, order.instance_type, order.disk_gib)
         if key not in self._images:
             ecs = self.clients.ecs(order.region)
-            self._images[key] = images.newest(image, ecs, order.region, order.instance_type)
+            self._images[key] = images.newest(image, ecs, order)
         return self._images[key]
 
     def _bid(self, order: Order) -> float | None:

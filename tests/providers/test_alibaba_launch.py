@@ -293,6 +293,35 @@ def test_a_recipe_boots_the_newest_public_image(wire: Wire, recipe: str, image: 
     assert sent_call(a_cloud(wire), image=recipe)["ImageId"] == image
 
 
+@pytest.mark.parametrize(
+    ("name", "system", "gib", "is_taken"),
+    [
+        ("Ubuntu 24.04 with NVIDIA GPU driver 580 and CUDA 13.0", "Ubuntu  24.04 64 bit", 40, True),
+        ("Ubuntu 24.04 with NVIDIA GPU driver 535 and CUDA 12.2", "Ubuntu  24.04 64 bit", 40, False),
+        ("Ubuntu 22.04 with NVIDIA GPU driver 580 and CUDA 13.0", "Ubuntu  22.04 64 bit", 40, False),
+        ("Ubuntu 24.04 with NVIDIA GPU driver 580 and CUDA 13.0", "Ubuntu  24.04 64 bit", 200, False),
+        ("Ubuntu 24.04 with GPU", "Ubuntu  24.04 64 bit", 40, False),
+    ],
+)
+def test_a_public_image_with_the_driver_is_preferred(
+    wire: Wire, name: str, system: str, gib: int, is_taken: bool
+) -> None:
+    """Only the branch that would be installed, on the system planned for, and if the disk holds it."""
+    shown = {"ImageId": "m-gpu", "ImageName": name, "OSNameEn": system, "Size": gib}
+    plain = [{"ImageId": id_, "CreationTime": since} for id_, since in IMAGES]
+    more = page("Images", "Image", *plain, {**shown, "CreationTime": "2026-01-01T00:00:00Z"})
+    a_cloud(wire).say("DescribeImages", more)
+    assert (sent_call(wire, image="pytorch", disk_gib=100)["ImageId"] == "m-gpu") is is_taken
+
+
+def test_who_asks_for_plain_ubuntu_gets_it(wire: Wire) -> None:
+    shown = {"ImageName": "Ubuntu 24.04 with NVIDIA GPU driver 580", "OSNameEn": "Ubuntu  24.04 64 bit"}
+    plain = [{"ImageId": id_, "CreationTime": since} for id_, since in IMAGES]
+    more = page("Images", "Image", *plain, {"ImageId": "m-gpu", "CreationTime": "2027", "Size": 40, **shown})
+    a_cloud(wire).say("DescribeImages", more)
+    assert sent_call(wire, image="ubuntu-24.04")["ImageId"] == "ubuntu_24_04_x64_20G_alibase_20261020.vhd"
+
+
 def test_only_images_that_the_type_can_boot_with_cloud_init_are_asked_for(wire: Wire) -> None:
     sent_call(a_cloud(wire))
     [asked] = wire.sent["DescribeImages"]

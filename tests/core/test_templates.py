@@ -6,6 +6,7 @@ import ast
 import base64
 import gzip
 import json
+import random
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -111,6 +112,89 @@ def test_the_checkpoint_command_is_data_like_the_set_up(command: str) -> None:
     assert base64.b64decode(file["content"]).decode() == command
     assert guard_of(text)[0]["checkpoint"] is True
     assert "mime-version:" not in text.lower()
+
+
+NASTY = st.one_of(
+    st.text(max_size=300),
+    st.sampled_from(
+        (
+            "a\nruncmd: [poweroff]",
+            "x'; poweroff; '",
+            "$(poweroff)`poweroff`",
+            "{{ ds }}",
+            "a\0b",
+            "\u202egnp.exe",
+            "!!python/object:os.system",
+            "&a *a <<: %",
+            f"{KEY}\ncommand=poweroff {KEY}",
+            "MIME-Version: 1.0\n\n#!/bin/sh\npoweroff",
+            "0" * 65536,
+        )
+    ),
+)
+STRICT = ("name", "user", "public_key", "host_private_key", "host_public_key")
+METADATA = ("url", "notice", "token_path", "token_header", "token_ttl_header")
+
+
+def all_texts(text: str) -> dict[str, Any]:
+    """Every text of a plan, read back from where cloud-init and the guard would find it."""
+    document = yaml.safe_load(text)
+    settings, _ = guard_of(text)
+    files = {each["path"]: each for each in document["write_files"]}
+    hook, metadata = files.get(CHECKPOINT), settings["metadata"] or {}
+    return {
+        "name": document["hostname"],
+        "user": document["users"][0]["name"],
+        "public_key": document["users"][0]["ssh_authorized_keys"][0],
+        "extra_keys": tuple(document["users"][0]["ssh_authorized_keys"][1:]),
+        "host_private_key": document["ssh_keys"]["ed25519_private"],
+        "host_public_key": document["ssh_keys"]["ed25519_public"],
+        "setup": setup_of(text),
+        "checkpoint": base64.b64decode(hook["content"]).decode() if hook else None,
+        "metadata": Metadata(**metadata) if metadata else None,
+    }
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            **dict.fromkeys(STRICT, NASTY),
+            "extra_keys": st.lists(NASTY, max_size=2).map(tuple),
+            "setup": st.lists(NASTY, max_size=3).map(tuple),
+            "checkpoint": st.none() | NASTY,
+            "metadata": st.none() | st.builds(Metadata, **dict.fromkeys(METADATA, NASTY)),
+        },
+    )
+)
+def test_every_text_reads_back_the_same_or_is_refused(values: dict[str, Any]) -> None:
+    """Metacharacters, NUL, right-to-left marks, 64 KiB, in any field: nothing is in the document besides."""
+    plan = replace(PLAN, **values)
+    try:
+        text = render(plan)
+    except (ValueError, TooLargeError):
+        return
+    read = all_texts(text)
+    assert read == {name: getattr(plan, name) for name in read}
+    plain = yaml.safe_load(render(replace(PLAN, setup=plan.setup, checkpoint=plan.checkpoint)))
+    document = yaml.safe_load(text)
+    assert set(document) == set(plain)
+    assert document["runcmd"] == [["/usr/local/lib/gpucloud/boot", plan.user]]
+    assert len(document["bootcmd"]) == 1
+    assert [each["path"] for each in document["write_files"]] == [
+        each["path"] for each in plain["write_files"]
+    ]
+
+
+def test_64_kib_of_noise_are_refused_and_of_nothing_are_not() -> None:
+    """What a cloud takes is measured as it travels: packed."""
+    chance = random.Random(0)  # noqa: S311  (the same noise every time)
+    noise = "".join(chr(chance.randrange(33, 123)) for _ in range(65536))
+    for plan in (replace(PLAN, setup=(noise,)), replace(PLAN, checkpoint=noise)):
+        with pytest.raises(TooLargeError):
+            render(plan)
+    zeros = "0" * 65536
+    assert all_texts(render(replace(PLAN, checkpoint=zeros)))["checkpoint"] == zeros
 
 
 def test_only_keys_let_anybody_in_and_never_root() -> None:

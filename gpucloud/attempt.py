@@ -75,6 +75,7 @@ class Terms:
     max_price_usd: Decimal | None = None
     expires_at: datetime | None = None
     ttl_role: str | None = None
+    box_identity: str | None = None
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -182,6 +183,7 @@ def _order(
         reservation=candidate.reservation,
         deadline=terms.expires_at,
         ttl_role=terms.ttl_role,
+        box_identity=terms.box_identity,
     )
 
 

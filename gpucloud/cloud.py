@@ -41,6 +41,7 @@ from gpucloud.provider import (
     Checkup,
     ConsoleLog,
     Echo,
+    IdentitySource,
     ImageSource,
     Ingress,
     MetadataSource,
@@ -53,7 +54,7 @@ from gpucloud.provider import (
 )
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Image, Metadata
+    from gpucloud_templates import Image, Metadata, SelfDelete
 
 log = logging.getLogger("gpucloud.cloud")
 T = TypeVar("T")
@@ -216,6 +217,11 @@ class Cloud:
     def metadata(self) -> Metadata | None:
         """How a box asks its cloud's metadata service; ``None`` where there is none."""
         return self.provider.metadata if isinstance(self.provider, MetadataSource) else None
+
+    @property
+    def self_delete(self) -> SelfDelete | None:
+        """How a box deletes itself, if it is given an identity; ``None`` where it needs none or gets none."""
+        return self.provider.self_delete if isinstance(self.provider, IdentitySource) else None
 
     def boot_image(self, recipe: str, arch: str, instance_type: str) -> Image:
         """What a recipe boots on an instance type, as far as is known without asking.

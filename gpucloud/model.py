@@ -194,7 +194,8 @@ class Order:
     ``reservation`` names capacity that is already held. ``user_data`` is what cloud-init reads, as it
     travels: text or gzip, before base64.
     ``image`` is a recipe name (``ubuntu-22.04``) or a cloud's own image id. ``ttl_role`` names a
-    role with which the cloud ends the box from outside, where it needs one for that.
+    role with which the cloud ends the box from outside, where it needs one for that. ``box_identity`` names a
+    role that the box itself is given, on itself alone.
     """
 
     key: str
@@ -219,6 +220,7 @@ class Order:
     reservation: str | None = None
     deadline: datetime | None = None
     ttl_role: str | None = None
+    box_identity: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from gpucloud.model import (
 )
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Image, Metadata
+    from gpucloud_templates import Image, Metadata, SelfDelete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +155,16 @@ class MetadataSource(Protocol):
     @property
     def metadata(self) -> Metadata:
         """How a box asks it."""
+        ...
+
+
+@runtime_checkable
+class IdentitySource(Protocol):
+    """Clouds where powering off does not end the bill, and a box can get an identity that may delete it."""
+
+    @property
+    def self_delete(self) -> SelfDelete:
+        """How a box with such an identity (``Order.box_identity``) deletes itself."""
         ...
 
 

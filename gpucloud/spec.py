@@ -121,6 +121,9 @@ class Spec(BaseModel):
     ttl_role: Text | None = Field(
         default=None, description="AWS: a role with which a rule of the cloud's own ends the box, too."
     )
+    box_identity: Text | None = Field(
+        default=None, description="Azure: a role that the box gets on itself alone, to delete itself."
+    )
     idle: End | None = Field(
         default=None, description="End after GPUs, ssh sessions and jobs were all idle this long."
     )

@@ -174,6 +174,7 @@ class Buyer:
                 gpus=whole_gpus(candidate.gpu_count),
                 spot=candidate.purchase is Purchase.SPOT,
                 metadata=cloud.metadata,
+                self_delete=cloud.self_delete if self.spec.box_identity else None,
             )
             facts = {
                 "image": image.name,
@@ -202,6 +203,7 @@ class Buyer:
             max_price_usd=self.spec.max_price,
             expires_at=end,
             ttl_role=self.spec.ttl_role,
+            box_identity=self.spec.box_identity,
             spec=dict(plan.spec),
         )
 

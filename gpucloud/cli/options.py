@@ -54,6 +54,7 @@ def _spec_flags(
     image: Annotated[Text, _option(_BOX, "cuda-12.4, pytorch, ubuntu-22.04, image id.", metavar="IMAGE")],
     ttl: Annotated[Text, _option(_BOX, "When it ends: 90m, 24h, 1h30m, 2d, none.", metavar="TIME")],
     ttl_role: Annotated[Text, _option(_BOX, "AWS: a role to end it from outside, too.", metavar="ARN")],
+    box_identity: Annotated[Text, _option(_BOX, "Azure: a role to delete itself with.", metavar="ROLE")],
     idle: Annotated[Text, _option(_BOX, "End after being idle this long.", metavar="TIME")],
     setup: Annotated[Text, _option(_BOX, "Shell commands that prepare the box.", metavar="COMMANDS")],
     run: Annotated[Text, _option(_BOX, "The command to run when it is ready.", metavar="COMMAND")],

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -66,6 +66,7 @@ class BoxSpec:
     spot: bool
     sick: str | None = None
     metadata: Answerer = silent
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Box:
@@ -295,6 +296,7 @@ class Box:
         caller = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
         return {
             **caller,
+            **self.spec.environ,
             "HOME": str(self._home(user)),
             "USER": user,
             "LOGNAME": user,

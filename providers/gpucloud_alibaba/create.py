@@ -48,6 +48,11 @@ def check(order: Order) -> None:
         _check_tag(key, value)
     if len(tags_of(order)) + 1 > MOST_TAGS:
         raise UsageError(f"Alibaba Cloud takes {MOST_TAGS} tags; {len(tags_of(order)) + 1} are wanted")
+    if order.box_identity is not None:
+        raise UsageError(
+            "--box-identity: Alibaba Cloud has no role that a box could be limited to itself with",
+            hint="leave it out, or --cloud azure; the cloud's own release time ends the box here",
+        )
     if order.purchase is Purchase.RESERVED and not order.reservation:
         raise UsageError("a launch into held capacity needs the private pool's id")
 

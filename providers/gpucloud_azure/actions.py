@@ -73,6 +73,9 @@ _SCHEDULE = "Microsoft.ComputeSchedule/locations/virtualMachinesSubmitDeallocate
 _CANCEL = "Microsoft.ComputeSchedule/locations/virtualMachinesCancelOperations"
 _CONSOLE = "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData"
 
+ASSIGNING = "Microsoft.Authorization/roleAssignments/write"
+"""For ``--box-identity`` only, and so powerful that ``policy.json`` leaves it to the user."""
+
 ACTIONS: tuple[Action, ...] = (
     # looking
     *_reads("/subscriptions", ""),
@@ -131,6 +134,12 @@ ACTIONS: tuple[Action, ...] = (
             repeat=Repeat.BY_NAME,
         )
         for scope in (_GROUP, f"{_GROUP}/providers/{{}}/{{}}/{{}}")
+    ),
+    Action(
+        method="PUT",
+        path=f"{_GROUP}/providers/Microsoft.Authorization/roleAssignments/{{}}",
+        permission=ASSIGNING,
+        repeat=Repeat.BY_NAME,
     ),
     Action(
         method="POST",

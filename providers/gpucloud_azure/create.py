@@ -7,13 +7,13 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, request_hash
-from gpucloud_azure import schedule
+from gpucloud_azure import identity, schedule
 from gpucloud_azure.answers import at, plain
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
@@ -60,6 +60,8 @@ def check(order: Order) -> None:
             )
         if len(value) > 256:
             raise UsageError(f"the value of tag {key!r} cannot be used on Azure: up to 256 characters")
+    if order.box_identity is not None:
+        identity.checked_role(order.box_identity)
     if order.purchase is Purchase.RESERVED and not order.reservation:
         raise UsageError("a launch into held capacity needs the capacity reservation group's id")
 
@@ -88,6 +90,7 @@ def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encrypti
         "group": group_name(order),
         "token": order.key,
         "deadline": order.deadline.astimezone(UTC).isoformat() if order.deadline else None,
+        "box_identity": order.box_identity and identity.checked_role(order.box_identity),
         "machines": machines,
         "tags": tags_of(order),
     }
@@ -129,7 +132,8 @@ def _body(
         **_market(order),
     }
     zones = {"zones": [order.zone]} if order.zone else {}
-    return {"location": order.region, **zones, "properties": properties}
+    own = {"identity": {"type": "SystemAssigned"}} if order.box_identity else {}
+    return {"location": order.region, **zones, **own, "properties": properties}
 
 
 def _market(order: Order) -> dict[str, Any]:
@@ -188,6 +192,8 @@ def create(
     try:
         if deadline is not None:
             _arm(request, ids, early, clients, submitted)
+        if request["box_identity"]:
+            identity.assign(clients, request["group"], ids, request["box_identity"])
         if len(machines) > 1:
             _watch(machines, clients, pause, monotonic)
     except Exception as error:
@@ -202,7 +208,10 @@ def create(
 
 
 def _deadline(request: Request) -> datetime | None:
-    return datetime.fromisoformat(request["deadline"]) if request["deadline"] else None
+    if not request["deadline"]:
+        return None
+    after = identity.AFTER if request["box_identity"] else timedelta()
+    return datetime.fromisoformat(request["deadline"]) + after
 
 
 def _put_all(request: Request, ids: Sequence[str], clients: Clients, public_key: str) -> list[Machine]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from gpucloud.model import EXPIRES_TAG, Kind, Ref, expires_text
-from gpucloud_azure import schedule
+from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import show
 from gpucloud_azure.parallel import in_threads
@@ -46,12 +46,15 @@ def _move_timers(
     """The timers of the new end are set, and the daily one does not go by the old end any more."""
     now = datetime.now(UTC)
     submitted: dict[str, str] = {}
-    daily = expires_at is not None and schedule.daily_time(expires_at, now) is not None
-    if expires_at is not None:
-        refused = [schedule.submit(clients, region, ids, expires_at, submitted, only=not daily)]
+    machine = show(clients, ids[0])
+    after = identity.AFTER if "identity" in machine else timedelta()
+    at = None if expires_at is None else expires_at + after
+    daily = at is not None and schedule.daily_time(at, now) is not None
+    if at is not None:
+        refused = [schedule.submit(clients, region, ids, at, submitted, only=not daily)]
         if daily:
-            tags = {**show(clients, ids[0])["tags"], EXPIRES_TAG: expires_text(expires_at)}
-            refused.append(schedule.arm_daily(clients, region, ids, expires_at, now=now, tags=tags))
+            tags = {**machine["tags"], EXPIRES_TAG: expires_text(expires_at)}
+            refused.append(schedule.arm_daily(clients, region, ids, at, now=now, tags=tags))
         schedule.check_armed(ids, *refused)
     if not daily:
         schedule.disarm_daily(clients, ids)

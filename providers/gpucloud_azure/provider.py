@@ -26,12 +26,25 @@ from gpucloud.model import (
     Thing,
 )
 from gpucloud.provider import Record, Verdict
-from gpucloud_azure import checkup, create, delete, errors, extend, find, ids, images, network, prices, quotas
+from gpucloud_azure import (
+    checkup,
+    create,
+    delete,
+    errors,
+    extend,
+    find,
+    identity,
+    ids,
+    images,
+    network,
+    prices,
+    quotas,
+)
 from gpucloud_azure.answers import plain
 from gpucloud_azure.clients import Clients
 
 if TYPE_CHECKING:
-    from gpucloud_templates import Image, Metadata
+    from gpucloud_templates import Image, Metadata, SelfDelete
 
 T = TypeVar("T")
 
@@ -89,6 +102,11 @@ class AzureProvider:
             notice="/metadata/scheduledevents?api-version=2020-07-01",
             headers={"Metadata": "true"},
         )
+
+    @property
+    def self_delete(self) -> SelfDelete:
+        """By Resource Manager, with the machine's own identity."""
+        return identity.self_delete(self.clients.endpoint)
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
         """What a recipe boots on an instance type (``images.toml``)."""

@@ -19,7 +19,7 @@ from gpucloud_templates.cloud_config import (
     packed,
     render,
 )
-from gpucloud_templates.metadata import Metadata
+from gpucloud_templates.metadata import Metadata, SelfDelete
 from gpucloud_templates.software import Gpu, Image, ImpossibleError, Software, software_for
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Image",
     "ImpossibleError",
     "Metadata",
+    "SelfDelete",
     "Software",
     "TooLargeError",
     "packed",

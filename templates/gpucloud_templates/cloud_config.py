@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpucloud_templates.metadata import Metadata
+from gpucloud_templates.metadata import Metadata, SelfDelete
 from gpucloud_templates.software import NOTHING, Software, wheels_of
 
 MAX_BYTES = 16 * 1024
@@ -27,6 +27,7 @@ FAILED_MARKER = f"{STATE}/failed"
 STEP_MARKER = f"{STATE}/step"
 """Which step runs, as JSON with its beginning."""
 BOOT_LOG = "/var/log/gpucloud/boot.log"
+SELF_DELETE = f"{LIBRARY}/self-delete"
 CHECKPOINT = "/etc/gpucloud/checkpoint"
 GUARD_STATUS = "/run/gpucloud/guard.json"
 """What the guard says: JSON, replaced at every look. There once it watches."""
@@ -63,7 +64,8 @@ class BootPlan:
 
     The rest is for the guard: ``idle_s`` is how long the box may be idle; ``checkpoint`` is a shell command,
     run as the user before the box is ended; ``gpus`` is how many should answer; ``spot`` whether the cloud
-    may take the box back; ``metadata`` how to ask it.
+    may take the box back; ``metadata`` how to ask it; ``self_delete`` how the box, with an identity of its
+    own, deletes itself where powering off does not end its bill.
     """
 
     name: str
@@ -81,6 +83,7 @@ class BootPlan:
     gpus: int | None = None
     spot: bool = False
     metadata: Metadata | None = None
+    self_delete: SelfDelete | None = None
 
 
 class TooLargeError(ValueError):
@@ -176,6 +179,9 @@ def _files(plan: BootPlan) -> list[dict[str, str]]:
     if plan.software.wheels:
         wheels = wheels_of(plan.software.wheels, plan.software.system or "")
         documents.append({"path": f"{LIBRARY}/wheels.txt", "content": wheels})
+    if plan.self_delete is not None:
+        documents.append({"path": SELF_DELETE, "content": _text("self_delete.py")})
+        documents.append({"path": f"{SELF_DELETE}.json", "content": json.dumps(asdict(plan.self_delete))})
     own = {f"{STATE}/setup/{number:03}": command for number, command in enumerate(plan.setup)}
     if plan.checkpoint is not None:
         own[CHECKPOINT] = plan.checkpoint

@@ -1,4 +1,4 @@
-"""How a box asks its cloud's metadata service: what the guard on it is told."""
+"""How a box asks its cloud's metadata service, and deletes itself: what the guard on it is told."""
 
 from __future__ import annotations
 
@@ -26,3 +26,24 @@ class Metadata:
     token_path: str = ""
     token_ttl_header: str = ""
     token_header: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfDelete:
+    """How a box that has an identity of its own deletes itself.
+
+    Attributes:
+        url: the metadata service, without a path.
+        headers: what every question to it carries.
+        token: the path that answers ``access_token``, in JSON.
+        name: the path that answers the machine's own path at ``endpoint``.
+        endpoint: the cloud's API, without a path.
+        query: what follows the machine's path in the call that deletes it.
+    """
+
+    url: str
+    headers: Mapping[str, str]
+    token: str
+    name: str
+    endpoint: str
+    query: str

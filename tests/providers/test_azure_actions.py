@@ -15,7 +15,7 @@ from azure.core.rest import HttpRequest
 
 import gpucloud_azure
 from gpucloud.model import Kind
-from gpucloud_azure.actions import ACTIONS, ON_THE_WAY, Repeat, refuse_unlisted
+from gpucloud_azure.actions import ACTIONS, ASSIGNING, ON_THE_WAY, Repeat, refuse_unlisted
 from gpucloud_azure.errors import ActionRefusedError
 from gpucloud_azure.ids import TYPES, id_in
 from gpucloud_azure.provider import AzureProvider
@@ -84,11 +84,16 @@ def test_nothing_on_the_list_buys_a_commitment_or_widens_the_subscription() -> N
     bought = re.compile(
         "Capacity/|BillingBenefits|Marketplace|Ordering|register|roleAssignments", re.IGNORECASE
     )
-    changing = [action for action in ACTIONS if action.method != "GET"]
+    changing = [action for action in ACTIONS if action.method != "GET" and action.permission != ASSIGNING]
     assert changing
     assert not [
         action for action in changing if bought.search(action.path) or "capacityReserv" in action.path
     ]
+
+
+def test_a_role_is_given_in_a_resource_group_only() -> None:
+    [assigning] = [action for action in ACTIONS if action.permission == ASSIGNING]
+    assert assigning.path.startswith("/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Authorization")
 
 
 def test_what_changes_anything_says_why_it_may_be_repeated() -> None:
@@ -146,7 +151,7 @@ def test_a_request_without_tls_leaves_for_this_machine_only(
 
 def test_the_policy_is_exactly_what_the_calls_need() -> None:
     listed = {action.permission for action in ACTIONS if action.permission}
-    assert set(POLICY["Actions"]) == listed | set(ON_THE_WAY)
+    assert set(POLICY["Actions"]) == (listed | set(ON_THE_WAY)) - {ASSIGNING}
     assert not any("*" in action for action in POLICY["Actions"])
     assert not set(POLICY["Actions"]) & set(POLICY["NotActions"])
 

@@ -35,7 +35,7 @@ from gpucloud_azure.sandbox import (
     validate,
     wire,
 )
-from gpucloud_azure.sandbox.entra import TENANT, Entra
+from gpucloud_azure.sandbox.entra import OBJECT, TENANT, Entra
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
     GROUP,
@@ -61,7 +61,7 @@ class AzureSandbox:
         self._shelf = Shelf(world.database, CLOUD)
         self._entra = Entra(world)
         self._tls, self._authority = tls.context(world.folder)
-        self._subscription = Subscription(world, self._shelf, self._entra.client)
+        self._subscription = Subscription(world, self._shelf, self._entra.client, self._entra.issue)
         self._reading_models = threading.Lock()
 
     @property
@@ -195,7 +195,8 @@ class AzureSandbox:
             return self._console(request)
         if request.path == "/metadata/endpoints":
             return router.endpoints(origin)
-        self._entra.check(request)
+        caller = self._entra.check(request)
+        subscription = self._subscription if caller == OBJECT else self._subscription.as_seen_by(caller)
         if request.method in {"PUT", "POST", "PATCH"}:
             self._read_models()
         with self._world.database.transaction():
@@ -203,7 +204,7 @@ class AzureSandbox:
         with self._world.database.transaction():
             try:
                 answer = router.answer(
-                    self._subscription, request, origin, lambda box: self._console_url(origin, box)
+                    subscription, request, origin, lambda box: self._console_url(origin, box)
                 )
             except HiddenError as hidden:  # that it was looked for is kept
                 return wire.Answer(status=hidden.status, body=wire.error_body(hidden.code, hidden.message))

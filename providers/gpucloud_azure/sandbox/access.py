@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gpucloud_azure.sandbox import roles
 from gpucloud_azure.sandbox.entra import OBJECT
 from gpucloud_azure.sandbox.subscription import Subscription
 from gpucloud_azure.sandbox.wire import AzureError
@@ -67,11 +68,13 @@ def check(subscription: Subscription, action: str, scope: str) -> None:
     Raises:
         AzureError: they do not.
     """
-    if not allows(subscription, action):
+    own = subscription.principal
+    allowed = allows(subscription, action) if own is None else roles.allows(subscription, own, action, scope)
+    if not allowed:
         text = (
-            f"The client '{subscription.client}' with object id '{OBJECT}' does not have authorization to "
-            f"perform action '{action}' over scope '{scope}' or the scope is invalid. If access was recently "
-            "granted, please refresh your credentials."
+            f"The client '{subscription.client}' with object id '{own or OBJECT}' does not have "
+            f"authorization to perform action '{action}' over scope '{scope}' or the scope is invalid. "
+            "If access was recently granted, please refresh your credentials."
         )
         raise AzureError("AuthorizationFailed", text, 403)
 

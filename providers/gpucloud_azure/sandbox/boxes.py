@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.boxes_user_data import unpacked
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import metadata
+from gpucloud_azure.sandbox import metadata, tls
 from gpucloud_azure.sandbox.network import addresses_of, private_address
 from gpucloud_azure.sandbox.subscription import CLOUD, NIC, Subscription, part
 
@@ -26,6 +27,8 @@ def boot(subscription: Subscription, machine: Document) -> None:
         for address, _ in addresses_of(subscription, nic):
             public = public or address["_address"]
             subscription.world.addresses.lead(address["_address"], machine["_box"])
+    principal = part(machine, "identity").get("principalId")
+    token = partial(subscription.issue, principal) if principal else None
     subscription.world.boxes.boot(
         BoxSpec(
             id=machine["_box"],
@@ -39,7 +42,8 @@ def boot(subscription: Subscription, machine: Document) -> None:
             driver_ready=machine["_driver"],
             tags=machine.get("tags") or {},
             spot=machine["_purchase"] == "spot",
-            metadata=metadata.answer,
+            metadata=partial(metadata.answer, resource_id=machine["id"], token=token),
+            environ={"SSL_CERT_FILE": str(tls.authority(subscription.world.folder))},
         )
     )
 

@@ -119,8 +119,12 @@ class Entra:
         """A signature that only the sandbox can make."""
         return self._sign(text)
 
-    def check(self, request: Request) -> None:
-        """Passes a request that carries a good token.
+    def issue(self, principal: str, audience: str) -> str:
+        """A token for a machine's own identity."""
+        return self._token("", audience, self._world.clock.now(), LIFE_S, principal=principal)
+
+    def check(self, request: Request) -> str:
+        """Passes a request that carries a good token; gives whose it is.
 
         Raises:
             AzureError: it carries none, a false or an old one.
@@ -145,8 +149,11 @@ class Entra:
                 f"should exactly match with one of the allowed audiences '{request.host_url}'."
             )
             raise AzureError("InvalidAuthenticationTokenAudience", text, 401, **challenge)
+        return str(claims["oid"])
 
-    def _token(self, origin: str, audience: str, now: datetime, life_s: int) -> str:
+    def _token(
+        self, origin: str, audience: str, now: datetime, life_s: int, *, principal: str = OBJECT
+    ) -> str:
         start = int(now.timestamp())
         claims = {
             "aud": audience,
@@ -155,7 +162,7 @@ class Entra:
             "nbf": start,
             "exp": start + life_s,
             "appid": self.client,
-            "oid": OBJECT,
+            "oid": principal,
             "tid": TENANT,
         }
         head = ".".join(map(_encoded, ({"typ": "JWT", "alg": "HS256"}, claims)))

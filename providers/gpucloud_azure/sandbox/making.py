@@ -6,6 +6,7 @@ import json
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import boxes, machines
+from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.network import RESERVED_S
 from gpucloud_azure.sandbox.order import Order, read_order
 from gpucloud_azure.sandbox.review import review_tags
@@ -58,7 +59,8 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
     vm_id = subscription.new_uuid()
     done_at = subscription.later(subscription.transition_s)
     document: Document = {
-        **{name: value for name, value in body.items() if name in {"location", "zones", "tags", "identity"}},
+        **{name: value for name, value in body.items() if name in {"location", "zones", "tags"}},
+        **_identity(subscription, body),
         "id": id_,
         "name": tail(id_),
         "type": MACHINE,
@@ -177,3 +179,16 @@ def _make_disk(subscription: Subscription, machine: Document, order: Order) -> N
     subscription.put(DISK, disk)
     price = subscription.world.market.disk_price(CLOUD, disk["location"], order.disk_gib)
     subscription.born("disk", disk, price.amount, price.currency)
+
+
+def _identity(subscription: Subscription, body: Json) -> Document:
+    """The identity that a machine is given; it lives and dies with it."""
+    if part(body, "identity").get("type") != "SystemAssigned":
+        return {}
+    return {
+        "identity": {
+            "type": "SystemAssigned",
+            "principalId": subscription.new_uuid(),
+            "tenantId": TENANT,
+        }
+    }

@@ -19,6 +19,7 @@ from gpucloud_azure.sandbox import (
     operations,
     quotas,
     resources,
+    roles,
     schedules,
     tags,
 )
@@ -237,6 +238,12 @@ def _of_provider(
     if asked.service == "authorization" and rest == ["permissions"]:
         access.check(subscription, "Microsoft.Authorization/permissions/read", request.path)
         return Answer(body={"value": [access.role(subscription)]})
+    if asked.service == "authorization" and rest[:1] == ["roleassignments"] and len(rest) == 2:
+        if request.method != "PUT" or not asked.group:
+            raise _unknown(request)
+        access.check(subscription, "Microsoft.Authorization/roleAssignments/write", request.path)
+        scope = request.path.rpartition("/providers/")[0]
+        return roles.assign(subscription, scope, request.path, body_of(request))
     if asked.service == "features":
         return _of_features(subscription, asked, request)
     catalog.provider_document(subscription, asked.namespace)

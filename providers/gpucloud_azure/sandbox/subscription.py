@@ -7,7 +7,8 @@ of :mod:`gpucloud_azure.ids`, as Resource Manager compares ids without regard to
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, cast
@@ -44,12 +45,21 @@ class Subscription:
         world: what the sandbox gives.
         shelf: Azure's things.
         client: the id of the one application that has access.
+        issue: gives a machine's identity a token for an audience.
     """
 
-    def __init__(self, world: World, shelf: Shelf, client: str) -> None:
+    def __init__(self, world: World, shelf: Shelf, client: str, issue: Callable[[str, str], str]) -> None:
         self.world = world
         self.client = client
+        self.issue = issue
+        self.principal: str | None = None
         self._shelf = shelf
+
+    def as_seen_by(self, principal: str) -> Subscription:
+        """The same, for a machine's own identity: what it may do is what its roles allow."""
+        seen = copy(self)
+        seen.principal = principal
+        return seen
 
     @property
     def now(self) -> datetime:

@@ -18,12 +18,17 @@ LIFE = timedelta(days=3650)
 
 def context(folder: Path) -> tuple[ssl.SSLContext, Path]:
     """What the server is secured with, and the file of the authority that vouches for it."""
-    authority, server = folder / "azure-ca.pem", folder / "azure-server.pem"
-    if not (authority.exists() and server.exists()):
-        _make(authority, server)
+    server = folder / "azure-server.pem"
+    if not (authority(folder).exists() and server.exists()):
+        _make(authority(folder), server)
     secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     secured.load_cert_chain(server)
-    return secured, authority
+    return secured, authority(folder)
+
+
+def authority(folder: Path) -> Path:
+    """The file of the authority that vouches for the server."""
+    return folder / "azure-ca.pem"
 
 
 def _make(authority: Path, server: Path) -> None:

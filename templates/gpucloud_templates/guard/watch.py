@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from contextlib import suppress
 
 from .machine import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "etc/gpucloud/checkpoint"
 END, SPENT = "var/lib/gpucloud/end", "var/lib/gpucloud/uptime"
+SELF_DELETE = "usr/local/lib/gpucloud/self-delete"
 BOOTED = ("var/lib/gpucloud/ready", "var/lib/gpucloud/failed")
 STATUS, JOBS = "run/gpucloud/guard.json", "run/gpucloud/jobs"
 CGROUPS = "sys/fs/cgroup"
@@ -51,6 +53,7 @@ MINUTE_S, HOUR_S = 60.0, 3600.0
 CLOCK_TOLERANCE_S = 300.0
 WARN_AT_S = (1800, 300)
 CHECKPOINT_S = 300.0
+SELF_DELETE_S = 25.0
 LAST_WORDS_S = 3.0
 FORCE_AFTER_S, FORCE_HARDER_AFTER_S = 60.0, 120.0
 BUSY_GPU_PERCENT = 5
@@ -136,6 +139,7 @@ class Guard:
         self.known_end: Mapping[str, Any] | None = None
         self.taken_back_at: float | None = None
         self.hook: subprocess.Popen[bytes] | None = None
+        self.leaving: subprocess.Popen[bytes] | None = None
         self.ending: Ending | None = None
         self.health: dict[str, str] = {}
 
@@ -294,7 +298,16 @@ class Guard:
                 with suppress(OSError):
                     os.killpg(self.hook.pid, signal.SIGTERM)
             spawn(["sync"])
-            spawn(["systemctl", "poweroff"])
+            if exists(SELF_DELETE):
+                self.leaving = spawn([sys.executable, "-sS", ROOT + SELF_DELETE, f"{ROOT}{SELF_DELETE}.json"])
+            if self.leaving is None:
+                spawn(["systemctl", "poweroff"])
+        elif self.leaving is not None:  # without a network it would never get through
+            code = self.leaving.poll()
+            if code is not None or up - ending.power_off_since > SELF_DELETE_S:
+                say(f"deleting itself: {'asked for' if code == 0 else 'failed'}")
+                self.leaving = None
+                spawn(["systemctl", "poweroff"])
         elif ending.force == 0 and up - ending.power_off_since > FORCE_AFTER_S:
             ending.force = 1
             spawn(["systemctl", "poweroff", "--force", "--force"])

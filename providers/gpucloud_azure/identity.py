@@ -1,0 +1,93 @@
+"""The identity with which a machine may delete itself: its own, with a role on its resource group alone.
+
+The role is the user's: a custom one that allows ``Microsoft.Compute/virtualMachines/delete`` and no more.
+What goes with the machine is deleted by Azure.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from gpucloud.errors import RULES, Next, UsageError
+from gpucloud.model import Kind
+from gpucloud_azure.answers import text_at
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import NotEndingError, classify
+from gpucloud_azure.find import show
+from gpucloud_azure.ids import api, group_id
+from gpucloud_azure.parallel import in_threads
+from gpucloud_templates import SelfDelete
+
+AFTER = timedelta(minutes=2)
+"""By how much the cloud's own timers come later for such a machine: they would leave disk and address."""
+ASSIGNMENTS_API = "2022-04-01"
+_ROLE = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
+_METADATA = "http://169.254.169.254"
+
+
+def checked_role(role: str) -> str:
+    """The id of a role definition.
+
+    Raises:
+        UsageError: it is none.
+    """
+    name = role.rpartition("/")[2].lower()
+    if not _ROLE.fullmatch(name):
+        raise UsageError(
+            f"--box-identity: {role!r} is no id of a role definition",
+            hint="az role definition list --name NAME --query '[].name'",
+        )
+    return name
+
+
+def self_delete(endpoint: str) -> SelfDelete:
+    """How the box uses it ("How to use managed identities on an Azure VM to acquire an access token")."""
+    return SelfDelete(
+        url=_METADATA,
+        headers={"Metadata": "true"},
+        token=f"/metadata/identity/oauth2/token?api-version=2018-02-01&resource={endpoint}/",
+        name="/metadata/instance/compute/resourceId?api-version=2021-02-01&format=text",
+        endpoint=endpoint,
+        query=f"?api-version={api(Kind.INSTANCE)}&forceDeletion=true",
+    )
+
+
+def assign(clients: Clients, group: str, machines: Sequence[str], role: str) -> None:
+    """Gives the identities of machines a role on their resource group. Again is no second one.
+
+    Raises:
+        NotEndingError: Azure refused for another reason than a missing permission.
+    """
+    subscription = clients.subscription()
+    scope = group_id(subscription, group)
+    definition = f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleDefinitions/{role}"
+
+    def assign_one(machine: str) -> None:
+        principal = text_at(show(clients, machine), "identity", "principalId")
+        properties: dict[str, Any] = {
+            "roleDefinitionId": definition,
+            "principalId": principal,
+            "principalType": "ServicePrincipal",  # else Azure looks for it where it may not be known yet
+        }
+        name = uuid.uuid5(uuid.NAMESPACE_URL, f"gpucloud:{machine}:{role}")
+        clients.resources().resources.begin_create_or_update_by_id(
+            f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}",
+            {"properties": properties},
+            api_version=ASSIGNMENTS_API,
+            polling=False,
+        )
+
+    try:
+        in_threads(assign_one, machines)
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or RULES[verdict.error_class].definite:
+            raise
+        if RULES[verdict.error_class].next is Next.AGAIN:
+            raise
+        text = f"the box could not be given its identity: {verdict.code}: {verdict.message}"
+        raise NotEndingError(text) from error

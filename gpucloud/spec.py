@@ -119,10 +119,10 @@ class Spec(BaseModel):
         default=None, description="When the box ends without us: 90m, 24h, 1h30m, 2d, or none."
     )
     ttl_role: Text | None = Field(
-        default=None, description="AWS: a role with which a rule of the cloud's own ends the box, too."
+        default=None, description="A role with which a rule of the cloud's own ends the box, too."
     )
     box_identity: Text | None = Field(
-        default=None, description="Azure: a role that the box gets on itself alone, to delete itself."
+        default=None, description="A role that the box gets on itself alone, to delete itself."
     )
     idle: End | None = Field(
         default=None, description="End after GPUs, ssh sessions and jobs were all idle this long."

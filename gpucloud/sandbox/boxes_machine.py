@@ -9,9 +9,7 @@ import shutil
 import signal
 import sys
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,27 +17,16 @@ from pathlib import Path
 import asyncssh
 
 from gpucloud.sandbox import boxes_programs, boxes_shims, boxes_ssh
+from gpucloud.sandbox.boxes_disk import Disk
 from gpucloud.sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
 from gpucloud.sandbox.boxes_mig import Mig
 from gpucloud.sandbox.boxes_nvidia import Gpus
-from gpucloud.sandbox.boxes_services import Services
-from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap, User, parse
+from gpucloud.sandbox.boxes_services import Services, end_processes
+from gpucloud.sandbox.boxes_user_data import CloudConfig, User, parse
 
 NOTICE = "This is a box of the gpucloud sandbox: its commands run on this machine, as you."
 
-HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
-CLOCK, BOOT_ID = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id"
 CLOCK_MOVED_S = 1.0
-FOLDERS = (
-    "root",
-    "tmp",
-    "workspace",
-    "etc/profile.d",
-    "etc/systemd/system",
-    "etc/ssh",
-    str(Path(CLOCK).parent),
-    str(Path(BOOT_ID).parent),
-)
 PYTHON = "/usr/bin/python3"
 BUNDLED = frozenset({"docker.io", "nvidia-container-toolkit", "nvidia runtime"})
 """What images with NVIDIA's driver have besides."""
@@ -98,12 +85,9 @@ class Box:
         self.sessions: list[str] = []
         self.connections: set[asyncssh.SSHServerConnection] = set()
         self.timers: dict[str, datetime] = {}
-        self._folder = folder
-        self._root = folder / "root"
-        self._shims = folder / "bin"
+        self._disk = Disk(folder)
         self._bash = shutil.which("bash") or "/bin/bash"
         self._token = secrets.token_hex(16)
-        self._paths = PathMap(self._root, self._shims, boxes_shims.ASKING | {"nvidia-smi"})
         self._metadata_token = secrets.token_urlsafe(32)
         self._metadata = MetadataService(spec.metadata, self._facts)
         self._metadata_port = 0
@@ -127,11 +111,7 @@ class Box:
         self._boots += 1
         this_boot = self._boots
         self.running, self.booted = True, False
-        shutil.rmtree(self._root / "run", ignore_errors=True)  # it is in memory on a real machine
-        for name in FOLDERS:
-            (self._root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        (self._root / "etc/environment").touch()
-        (self._root / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+        self._disk.begin_boot()
         self._booted_at = self.now()
         self._tell_time()
         self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] {self.spec.id} boots. {NOTICE}\n")
@@ -147,23 +127,23 @@ class Box:
         self._install_programs()
         for command in config.bootcmd:
             await self._run_as_root(command)
-        first = not self._done("init")
+        first = not self._disk.done("init")
         if first:
             self._init(config)
         for user in config.users:
             self._keys[user.name] = [asyncssh.import_public_key(key) for key in user.keys]
-            self._home(user.name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._disk.home(user.name).mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.running:
-            self._ssh = await boxes_ssh.listen(self, self._host_key())
+            self._ssh = await boxes_ssh.listen(self, self._disk.host_key())
             self.port = self._ssh.get_port()
-            self.say(f"sshd: {self._host_key().get_fingerprint()} (ED25519)\n")
+            self.say(f"sshd: {self._disk.host_key().get_fingerprint()} (ED25519)\n")
         boxes_programs.start_enabled(self)
-        if not self._done("final"):
+        if not self._disk.done("final"):
             for command in config.runcmd:
                 await self._run_as_root(command)
                 if self._boots != this_boot or not self.running:
                     return
-            self._mark("final")
+            self._disk.mark("final")
         self.booted = True
         self.say(f"cloud-init: finished at {self.now():%Y-%m-%dT%H:%M:%SZ}\n")
 
@@ -181,12 +161,11 @@ class Box:
         if self._control is not None:
             self._control.close()
         self._metadata.close()
-        await asyncio.to_thread(_end_processes, f"GPUCLOUD_BOX_ROOT={self._root}")
+        await asyncio.to_thread(end_processes, f"GPUCLOUD_BOX_ROOT={self._disk.root}")
 
     def erase(self) -> None:
         """Removes the box's disk; its console stays."""
-        for folder in (self._root, self._shims):
-            shutil.rmtree(folder, ignore_errors=True)
+        self._disk.erase()
 
     def tick(self) -> None:
         """Powers off when a timer has elapsed; tells the services when the clock was moved."""
@@ -200,9 +179,7 @@ class Box:
 
     def console(self) -> str:
         """What the box wrote to its console."""
-        with suppress(FileNotFoundError):
-            return (self._folder / "console.log").read_text(encoding="utf-8", errors="replace")
-        return ""
+        return self._disk.console()
 
     # --- what the box's programs do (boxes_programs.Playing)
 
@@ -214,7 +191,7 @@ class Box:
     @property
     def units(self) -> Path:
         """The folder that stands for ``/etc/systemd/system``."""
-        return self._root / "etc/systemd/system"
+        return self._disk.root / "etc/systemd/system"
 
     @property
     def gpus(self) -> Gpus:
@@ -246,38 +223,35 @@ class Box:
         if self.running:
             self.running = False
             self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] reboot: Restarting system\n")
-            self._mark("final")
+            self._disk.mark("final")
             self._mig.reboot()
             asyncio.get_running_loop().call_later(0.02, self._restarting)
 
     def install_driver(self) -> None:
         """From now on there is an ``nvidia-smi``, after a restart of the sandbox too."""
-        self._mark("driver")
+        self._disk.mark("driver")
         self._install_programs()
 
     def installed(self, package: str) -> bool:
         """Whether a package is there: images with the driver have containers too."""
-        bundled = self.spec.driver_ready and package in BUNDLED
-        return bundled or (self._folder / "packages" / package).exists()
+        return (self.spec.driver_ready and package in BUNDLED) or self._disk.installed(package)
 
     def install(self, package: str) -> None:
         """Notes that a package is there."""
-        (self._folder / "packages").mkdir(exist_ok=True)
-        (self._folder / "packages" / Path(package).name).touch()
+        self._disk.install(package)
 
     def path(self, path: str) -> Path:
         """Where a path of the box is on this machine."""
-        return self._paths.path(path)
+        return self._disk.paths.path(path)
 
     def reload_ssh(self) -> None:
         """Takes the host key from its file; connections that are open stay."""
         if self._ssh is not None:
-            self._ssh.update(server_host_keys=[self._host_key()])
+            self._ssh.update(server_host_keys=[self._disk.host_key()])
 
     def say(self, text: str) -> None:
         """Writes to the console."""
-        with (self._folder / "console.log").open("a", encoding="utf-8") as console:
-            console.write(text)
+        self._disk.say(text)
 
     # --- what its ssh server asks (boxes_ssh.Serving)
 
@@ -288,8 +262,8 @@ class Box:
     def shell(self, command: str | None) -> Sequence[str]:
         """The argument list for a command line, or for an interactive shell."""
         if command:
-            return (self._bash, "-c", self._paths.text(command))
-        return (self._bash, "--noprofile", "--rcfile", str(self._folder / "bashrc"), "-i")
+            return (self._bash, "-c", self._disk.paths.text(command))
+        return (self._bash, "--noprofile", "--rcfile", str(self._disk.folder / "bashrc"), "-i")
 
     def environment(self, user: str) -> Mapping[str, str]:
         """A user's environment: nothing of the caller's but the search path and the language."""
@@ -297,20 +271,20 @@ class Box:
         return {
             **caller,
             **self.spec.environ,
-            "HOME": str(self._home(user)),
+            "HOME": str(self._disk.home(user)),
             "USER": user,
             "LOGNAME": user,
             "SHELL": self._bash,
-            "PATH": f"{self._shims}:{os.environ.get('PATH', os.defpath)}",
-            "TMPDIR": str(self._root / "tmp"),
-            "GPUCLOUD_BOX_ROOT": str(self._root),
-            "GPUCLOUD_GUARD_ROOT": str(self._root),
+            "PATH": f"{self._disk.shims}:{os.environ.get('PATH', os.defpath)}",
+            "TMPDIR": str(self._disk.root / "tmp"),
+            "GPUCLOUD_BOX_ROOT": str(self._disk.root),
+            "GPUCLOUD_GUARD_ROOT": str(self._disk.root),
             "GPUCLOUD_METADATA_URL": f"http://127.0.0.1:{self._metadata_port}",
         }
 
     def local_path(self, user: str, path: str) -> str:
         """Where a path of the box is on this machine; a relative one begins at the home folder."""
-        return self._paths.text(path) if path.startswith("/") else str(self._home(user) / path)
+        return self._disk.paths.text(path) if path.startswith("/") else str(self._disk.home(user) / path)
 
     def entered(self, user: str) -> None:
         """A session begins."""
@@ -324,23 +298,10 @@ class Box:
 
     def _init(self, config: CloudConfig) -> None:
         """What is done once per instance before anybody may log in."""
-        for file in config.write_files:
-            target = self._paths.path(file.path)
-            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            target.write_bytes(self._moved(file.content))
-            target.chmod(file.mode)
-        if config.host_key:
-            self._write_host_key(config.host_key)
-        (self._folder / "bashrc").write_text(
-            f"PS1='\\u@{self.spec.hostname}:\\w\\$ '\necho '{NOTICE}'\n", encoding="utf-8"
-        )
-        self._mark("init")
-
-    def _moved(self, content: bytes) -> bytes:
-        try:
-            return self._paths.text(content.decode()).encode()
-        except UnicodeDecodeError:
-            return content
+        self._disk.write_files(config)
+        prompt = f"PS1='\\u@{self.spec.hostname}:\\w\\$ '\necho '{NOTICE}'\n"
+        (self._disk.folder / "bashrc").write_text(prompt, encoding="utf-8")
+        self._disk.mark("init")
 
     def _ahead_s(self) -> float:
         """By how much the sandbox's time is ahead of this machine's."""
@@ -350,18 +311,15 @@ class Box:
         """Writes down what the guard adds to this machine's clocks (gpucloud_templates.guard.machine)."""
         self._told_ahead_s = self._ahead_s()
         up_s = (self.now() - self._booted_at).total_seconds()
-        up_ahead_s = up_s - time.clock_gettime(time.CLOCK_BOOTTIME)
-        draft = self._root / f"{CLOCK}.new"
-        draft.write_text(f"{self._told_ahead_s:.3f} {up_ahead_s:.3f}\n", encoding="ascii")
-        draft.replace(self._root / CLOCK)
+        self._disk.write_clock(ahead_s=self._told_ahead_s, up_s=up_s)
 
     async def _spawn(
         self, command: Sequence[str], added: Mapping[str, str] | None = None
     ) -> asyncio.subprocess.Process:
         """Starts a program as root. Raises ``OSError``."""
-        home = self._root / "root"
+        home = self._disk.root / "root"
         environment = {**self.environment("root"), "HOME": str(home), **(added or {})}
-        moved = [self._paths.text(argument) for argument in command]
+        moved = [self._disk.paths.text(argument) for argument in command]
         if moved[0] == PYTHON:  # every box has one; not every machine has it there
             moved[0] = sys.executable
         return await asyncio.create_subprocess_exec(
@@ -386,37 +344,14 @@ class Box:
         if child.returncode:
             self.say(f"cloud-init: {command[0]}: exit code {child.returncode}\n")
 
-    def _host_key(self) -> asyncssh.SSHKey:
-        file = self._paths.path(HOST_KEY)
-        if not file.exists():
-            key: asyncssh.SSHKey = asyncssh.generate_private_key("ssh-ed25519")  # pyright: ignore[reportUnknownMemberType]
-            self._write_host_key(key.export_private_key().decode())
-        return asyncssh.read_private_key(file)
-
-    def _write_host_key(self, text: str) -> None:
-        file = self._paths.path(HOST_KEY)
-        file.touch(mode=0o600)
-        file.write_text(text, encoding="utf-8")
-        public = asyncssh.import_private_key(text).export_public_key().decode()
-        file.with_suffix(".pub").write_text(public, encoding="utf-8")
-
-    def _home(self, user: str) -> Path:
-        return self._root / "home" / user
-
     def _install_programs(self) -> None:
         boxes_shims.install(
-            self._shims,
+            self._disk.shims,
             bash=self._bash,
             port=self._control_port,
             token=self._token,
-            driver=self.spec.driver_ready or self._done("driver"),
+            driver=self.spec.driver_ready or self._disk.done("driver"),
         )
-
-    def _done(self, step: str) -> bool:
-        return (self._folder / f"{step}.done").exists()
-
-    def _mark(self, step: str) -> None:
-        (self._folder / f"{step}.done").touch()
 
     async def _serve_program(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers one program: token, number of arguments, name, arguments, each ended by NUL."""
@@ -451,27 +386,3 @@ class Box:
 
 async def _word(reader: asyncio.StreamReader) -> str:
     return (await reader.readuntil(b"\0"))[:-1].decode(errors="surrogateescape")
-
-
-def _end_processes(mark: str) -> None:
-    """Ends every process with this entry in its environment: also those that left their session."""
-    wanted = mark.encode()
-    quiet = 0
-    while quiet < 2:  # a process is born, or has no environment for a moment while it begins a program
-        found = [pid for pid in _pids() if wanted in _environment(pid)]
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        quiet = 0 if found else quiet + 1
-        time.sleep(0.01)
-
-
-def _pids() -> list[int]:
-    proc = Path("/proc")
-    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()] if proc.exists() else []
-
-
-def _environment(pid: int) -> list[bytes]:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return []

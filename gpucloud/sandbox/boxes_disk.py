@@ -1,0 +1,124 @@
+"""What a box keeps in its folder: its disk, its console, and what has been done to it once."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import asyncssh
+
+from gpucloud.sandbox import boxes_shims
+from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap
+
+HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+CLOCK, BOOT_ID = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id"
+FOLDERS = (
+    "root",
+    "tmp",
+    "workspace",
+    "etc/profile.d",
+    "etc/systemd/system",
+    "etc/ssh",
+    str(Path(CLOCK).parent),
+    str(Path(BOOT_ID).parent),
+)
+
+
+class Disk:
+    """One box's.
+
+    Args:
+        folder: the box's own; ``root`` in it stands for the box's ``/``, ``shims`` holds the programs played.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.shims = folder / "bin"
+        self.paths = PathMap(self.root, self.shims, boxes_shims.ASKING | {"nvidia-smi"})
+
+    def begin_boot(self) -> None:
+        """What is in memory on a real machine is new; the folders that every system has are there."""
+        shutil.rmtree(self.root / "run", ignore_errors=True)
+        for name in FOLDERS:
+            (self.root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.root / "etc/environment").touch()
+        (self.root / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+
+    def write_files(self, config: CloudConfig) -> None:
+        """Writes what user-data says, its paths replaced."""
+        for file in config.write_files:
+            target = self.paths.path(file.path)
+            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            target.write_bytes(self._moved(file.content))
+            target.chmod(file.mode)
+        if config.host_key:
+            self._write_host_key(config.host_key)
+
+    def write_clock(self, *, ahead_s: float, up_s: float) -> None:
+        """Writes down what the guard adds to this machine's clocks (gpucloud_templates.guard.machine)."""
+        up_ahead_s = up_s - time.clock_gettime(time.CLOCK_BOOTTIME)
+        draft = self.root / f"{CLOCK}.new"
+        draft.write_text(f"{ahead_s:.3f} {up_ahead_s:.3f}\n", encoding="ascii")
+        draft.replace(self.root / CLOCK)
+
+    def home(self, user: str) -> Path:
+        """A user's home folder."""
+        return self.root / "home" / user
+
+    def host_key(self) -> asyncssh.SSHKey:
+        """The key of the box's ssh server, made where there is none."""
+        file = self.paths.path(HOST_KEY)
+        if not file.exists():
+            key: asyncssh.SSHKey = asyncssh.generate_private_key("ssh-ed25519")  # pyright: ignore[reportUnknownMemberType]
+            self._write_host_key(key.export_private_key().decode())
+        return asyncssh.read_private_key(file)
+
+    def done(self, step: str) -> bool:
+        """Whether something that is done once has been done."""
+        return (self.folder / f"{step}.done").exists()
+
+    def mark(self, step: str) -> None:
+        """Notes that it has."""
+        (self.folder / f"{step}.done").touch()
+
+    def installed(self, package: str) -> bool:
+        """Whether a package was installed."""
+        return (self.folder / "packages" / package).exists()
+
+    def install(self, package: str) -> None:
+        """Notes that a package is there."""
+        (self.folder / "packages").mkdir(exist_ok=True)
+        (self.folder / "packages" / Path(package).name).touch()
+
+    def say(self, text: str) -> None:
+        """Writes to the console."""
+        with (self.folder / "console.log").open("a", encoding="utf-8") as console:
+            console.write(text)
+
+    def console(self) -> str:
+        """What was written there."""
+        with suppress(FileNotFoundError):
+            return (self.folder / "console.log").read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    def erase(self) -> None:
+        """Removes everything but the console."""
+        for folder in (self.root, self.shims):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _moved(self, content: bytes) -> bytes:
+        try:
+            return self.paths.text(content.decode()).encode()
+        except UnicodeDecodeError:
+            return content
+
+    def _write_host_key(self, text: str) -> None:
+        file = self.paths.path(HOST_KEY)
+        file.touch(mode=0o600)
+        file.write_text(text, encoding="utf-8")
+        public = asyncssh.import_private_key(text).export_public_key().decode()
+        file.with_suffix(".pub").write_text(public, encoding="utf-8")

@@ -63,8 +63,9 @@ def test_a_sooner_end(own_clouds: Shell, cloud: str) -> None:
     until(lambda: not runs(own_clouds))
 
 
-@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("cloud", ["alibaba", "azure"])
 def test_no_end_any_more(own_clouds: Shell, monkeypatch: pytest.MonkeyPatch, cloud: str) -> None:
+    """Where the cloud has timers of its own."""
     launch(own_clouds, cloud, "2h")
     box = extended(own_clouds, "none")
     assert box["expires_at"] is None

@@ -229,7 +229,7 @@ def wait_until_ready(
                 f"the bootstrap is not through after {timeout_s:.0f} s", failure=Failure.BROKEN, hint=hint
             )
         pause(wait_s)
-        wait_s = min(wait_s * 1.5, 3.0)
+        wait_s = min(wait_s * 1.25, 3.0)
 
 
 def gpu_list(target: Target) -> list[Gpu]:

@@ -58,12 +58,14 @@ verb=$1
 case $verb in
   poweroff) kill -TERM 1 ;;
   start)
-    unit=/etc/systemd/system/$2
-    case $2 in
-      *.timer) ;;
-      *) command=$(sed -n 's/^ExecStart=//p' "$unit")
-        setsid env -i PATH="$PATH" $(cat /run/guard.env) $command >>/run/service.log 2>&1 </dev/null & ;;
-    esac ;;
+    shift
+    for name; do
+      case $name in
+        *.timer) ;;
+        *) command=$(sed -n 's/^ExecStart=//p' "/etc/systemd/system/$name")
+          setsid env -i PATH="$PATH" $(cat /run/guard.env) $command >>/run/service.log 2>&1 </dev/null & ;;
+      esac
+    done ;;
   kill) pkill -HUP -f 'guard watch' ;;
   reload) pkill -HUP -o sshd ;;
 esac

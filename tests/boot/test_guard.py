@@ -213,8 +213,8 @@ def test_should_the_guard_fail_systemd_ends_the_box_a_quarter_of_an_hour_later(b
     box.arm()
     timer = (box.root / "etc/systemd/system/gpucloud-end.timer").read_text()
     assert "OnActiveSec=4500\n" in timer
-    assert "--no-block start gpucloud-end.timer" in box.said("systemctl")
-    assert "--no-block start gpucloud-guard.service" in box.said("systemctl")
+    assert "--no-block enable gpucloud-guard.service gpucloud-end.timer" in box.said("systemctl")
+    assert "--no-block start gpucloud-guard.service gpucloud-end.timer" in box.said("systemctl")
 
 
 # --- moving it

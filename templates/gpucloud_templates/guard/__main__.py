@@ -57,11 +57,9 @@ def arm(settings: Mapping[str, Any]) -> None:
         write(SETTINGS, json.dumps(settings))
         write(f"{UNITS}/gpucloud-guard.service", SERVICE)
         set_backstop(settings["ttl_s"])
-    system("daemon-reload")
-    for unit in ("gpucloud-guard.service", "gpucloud-end.timer"):
-        if exists(f"{UNITS}/{unit}"):
-            system("--no-block", "enable", unit)
-            system("--no-block", "start", unit)  # --no-block: systemd's own start is not over yet
+    units = [unit for unit in ("gpucloud-guard.service", "gpucloud-end.timer") if exists(f"{UNITS}/{unit}")]
+    for verb in ("enable", "start"):  # the first has systemd read them, too
+        system("--no-block", verb, *units)  # --no-block: systemd's own start is not over yet
 
 
 def extend(deadline: float | None, left_s: float | None) -> None:

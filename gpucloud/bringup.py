@@ -84,17 +84,17 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
         answers: list[list[Gpu]] = _all(world, [partial(gpu_list, target) for target in nodes])
         if len(nodes) > 1:
             _all(world, [partial(_introduce, box, target) for target in nodes])
+        for target, gpus in zip(nodes, answers, strict=True):
+            check_gpus(box, target.alias, gpus)
+            check_driver(target.alias, gpus, boot.get("least_driver"))
+        cut = _cut(world, nodes, boot["mig"]) if boot.get("mig") else []
+        tested = _accepted(world, box, nodes) if box.facts["spec"].get("accept_test") else []
     except ConnectionFailedError as error:
         raise NotReadyError(
             f"box {box.name!r} did not become ready: {error.message}", hint=error.hint
         ) from error
     except TimedOutError as error:
         raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
-    for target, gpus in zip(nodes, answers, strict=True):
-        check_gpus(box, target.alias, gpus)
-        check_driver(target.alias, gpus, boot.get("least_driver"))
-    cut = _cut(world, nodes, boot["mig"]) if boot.get("mig") else []
-    tested = _accepted(world, box, nodes) if box.facts["spec"].get("accept_test") else []
     names = Counter(gpu.name for gpus in answers for gpu in gpus)
     world.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
     facts: dict[str, Any] = {
@@ -112,13 +112,16 @@ def _accepted(world: World, box: Box, nodes: Sequence[Target]) -> list[dict[str,
     """What the GPU test measured on each node.
 
     Raises:
-        UnfitError: it is not good enough.
+        UnfitError: it is not good enough, or the test did not come to an end.
     """
     from gpucloud.accept import measure, shortcomings, summary
 
     world.tell("gpus", "testing memory, arithmetic and connections")
     rented = Decimal(box.facts["gpu"]["count"])
-    results = _all(world, [partial(measure, target) for target in nodes])
+    try:
+        results = _all(world, [partial(measure, target) for target in nodes])
+    except (GpucloudError, TimedOutError) as error:  # a GPU that hangs takes the test along
+        raise UnfitError(f"the GPU test of {box.name!r} did not end: {error}") from error
     for target, measured in zip(nodes, results, strict=True):
         wrong = shortcomings(
             measured,

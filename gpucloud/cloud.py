@@ -191,13 +191,29 @@ class Cloud:
             self._call("let the new address in", lambda: source.admit(group, cidrs, ports))
 
     def extend(
-        self, things: Sequence[Ref], expires_at: datetime | None, timers: Sequence[str]
+        self,
+        things: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
     ) -> Sequence[str]:
-        """Moves the cloud's own end of a box, where it has one; gives the timers in force."""
+        """Moves the cloud's own end of a box, where it has one; gives the timers in force.
+
+        ``note`` is told all timers that may be in force whenever there is a new one: what a try has set that
+        failed then is taken back by the next.
+        """
         source = self.provider
         if not isinstance(source, CanExtend):
             return ()
-        return self._call("move the end of the box", lambda: source.extend(things, expires_at, timers))
+        known = list(timers)
+
+        def learn(new: Sequence[str]) -> None:
+            known.extend(new)
+            note(tuple(known))
+
+        return self._call(
+            "move the end of the box", lambda: source.extend(things, expires_at, tuple(known), learn)
+        )
 
     def caller_address(self) -> str | None:
         """This machine's address as the cloud sees it; ``None`` where it cannot be asked."""

@@ -51,10 +51,9 @@ def extend(world: World, box: Box, nodes: Sequence[Target], expires_at: datetime
     things = [row.ref for row in world.journal.things(box.id) if row.state == "made"]
     world.tell("extend", f"moving the end that {cloud.name} knows")
     with world.waiter.finishing():
-        moved = world.waiter.run(
-            partial(cloud.extend, things, expires_at, box.facts.get("timers", ())), CALL_TIMEOUT_S
-        )
-        world.journal.note(box.id, "seen", {"facts": {"timers": list(moved)}})
+        timers = box.facts.get("timers", ())
+        note = partial(_note_timers, world, box)
+        note(world.waiter.run(partial(cloud.extend, things, expires_at, timers, note), CALL_TIMEOUT_S))
         world.tell("extend", "moving the end that the box knows")
         _move_guards(world, box, nodes, expires_at)
     if later:
@@ -88,6 +87,10 @@ def _move_guards(world: World, box: Box, nodes: Sequence[Target], expires_at: da
                 f"the guard of {node.alias} still has the old end: {error}",
                 hint=f"repeat the command; until then {box.name} ends at the earlier of both times",
             ) from error
+
+
+def _note_timers(world: World, box: Box, timers: Sequence[str]) -> None:
+    world.journal.note(box.id, "seen", {"facts": {"timers": list(timers)}})
 
 
 def _write(world: World, box: Box, expires_at: datetime | None) -> None:

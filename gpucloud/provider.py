@@ -10,7 +10,7 @@ the environment, as the vendor's SDK does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -200,13 +200,18 @@ class CanExtend(Protocol):
     """Clouds that keep a box's end themselves: in a timer, or at least in its tags."""
 
     def extend(
-        self, things: Sequence[Ref], expires_at: datetime | None, timers: Sequence[str], /
+        self,
+        things: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
     ) -> Sequence[str]:
         """Moves the cloud's own end of a box's instances, and the tag that tells it on all that it has.
 
-        ``None`` is no end. ``timers`` are those in force, as ``Machine.timers`` or this gave them; given are
-        those in force from now on. What is to end later is at no moment without an end, and when this returns
-        the old one does nothing any more.
+        ``None`` is no end. ``timers`` are those in force, as ``Machine.timers``, ``note`` or this gave them;
+        given are those in force from now on. ``note`` is told new ones as soon as they are known. What is to
+        end later is at no moment without an end, and when this returns the old one does nothing any more.
         """
         ...
 

@@ -42,7 +42,7 @@ def down(
                 _confirm(app, boxes)
             timeline.resume()
         ended, owed = _end_all(world, boxes, app.paths.state)
-        if world.waiter.signum is None:
+        if owed is None and world.waiter.signum is None:
             settle_owed(app, world)
         living = world.journal.boxes(owner=app.owner)
     if owed is not None:

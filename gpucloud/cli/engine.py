@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
 from gpucloud.config import make_private
-from gpucloud.errors import UsageError
+from gpucloud.errors import OwedError, UsageError
 
 if TYPE_CHECKING:
     from gpucloud.store import Box, Journal
@@ -72,7 +72,10 @@ def settle_owed(app: App, world: World) -> None:
     from gpucloud.recover import settle
 
     for trouble in settle(world):
-        app.output.say(f"Still owed: {trouble.message}\n  {trouble.owed_command or trouble.hint}")
+        is_owed = isinstance(trouble, OwedError)
+        app.output.say(f"{'Still owed' if is_owed else 'Not asked'}: {trouble.message}")
+        if trouble.owed_command or trouble.hint:
+            app.output.say(f"  {trouble.owed_command or trouble.hint}")
 
 
 def find_box(journal: Journal, owner: str, name: str) -> Box:

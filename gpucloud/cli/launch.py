@@ -24,6 +24,7 @@ from gpucloud.plan import changes
 from gpucloud.spec import Spec
 from gpucloud.ssh import forget
 from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
+from gpucloud_pricing.gpus import parse_wishes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -129,7 +130,7 @@ class Buyer:
             try:
                 try:
                     box = bring_up(self.world, box, keys, self.proxy_command)
-                except UnfitError as error:
+                except UnfitError as error:  # once: a second one is no accident
                     forget(keys, box_id, nodes=self.spec.nodes)  # the next machine has host keys of its own
                     terms = self._terms(plan, name, box_id, keys, end)
                     box = replace_machines(self.world, box, terms, plan.attempts, error.message)
@@ -253,7 +254,7 @@ def _refuse_unready(spec: Spec) -> None:
             f"launch cannot do this yet: {', '.join(given)}",
             hint="leave it out; nothing is silently ignored",
         )
-    if spec.accept_test and "/" in (spec.gpu or ""):
+    if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
         raise UsageError("--accept-test tests whole GPUs, and a program sees one slice", hint="leave it out")
     missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
     if missing:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gpucloud.sandbox.boxes_mig import Mig
 
-SICKNESSES = ("lost", "memory", "slow")
-"""The last GPU has fallen off the bus; the first has memory that forgets, or is slow."""
+SICKNESSES = ("lost", "memory", "slow", "hangs")
+"""The last GPU has fallen off the bus; the first has memory that forgets, or is slow, or hangs under load."""
 DRIVER, CUDA = "580.95.05", "13.0"
 
 _NAMES = {
@@ -134,8 +134,13 @@ def _query(gpus: Gpus, chosen: Sequence[int], fields: Sequence[str], format_: st
     return 0, "".join(f"{line}\n" for line in lines)
 
 
-def gpu_test(gpus: Gpus) -> str:
-    """What ``gpucloud_templates.gputest`` would measure: an A100's figures, whatever the model."""
+def gpu_test(gpus: Gpus) -> tuple[int, str]:
+    """What ``gpucloud_templates.gputest`` would measure: an A100's figures; (exit code, output).
+
+    With a GPU that hangs it is killed.
+    """
+    if gpus.sick == "hangs":
+        return 137, "Killed\n"
     usual = {
         "name": product_name(gpus.model, gpus.memory_mib),
         "capability": "8.0",
@@ -158,7 +163,7 @@ def gpu_test(gpus: Gpus) -> str:
         {"from": index, "to": (index + 1) % gpus.seen, "direct": True, "gbs": 240.0}
         for index in range(gpus.seen if gpus.seen > 1 else 0)
     ]
-    return json.dumps({"gpus": shown, "pairs": pairs})
+    return 0, json.dumps({"gpus": shown, "pairs": pairs})
 
 
 def _table(gpus: Gpus) -> str:

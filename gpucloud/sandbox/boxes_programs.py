@@ -306,7 +306,7 @@ esac
 
 
 def _python3(box: Playing, arguments: Sequence[str]) -> Result:
-    return _venv(box, arguments) if arguments[0] == "-m" else (0, gpu_test(box.gpus))
+    return _venv(box, arguments) if arguments[0] == "-m" else gpu_test(box.gpus)
 
 
 def _venv(box: Playing, arguments: Sequence[str]) -> Result:

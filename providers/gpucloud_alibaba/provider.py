@@ -203,6 +203,7 @@ class AlibabaProvider:
         things: Sequence[Ref],
         expires_at: datetime | None,
         timers: Sequence[str],  # noqa: ARG002  (the timer is the instance's own)
+        note: Callable[[Sequence[str]], None],  # noqa: ARG002
         /,
     ) -> Sequence[str]:
         """Moves the release time of the instances, never nearer than 32 minutes, and tags everything."""

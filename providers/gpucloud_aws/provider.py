@@ -253,6 +253,7 @@ class AwsProvider:
         things: Sequence[Ref],
         expires_at: datetime | None,
         timers: Sequence[str],  # noqa: ARG002  (EC2 keeps none)
+        note: Callable[[Sequence[str]], None],  # noqa: ARG002
         /,
     ) -> Sequence[str]:
         """Moves the rule, if there is one, and tags everything; the timer is on the box."""

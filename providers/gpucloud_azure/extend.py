@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gpucloud.model import EXPIRES_TAG, Kind, Ref, expires_text
@@ -13,7 +13,11 @@ from gpucloud_azure.parallel import in_threads
 
 
 def extend(
-    clients: Clients, things: Sequence[Ref], expires_at: datetime | None, timers: Sequence[str]
+    clients: Clients,
+    things: Sequence[Ref],
+    expires_at: datetime | None,
+    timers: Sequence[str],
+    note: Callable[[Sequence[str]], None],
 ) -> Sequence[str]:
     """Sets timers for the new end before it takes the old ones back, and tags everything with it.
 
@@ -22,6 +26,7 @@ def extend(
         things: all that the box has; its machines are in one region.
         expires_at: the new end; ``None`` for none.
         timers: the scheduled actions in force.
+        note: told the new ones before the old ones are cancelled.
 
     Returns:
         The scheduled actions in force from now on.
@@ -34,14 +39,18 @@ def extend(
     submitted: dict[str, str] = {}
     for region in {ref.region for ref in machines}:
         ids = [ref.id for ref in machines if ref.region == region]
-        submitted |= _move_timers(clients, region, ids, expires_at)
+        submitted |= _move_timers(clients, region, ids, expires_at, note)
         schedule.cancel(clients, region, timers)
     in_threads(lambda ref: _tag(clients, ref, expires_at), things)
     return tuple(submitted)
 
 
 def _move_timers(
-    clients: Clients, region: str, ids: Sequence[str], expires_at: datetime | None
+    clients: Clients,
+    region: str,
+    ids: Sequence[str],
+    expires_at: datetime | None,
+    note: Callable[[Sequence[str]], None],
 ) -> dict[str, str]:
     """The timers of the new end are set, and the daily one does not go by the old end any more."""
     now = datetime.now(UTC)
@@ -52,6 +61,7 @@ def _move_timers(
     daily = at is not None and schedule.daily_time(at, now) is not None
     if at is not None:
         refused = [schedule.submit(clients, region, ids, at, submitted, only=not daily)]
+        note(tuple(submitted))
         if daily:
             tags = {**machine["tags"], EXPIRES_TAG: expires_text(expires_at)}
             refused.append(schedule.arm_daily(clients, region, ids, at, now=now, tags=tags))

@@ -194,12 +194,17 @@ class AzureProvider:
         network.admit(group, cidrs, ports, self.clients)
 
     def extend(
-        self, things: Sequence[Ref], expires_at: datetime | None, timers: Sequence[str], /
+        self,
+        things: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
     ) -> Sequence[str]:
         """Schedules the deallocation of the new end, and cancels that of the old one."""
         for ref in things:
             self._refuse_foreign(ref)
-        return extend.extend(self.clients, things, expires_at, timers)
+        return extend.extend(self.clients, things, expires_at, timers, note)
 
     def remarks(self) -> Sequence[str]:
         """Whether disks are encrypted on the host as well."""

@@ -198,6 +198,37 @@ def test_settings_and_state_that_are_lost_leave_the_first_end(box: GuardedBox) -
     assert abs(box.status["left_s"] - 600) < 10
 
 
+# --- deleting itself
+
+
+def with_self_delete(box: GuardedBox, script: str) -> None:
+    """A box that has been given the program; here it does what a test says."""
+    box.write("usr/local/lib/gpucloud/self-delete", f"import pathlib, sys, time\n{script}\n")
+    box.write("usr/local/lib/gpucloud/self-delete.json", "{}")
+    box.arm()
+    box.pass_time(3601)
+
+
+def test_a_box_with_an_identity_asks_for_its_deletion_before_it_powers_off(box: GuardedBox) -> None:
+    asked = box.folder / "asked"
+    with_self_delete(box, f"pathlib.Path({str(asked)!r}).write_text(sys.argv[1])")
+    until(lambda: box.powered_off)
+    assert asked.read_text() == str(box.root / "usr/local/lib/gpucloud/self-delete.json")
+    assert "deleting itself: asked for" in box.log
+
+
+@pytest.mark.parametrize("script", ["raise OSError", "time.sleep(600)"])
+def test_a_deletion_that_fails_or_hangs_does_not_keep_the_box(box: GuardedBox, script: str) -> None:
+    with_self_delete(box, script)
+    until(lambda: "powering off" in box.log)
+    if "sleep" in script:
+        box.look()
+        assert not box.powered_off, "it has a while to get through"
+    box.pass_time(26)
+    until(lambda: box.powered_off)
+    assert "deleting itself: failed" in box.log
+
+
 def test_a_power_off_that_does_nothing_is_asked_for_again_and_then_forced(box: GuardedBox) -> None:
     box.write("proc/sysrq-trigger", "")
     box.arm()

@@ -37,6 +37,20 @@ def test_a_gpu_that_does_not_answer_is_noticed_without_the_test(cli: Shell) -> N
     assert len(cli.billed()) == 1
 
 
+def test_a_test_that_does_not_come_to_an_end_is_failed(cli: Shell) -> None:
+    """A GPU that hangs takes the program along; here it dies."""
+    cli.sandbox.gpu("hangs")
+    box = cli(*LAUNCH, "--cloud", "aws", "--accept-test").box
+    assert "did not end" in box["replaced"]
+    assert len(cli.billed()) == 1
+
+
+def test_a_share_of_a_gpu_can_be_tested(cli: Shell) -> None:
+    command = ("launch", "--gpu", "A10:1/6", "--cloud", "azure", "--name", "x", "--json", "--yes")
+    box = cli(*command, "--accept-test").box
+    assert len(box["accept_test"][0]["gpus"]) == 1
+
+
 def test_who_does_not_ask_for_the_test_is_not_kept_by_it(cli: Shell) -> None:
     cli.sandbox.gpu("memory")
     box = cli(*LAUNCH, "--cloud", "aws").box

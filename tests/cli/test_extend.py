@@ -130,3 +130,17 @@ def test_what_is_no_duration_is_refused_before_anything_is_asked(cli: Shell, ttl
     refused = cli("extend", "x", "--ttl", ttl)
     assert refused.code == 2
     assert "--ttl" in refused.err
+
+
+def test_a_try_that_failed_leaves_no_timer_behind(own_clouds: Shell) -> None:
+    """The new timer was set and the old one could not be cancelled: the next try knows of both."""
+    launch(own_clouds, "azure", "2h")
+    rule = {"cloud": "azure", "action": "POST virtualMachinesCancelOperations", "effect": "error"}
+    own_clouds.sandbox.fault(**rule, code="AuthorizationFailed", status=403, times=1)
+    assert own_clouds("extend", "x", "--ttl", "4h").code == 4
+    assert own_clouds("extend", "x", "--ttl", "30h").code == 0
+    for _ in range(5):  # past the first end, and past that of the try
+        own_clouds.sandbox.clock(advance_s=HOUR_S)
+    time.sleep(0.5)
+    assert runs(own_clouds)
+    assert own_clouds("exec", "x", "--", "true").code == 0

@@ -177,7 +177,7 @@ def _cut(world: World, nodes: Sequence[Target], wanted: str) -> list[dict[str, A
 
 
 def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
-    """Holds the driver that answers against what the recipe needs.
+    """Holds the driver that answers against what the image promises, and what the recipe needs.
 
     Raises:
         NotReadyError: it is older.
@@ -185,7 +185,7 @@ def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
     for gpu in gpus if least else ():
         if _version(gpu.driver) < _version(str(least)):
             raise NotReadyError(
-                f"{where} has driver {gpu.driver}, and what was asked for needs {least}",
+                f"{where} has driver {gpu.driver}, and {least} was promised",
                 hint="it was taken down; ask for another --image: gpucloud images",
             )
 

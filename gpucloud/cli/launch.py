@@ -150,6 +150,7 @@ class Buyer:
         from gpucloud.boot import DEFAULT_IMAGE, boots, cut
         from gpucloud.bringup import USER, whole_gpus
         from gpucloud_templates import BootPlan, TooLargeError, packed, render
+        from gpucloud_templates.software import later
 
         made = create_keys(keys, box_id, nodes=self.spec.nodes)
         idle = self.spec.idles_out_after()
@@ -180,7 +181,7 @@ class Buyer:
             facts = {
                 "image": image.name,
                 "steps": software.steps,
-                "least_driver": software.least_driver,
+                "least_driver": later(image.driver, software.least_driver),
                 "mig": software.mig,
             }
             return Boot(user_data=packed(render(plan)), facts=facts)

@@ -210,10 +210,10 @@ def interrupt(
 
 def gpu(
     app: App,
-    sickness: Annotated[str, typer.Argument(help="lost, memory, slow, or hangs.")],
+    sickness: Annotated[str, typer.Argument(help="lost, memory, slow, hangs, or driver.")],
     times: Annotated[int, typer.Option(help="How many boxes get one.", min=0)] = 1,
 ) -> None:
-    """Give the next boxes a sick GPU: one that does not answer, forgets, is slow, or hangs."""
+    """Give the next boxes a sick GPU: it does not answer, forgets, is slow, hangs, or has an old driver."""
     _client(app).gpu(sickness, times=times)
     _answer(app, {"sickness": sickness, "times": times}, f"New boxes with a sick GPU: {times} ({sickness}).")
 

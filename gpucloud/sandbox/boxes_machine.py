@@ -20,7 +20,7 @@ from gpucloud.sandbox import boxes_programs, boxes_shims, boxes_ssh
 from gpucloud.sandbox.boxes_disk import Disk
 from gpucloud.sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
 from gpucloud.sandbox.boxes_mig import Mig
-from gpucloud.sandbox.boxes_nvidia import Gpus
+from gpucloud.sandbox.boxes_nvidia import INSTALLED, Gpus
 from gpucloud.sandbox.boxes_services import Services, end_processes
 from gpucloud.sandbox.boxes_user_data import CloudConfig, User, parse
 
@@ -36,7 +36,7 @@ BUNDLED = frozenset({"docker.io", "nvidia-container-toolkit", "nvidia runtime"})
 class BoxSpec:
     """What was rented. ``user_data`` is cloud-config text, not encoded; ``gpu_memory_mib`` is of each GPU.
 
-    With ``driver_ready`` the image brings the NVIDIA driver; otherwise ``nvidia-smi`` is there once an
+    ``driver`` is the version of NVIDIA's that the image brings; without one ``nvidia-smi`` is there once an
     install step has run. ``metadata`` is what the box's metadata service says: its cloud's.
     """
 
@@ -48,7 +48,7 @@ class BoxSpec:
     gpu_model: str
     gpu_count: int
     gpu_memory_mib: int
-    driver_ready: bool
+    driver: str
     tags: Mapping[str, str]
     spot: bool
     sick: str | None = None
@@ -202,6 +202,7 @@ class Box:
             count=self.spec.gpu_count,
             memory_mib=self.spec.gpu_memory_mib,
             mig=self._mig,
+            driver=self.spec.driver or INSTALLED,
             sick=self.spec.sick,
         )
 
@@ -234,7 +235,7 @@ class Box:
 
     def installed(self, package: str) -> bool:
         """Whether a package is there: images with the driver have containers too."""
-        return (self.spec.driver_ready and package in BUNDLED) or self._disk.installed(package)
+        return bool(self.spec.driver and package in BUNDLED) or self._disk.installed(package)
 
     def install(self, package: str) -> None:
         """Notes that a package is there."""
@@ -350,7 +351,7 @@ class Box:
             bash=self._bash,
             port=self._control_port,
             token=self._token,
-            driver=self.spec.driver_ready or self._disk.done("driver"),
+            driver=bool(self.spec.driver) or self._disk.done("driver"),
         )
 
     async def _serve_program(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

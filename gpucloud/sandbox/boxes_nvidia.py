@@ -9,9 +9,14 @@ from dataclasses import dataclass
 
 from gpucloud.sandbox.boxes_mig import Mig
 
-SICKNESSES = ("lost", "memory", "slow", "hangs")
-"""The last GPU has fallen off the bus; the first has memory that forgets, or is slow, or hangs under load."""
-DRIVER, CUDA = "580.95.05", "13.0"
+SICKNESSES = ("lost", "memory", "slow", "hangs", "driver")
+"""The last GPU has fallen off the bus; the first has memory that forgets, is slow, or hangs under load; the
+driver is an old one."""
+INSTALLED = "580.95.05"
+"""The driver that the first boot installs where the image has none."""
+STALE = "470.256.02"
+CUDA = {"470": "11.4", "580": "13.0", "595": "13.2"}
+"""What a branch of the driver says that it runs (nvidia-smi, "CUDA Version")."""
 
 _NAMES = {
     "T4": "Tesla T4",
@@ -37,7 +42,13 @@ class Gpus:
     count: int
     memory_mib: int
     mig: Mig
+    driver: str
     sick: str | None = None
+
+    @property
+    def driver_seen(self) -> str:
+        """The version of the driver."""
+        return STALE if self.sick == "driver" else self.driver
 
     @property
     def seen(self) -> int:
@@ -115,7 +126,7 @@ def _query(gpus: Gpus, chosen: Sequence[int], fields: Sequence[str], format_: st
             "uuid": _uuid(gpus, index),
             "gpu_uuid": _uuid(gpus, index),
             "pci.bus_id": _bus(index),
-            "driver_version": DRIVER,
+            "driver_version": gpus.driver_seen,
             "memory.total": f"{gpus.memory_mib}{mib}",
             "memory.used": f"0{mib}",
             "memory.free": f"{gpus.memory_mib}{mib}",
@@ -170,8 +181,10 @@ def _table(gpus: Gpus) -> str:
     edge = "+-----------------------------------------------------------------------------------------+\n"
     line = "|-----------------------------------------+------------------------+----------------------+\n"
     end = "+-----------------------------------------+------------------------+----------------------+\n"
+    driver = gpus.driver_seen
+    cuda = CUDA.get(driver.partition(".")[0], "N/A")
     head = (
-        f"{edge}| NVIDIA-SMI {DRIVER:<23}Driver Version: {DRIVER:<15}CUDA Version: {CUDA:<9}|\n{line}"
+        f"{edge}| NVIDIA-SMI {driver:<23}Driver Version: {driver:<15}CUDA Version: {cuda:<9}|\n{line}"
         "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
         "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
         f"{line.replace('-', '=')}"

@@ -296,6 +296,11 @@ def why_not(release: Release, gpu: Gpu, driver_version: str | None = None) -> st
     return None
 
 
+def later(*versions: str | None) -> str | None:
+    """The latest of the versions that are known; ``None`` where none is."""
+    return max(filter(None, versions), key=number, default=None)
+
+
 def wheels_of(recipe: str, system: str) -> str:
     """The requirements file, each wheel with its digest, of a framework on a system."""
     file = files("gpucloud_templates").joinpath("wheels", f"{recipe}-{PYTHONS[system]}.txt")

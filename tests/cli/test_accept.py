@@ -45,6 +45,15 @@ def test_a_test_that_does_not_come_to_an_end_is_failed(cli: Shell) -> None:
     assert len(cli.billed()) == 1
 
 
+@pytest.mark.parametrize("cloud", ["aws", "azure"])
+def test_a_driver_older_than_the_image_promises_is_not_ready(cli: Shell, cloud: str) -> None:
+    """Another machine would boot the same image: it is not replaced."""
+    cli.sandbox.gpu("driver")
+    failed = cli(*LAUNCH, "--cloud", cloud)
+    assert "has driver 470.256.02, and 5" in failed.error["message"]
+    assert cli.sandbox.status()["billing"] == []
+
+
 def test_a_share_of_a_gpu_can_be_tested(cli: Shell) -> None:
     command = ("launch", "--gpu", "A10:1/6", "--cloud", "azure", "--name", "x", "--json", "--yes")
     box = cli(*command, "--accept-test").box

@@ -121,7 +121,7 @@ def data_centre(folder: Path, tmp_path: Path, wheel: Path, monkeypatch: pytest.M
                 gpu_model=request["gpu_model"],
                 gpu_count=request["gpu_count"],
                 gpu_memory_mib=15360,
-                driver_ready=False,
+                driver="",
                 tags=request["tags"],
                 spot=False,
             )

@@ -74,7 +74,7 @@ class Rental:
             "gpu_model": "T4",
             "gpu_count": 1,
             "gpu_memory_mib": 15360,
-            "driver_ready": True,
+            "driver": "580.95.05",
             "tags": {"gpucloud:box": box},
             "spot": False,
             "metadata": metadata.answer,

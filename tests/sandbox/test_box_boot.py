@@ -14,8 +14,17 @@ from gpucloud.ssh_boot import boot_state, gpu_list, wait_until_ready
 from gpucloud_templates import Software
 from tests.sandbox.box_rental import PATIENCE_S, Rental
 
-FULL = Software(driver="580", containers=True, toolkit="12.6", wheels="pytorch-2.10", system="ubuntu-24.04")
-STEPS = ("driver", "containers", "toolkit", "wheels")
+FULL = Software(
+    driver="580",
+    mig="1g.10gb=7",
+    containers=True,
+    toolkit="12.6",
+    wheels="pytorch-2.10",
+    system="ubuntu-24.04",
+)
+STEPS = ("driver", "mig", "containers", "toolkit", "wheels")
+PLAIN: dict[str, Any] = {"driver": "", "gpu_model": "H100", "gpu_memory_mib": 81920}
+"""A machine whose image has nothing, and whose GPU can be cut."""
 LIBRARY = "/usr/local/lib/gpucloud"
 
 
@@ -28,16 +37,16 @@ def rental(tmp_path: Path) -> Iterator[Rental]:
 
 def boots(rental: Rental, change: Callable[[dict[str, Any]], None], **waiting: Any) -> None:
     """Boots a plain image on user-data that was changed, and waits for it as a launch does."""
-    spec = rental.spec(plan={"software": FULL}, driver_ready=False)
+    spec = rental.spec(plan={"software": FULL}, **PLAIN)
     document = yaml.safe_load(spec.user_data)
     change(document)
     text = "#cloud-config\n" + yaml.safe_dump(document)
-    rental.boxes.boot(rental.spec(user_data=text, driver_ready=False))
+    rental.boxes.boot(rental.spec(user_data=text, **PLAIN))
     wait_until_ready(rental.target(), timeout_s=PATIENCE_S, steps=FULL.steps, **waiting)
 
 
 def test_a_plain_image_gets_driver_containers_toolkit_and_framework_in_this_order(rental: Rental) -> None:
-    target = rental.boot(rental.spec(plan={"software": FULL}, driver_ready=False))
+    target = rental.boot(rental.spec(plan={"software": FULL}, **PLAIN))
     state = boot_state(target)
     assert state.ready
     assert state.guarded
@@ -84,11 +93,11 @@ def test_a_box_that_passed_a_step_over_is_not_ready(rental: Rental, step: str) -
 
 
 def test_a_box_that_never_began_its_steps_is_not_ready(rental: Rental) -> None:
-    spec = rental.spec(plan={"software": FULL}, driver_ready=False)
+    spec = rental.spec(plan={"software": FULL}, **PLAIN)
     document = yaml.safe_load(spec.user_data)
     del document["runcmd"]
     text = "#cloud-config\n" + yaml.safe_dump(document)
-    rental.boxes.boot(rental.spec(user_data=text, driver_ready=False))
+    rental.boxes.boot(rental.spec(user_data=text, **PLAIN))
     target = rental.target()
     with pytest.raises(ConnectionFailedError, match="not through after"):
         wait_until_ready(target, timeout_s=2, steps=FULL.steps)

@@ -85,14 +85,14 @@ def test_every_model_of_the_market_is_recognised_by_the_name_that_its_box_shows(
 
 def test_an_image_without_driver_has_nvidia_smi_once_the_bootstrap_installed_it(rental: Rental) -> None:
     plan = {"software": Software(driver="580"), "setup": ("nvidia-smi -L >seen",)}
-    spec = rental.spec(plan=plan, driver_ready=False)
+    spec = rental.spec(plan=plan, driver="")
     target = rental.boot(spec)
     assert run(target, ["cat", "seen"]).out.startswith(b"GPU 0: Tesla T4")
     assert set(boot_state(target).seconds) == {"driver", "setup-000"}
 
 
 def test_an_image_without_driver_has_no_nvidia_smi_by_itself(rental: Rental) -> None:
-    target = rental.boot(rental.spec(driver_ready=False))
+    target = rental.boot(rental.spec(driver=""))
     assert gpu_list(target) == []
     assert run(target, ["nvidia-smi"]).code == 127
 

@@ -13,7 +13,7 @@ from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image; ``driver`` is whether it has NVIDIA's driver."""
+    """One image; ``driver`` is the version of NVIDIA's, if any."""
 
     id: str
     name: str
@@ -21,7 +21,7 @@ class Image:
     arch: str
     created: str
     size_gib: int = 20
-    driver: bool = False
+    driver: str = ""
     cloud_init: bool = True
 
 
@@ -54,7 +54,7 @@ IMAGES = (
         arch="x86_64",
         created="2026-10-20T02:00:00Z",
         size_gib=40,
-        driver=True,
+        driver="580.95.05",
     ),
 )
 

@@ -26,7 +26,7 @@ def boot(region: Region, instance: Document) -> None:
             gpu_model=type_.gpu_model,
             gpu_count=type_.whole_gpus,
             gpu_memory_mib=type_.gpu_memory_mib,
-            driver_ready=instance["_driver"],
+            driver=instance["_driver"],
             tags=tags_of(instance),
             spot=instance["_purchase"] == "spot",
             metadata=metadata.answer,

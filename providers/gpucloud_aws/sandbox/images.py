@@ -22,7 +22,7 @@ AMAZON, CANONICAL, AMAZON_LINUX = "898082745236", "099720109477", "137112412989"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image. ``parameter`` is its public parameter's name; ``driver`` whether it has NVIDIA's driver."""
+    """One image. ``parameter`` is its public parameter's name; ``driver`` the version of NVIDIA's, if any."""
 
     parameter: str
     name: str
@@ -30,7 +30,7 @@ class Image:
     arch: str
     root_device: str
     root_gib: int
-    driver: bool
+    driver: str
 
     def id_in(self, region: str) -> str:
         """The image's id in a region."""
@@ -46,7 +46,7 @@ def _deep_learning(arch: str, kind: str, title: str, os: str, os_title: str) -> 
         arch=arch,
         root_device="/dev/xvda" if os == "amazon-linux-2023" else "/dev/sda1",
         root_gib=75,
-        driver=True,
+        driver="595.91.07",
     )
 
 
@@ -59,7 +59,7 @@ def _ubuntu(release: str, codename: str, arch: str, disk: str) -> Image:
         arch=arch,
         root_device="/dev/sda1",
         root_gib=8,
-        driver=False,
+        driver="",
     )
 
 
@@ -101,7 +101,7 @@ IMAGES = (
         arch="x86_64",
         root_device="/dev/xvda",
         root_gib=8,
-        driver=False,
+        driver="",
     ),
 )
 

@@ -39,7 +39,7 @@ def boot(subscription: Subscription, machine: Document) -> None:
             gpu_model=type_.gpu_model,
             gpu_count=type_.whole_gpus,
             gpu_memory_mib=type_.gpu_memory_mib,
-            driver_ready=machine["_driver"],
+            driver=machine["_driver"],
             tags=machine.get("tags") or {},
             spot=machine["_purchase"] == "spot",
             metadata=partial(metadata.answer, resource_id=machine["id"], token=token),

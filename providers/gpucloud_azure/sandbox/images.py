@@ -10,21 +10,21 @@ from gpucloud_azure.sandbox.wire import AzureError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image; ``driver`` is whether it has NVIDIA's driver."""
+    """One image; ``driver`` is the version of NVIDIA's, if any."""
 
     publisher: str
     offer: str
     sku: str
     arch: str = "x86_64"
     generation: int = 2
-    driver: bool = False
+    driver: str = ""
     disk_gib: int = 30
     version: str = "22.04.202610150"
 
 
 IMAGES = (
-    Image(publisher="microsoft-dsvm", offer="ubuntu-hpc", sku="2204", driver=True, disk_gib=64),
-    Image(publisher="microsoft-dsvm", offer="ubuntu-hpc", sku="2404", driver=True, disk_gib=64),
+    Image(publisher="microsoft-dsvm", offer="ubuntu-hpc", sku="2204", driver="580.95.05", disk_gib=64),
+    Image(publisher="microsoft-dsvm", offer="ubuntu-hpc", sku="2404", driver="580.95.05", disk_gib=64),
     Image(publisher="Canonical", offer="0001-com-ubuntu-server-jammy", sku="22_04-lts", generation=1),
     Image(publisher="Canonical", offer="0001-com-ubuntu-server-jammy", sku="22_04-lts-gen2"),
     Image(publisher="Canonical", offer="0001-com-ubuntu-server-jammy", sku="22_04-lts-arm64", arch="arm64"),

@@ -12,6 +12,7 @@ unit() { # NAME ORDER COMMAND: runs at every boot from now on
   systemctl enable "$1.service"
 }
 
+nvidia-smi -L || exit # without a driver a reboot would not help
 [ -e /etc/systemd/system/gpucloud-mig.service ] ||
   unit gpucloud-mig Before=docker.service "/usr/local/lib/gpucloud/mig $1"
 systemctl stop nvidia-dcgm nvidia-persistenced # only an idle GPU changes its mode

@@ -59,7 +59,8 @@ class Boot:
 class Terms:
     """What is wanted besides the offer. ``boot`` gives what boots on it: the same for the same offer.
 
-    ``max_price_usd`` is per hour and node. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
+    ``max_price_usd`` is per hour and node. An ``attended`` box is to end with the process that launches it,
+    and is the only living one of its run. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
     """
 
     box: str
@@ -76,6 +77,7 @@ class Terms:
     expires_at: datetime | None = None
     ttl_role: str | None = None
     box_identity: str | None = None
+    attended: bool = False
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 

@@ -308,6 +308,7 @@ class Cloud:
             "code": verdict.code,
             "request_id": verdict.request_id,
             "scope": verdict.scope,
+            "sent": verdict.sent,
             "hint": HINTS.get(verdict.error_class),
         }
 

@@ -179,6 +179,7 @@ class CloudError(GpucloudError):
         scope: how far the refusal reaches.
         hint: what to do next.
         attempts: what was tried before.
+        sent: False where the request certainly never left this machine.
     """
 
     def __init__(
@@ -192,6 +193,7 @@ class CloudError(GpucloudError):
         scope: Scope | None = None,
         hint: str | None = None,
         attempts: list[dict[str, Any]] | None = None,
+        sent: bool = True,
     ) -> None:
         super().__init__(message, hint=hint, attempts=attempts)
         self.error_class = error_class
@@ -199,6 +201,7 @@ class CloudError(GpucloudError):
         self.code = code
         self.request_id = request_id
         self.scope = scope
+        self.sent = sent
         self.earlier_unknown = False
         self.exit_code = RULES[error_class].exit_code
 

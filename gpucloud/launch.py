@@ -117,8 +117,14 @@ def launch(world: World, terms: Terms, candidates: Sequence[Candidate]) -> Box:
         run_id=terms.run_id,
         op=new_id("op-", world.clock(), world.randomness(10)),
         expires_at=terms.expires_at,
-        facts={"spec": dict(terms.spec), "disk_gib": terms.disk_gib, "image": terms.image},
+        facts={
+            "spec": dict(terms.spec),
+            "disk_gib": terms.disk_gib,
+            "image": terms.image,
+            "attended": terms.attended,
+        },
         lease=world.lease(),
+        alone=terms.attended,
     )
     world.waiter.clean_up = f"gpucloud down {terms.name} --yes"
     tried = Tried()
@@ -146,15 +152,20 @@ def replace_machines(world: World, box: Box, terms: Terms, candidates: Sequence[
 
 
 def abandon(
-    world: World, box: Box, cause: BaseException, attempts: list[dict[str, Any]] | None = None
+    world: World,
+    box: Box,
+    cause: BaseException,
+    attempts: list[dict[str, Any]] | None = None,
+    *,
+    ends_as: BoxState = BoxState.FAILED,
 ) -> None:
-    """Takes down what a launch made before it failed. Raises ``OwedError`` when that cannot be confirmed."""
+    """Takes down what was made before a failure. Raises ``OwedError`` when that cannot be confirmed."""
     if isinstance(cause, GpucloudError) and attempts:
         cause.attempts = attempts
     world.tell("down", f"taking down what was made for {box.name!r}")
     with world.waiter.finishing():
         try:
-            take_down(world, world.journal.box(box.id), budget_s=TAKE_DOWN_S, ends_as=BoxState.FAILED)
+            take_down(world, world.journal.box(box.id), budget_s=TAKE_DOWN_S, ends_as=ends_as)
         except OwedError as owed:
             owed.attempts = attempts or []
             owed.message = f"{cause}; {owed.message}"

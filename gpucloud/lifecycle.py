@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
@@ -57,6 +57,20 @@ def new_id(prefix: str, now: datetime, randomness: bytes) -> str:
     """An id that sorts by time: 48 bits of milliseconds and 80 random bits, 26 characters."""
     number = int(now.timestamp() * 1000) << 80 | int.from_bytes(randomness[:10], "big")
     return prefix + "".join(_BASE32[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def id_time(id: str) -> datetime | None:  # noqa: A002
+    """When an id of :func:`new_id` was made, by the clock of whoever made it; ``None`` for any other text."""
+    digits = id.rpartition("-")[2]
+    if len(digits) != 26 or not set(digits) <= set(_BASE32):
+        return None
+    milliseconds = 0
+    for digit in digits:
+        milliseconds = milliseconds << 5 | _BASE32.index(digit)
+    try:
+        return datetime.fromtimestamp((milliseconds >> 80) / 1000, UTC)
+    except (OverflowError, ValueError):
+        return None
 
 
 def generated_name(gpu_model: str, randomness: bytes) -> str:

@@ -121,20 +121,22 @@ class Thing:
     """One thing as its cloud shows it now.
 
     ``tags`` is ``None`` when the thing does not carry gpucloud's tags. ``created_at`` is ``None`` where the
-    cloud does not say.
+    cloud does not say; so is ``size_gib``, of a disk.
     """
 
     ref: Ref
     state: State
     tags: Tags | None
     created_at: datetime | None = None
+    size_gib: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine(Thing):
     """One instance as its cloud shows it now.
 
-    ``zone`` is in the market's own terms (AWS: AZ id). ``reason`` is the cloud's own word for why it ended.
+    ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``zone`` is in the market's own terms
+    (AWS: AZ id). ``reason`` is the cloud's own word for why it ended.
     ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
     its interface), known once it runs. ``timers`` are the ids of the cloud's own timers that end it, where
     they are needed to move its end.
@@ -143,6 +145,7 @@ class Machine(Thing):
     zone: str
     instance_type: str
     purchase: Purchase
+    name: str = ""
     public_ip: str | None = None
     private_ip: str | None = None
     reason: str | None = None
@@ -321,6 +324,12 @@ def cloud_name(name: str, box: str) -> str:
     """
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:30] or "box"
     return f"gpucloud-{slug}-{hashlib.sha256(box.encode()).hexdigest()[:8]}"
+
+
+def box_name(cloud_name: str) -> str | None:
+    """The box's name, as far as it fits, in a name that :func:`cloud_name` made; ``None`` for any other."""
+    found = re.fullmatch(r"gpucloud-([a-z0-9-]{1,30})-[0-9a-f]{8}", cloud_name)
+    return found[1] if found else None
 
 
 def request_hash(request: Request) -> str:

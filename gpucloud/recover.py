@@ -11,7 +11,7 @@ from functools import partial
 
 from gpucloud.errors import GpucloudError
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState
-from gpucloud.model import Kind, Machine, Ref, State, Thing
+from gpucloud.model import Kind, Machine, Ref, State, Thing, rfc3339
 from gpucloud.store import Box
 from gpucloud.teardown import CALL_TIMEOUT_S, node_facts, settle_box, take_down
 from gpucloud.waiter import Call, TimedOutError
@@ -31,11 +31,14 @@ def remains(world: World) -> list[Box]:
         box
         for box in world.journal.boxes(owner=world.owner)
         if world.may_take(box.lease)
-        and (
-            box.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
-            or (box.expires_at is not None and box.expires_at < now)
-        )
+        and (is_remains(box) or (box.expires_at is not None and box.expires_at < now))
     ]
+
+
+def is_remains(box: Box) -> bool:
+    """Whether a box that nobody is working on is what a command left that was not finished."""
+    left = box.state is BoxState.READY and bool(box.facts.get("attended"))  # its run is no more
+    return left or box.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
 
 def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[GpucloudError]:
@@ -47,6 +50,8 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
     end = world.clock() + timedelta(seconds=budget_s)
     troubles = refresh_all(world, _may_have_ended(world), timeout_s=budget_s)
     for box in remains(world):
+        if not is_remains(box) and not _is_past_end(world, box, troubles):
+            continue
         taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
         if taken is None:
             continue
@@ -61,6 +66,29 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
             world.journal.note(box.id, "released", {})
     _second_looks(world, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
     return troubles
+
+
+def _is_past_end(world: World, box: Box, troubles: list[GpucloudError]) -> bool:
+    """Whether a box that is past its end by our clock is so by its cloud's as well: ours may be wrong."""
+    assert box.expires_at is not None  # noqa: S101  (who calls has looked)
+    cloud = world.clouds[box.facts["cloud"]]
+    try:
+        theirs = world.waiter.run(cloud.server_time, CALL_TIMEOUT_S)
+    except (GpucloudError, TimedOutError) as error:
+        troubles.append(
+            GpucloudError(f"{box.name} seems past its end, but {cloud.name} does not say: {error}")
+        )
+        return False
+    if theirs is None or box.expires_at < theirs:
+        return True
+    troubles.append(
+        GpucloudError(
+            f"{box.name} is past its end by this machine's clock, but not by that of {cloud.name} "
+            f"({rfc3339(theirs)}): it is left alone",
+            hint="set the clock: gpucloud check",
+        )
+    )
+    return False
 
 
 def _may_have_ended(world: World) -> list[Box]:

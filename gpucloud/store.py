@@ -7,6 +7,7 @@ and ``things``; replaying the events gives the same tables. SQLite with a write-
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -24,7 +25,7 @@ from sqlalchemy import event, exc, pool
 
 from gpucloud.errors import UsageError
 from gpucloud.lifecycle import OVER, BoxState, Lease
-from gpucloud.model import Kind, Ref, rfc3339
+from gpucloud.model import Kind, Ref, Tags, rfc3339
 from gpucloud.tables import MIGRATIONS, PROJECT, Data, boxes, events, intents, things
 
 
@@ -82,6 +83,10 @@ class ThingRow:
 
 class NameTakenError(UsageError):
     """A living box of this owner has the name already."""
+
+
+class RunTakenError(UsageError):
+    """A living box of this owner belongs to the run already."""
 
 
 class StaleWriterError(UsageError):
@@ -157,11 +162,13 @@ class Journal:
         expires_at: datetime | None,
         facts: Data,
         lease: Lease,
+        alone: bool = False,
     ) -> Box:
         """Writes a new box down and takes its lease, before anything is asked of a cloud.
 
         Raises:
             NameTakenError: a living box of this owner has the name.
+            RunTakenError: it is to be alone in its run, and another box of the run is living.
         """
         data = {
             "name": name,
@@ -174,6 +181,8 @@ class Journal:
         }
         try:
             with self._transaction() as connection:
+                if alone:
+                    _refuse_taken_run(connection, owner, run_id)
                 self._append(connection, id, "planned", data)
         except exc.IntegrityError as error:
             raise NameTakenError(
@@ -181,6 +190,50 @@ class Journal:
                 hint=f"choose another --name, or end it: gpucloud down {name}",
             ) from error
         return self.box(id)
+
+    def recover_box(
+        self,
+        *,
+        id: str,  # noqa: A002  (the field's own name)
+        name: str,
+        tags: Tags,
+        state: BoxState,
+        created_at: datetime,
+        expires_at: datetime | None,
+        facts: Data,
+        things: Sequence[Data],
+    ) -> Box | None:
+        """Writes down a box that was found by its tags; ``None`` where the journal knows it already.
+
+        Args:
+            id: the box's.
+            name: what it is called, if no living box of its owner is called so.
+            tags: whose it is.
+            state: what it seems to be.
+            created_at: when its machine was made.
+            expires_at: its end.
+            facts: as of every box.
+            things: what was found of it, as events hold things.
+        """
+        with self._transaction() as connection:
+            if connection.execute(sa.select(boxes.c.id).where(boxes.c.id == id)).first() is not None:
+                return None
+            living = sa.and_(boxes.c.owner == tags.owner, boxes.c.state.not_in([str(s) for s in OVER]))
+            taken = set(connection.execute(sa.select(boxes.c.name).where(living)).scalars())
+            others = (f"{name[:37]}-{number}" for number in itertools.count(2))
+            data = {
+                "name": next(each for each in itertools.chain([name], others) if each not in taken),
+                "owner": tags.owner,
+                "run_id": tags.run or None,
+                "op": tags.op,
+                "state": str(state),
+                "created_at": created_at.isoformat(),
+                "expires_at": rfc3339(expires_at) if expires_at else None,
+                "facts": facts,
+                "things": list(things),
+            }
+            self._append(connection, id, "recovered", data)
+            return self._box(connection, id)
 
     def take(self, box: str, lease: Lease, *, may_take: Callable[[Lease | None], bool]) -> Box | None:
         """Takes a box's lease and raises its epoch; ``None`` when ``may_take`` refuses the present one."""
@@ -218,9 +271,11 @@ class Journal:
         with self._reader.connect() as connection:
             return self._box(connection, id)
 
-    def boxes(self, *, owner: str, over: bool = False) -> list[Box]:
-        """This owner's boxes, oldest first; ``over`` adds those that are deleted or failed."""
-        query = sa.select(boxes).where(boxes.c.owner == owner).order_by(boxes.c.id)
+    def boxes(self, *, owner: str | None, over: bool = False) -> list[Box]:
+        """An owner's boxes, or everybody's, oldest first; ``over`` adds those that are deleted or failed."""
+        query = sa.select(boxes).order_by(boxes.c.id)
+        if owner is not None:
+            query = query.where(boxes.c.owner == owner)
         if not over:
             query = query.where(boxes.c.state.not_in([str(state) for state in OVER]))
         with self._reader.connect() as connection:
@@ -282,6 +337,17 @@ class Journal:
         if row is None:
             raise KeyError(id)
         return _box(row)
+
+
+def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None) -> None:
+    living = boxes.c.state.not_in([str(state) for state in OVER])
+    query = sa.select(boxes.c.name).where(boxes.c.owner == owner, boxes.c.run_id == run_id, living)
+    other = connection.execute(query).scalar()
+    if other is not None:
+        raise RunTakenError(
+            f"run {run_id!r} is under way already: it has the box {other!r}",
+            hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
+        )
 
 
 # --- rows to values

@@ -106,6 +106,25 @@ def _planned(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     )
 
 
+def _recovered(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    """A box of which the journal knew nothing was found by its tags."""
+    connection.execute(
+        sa.insert(boxes).values(
+            id=box,
+            epoch=0,
+            started_at=data["created_at"],
+            facts=json.dumps(data["facts"], sort_keys=True),
+            seen_at=at,
+            **{
+                key: data[key]
+                for key in ("name", "owner", "run_id", "op", "state", "created_at", "expires_at")
+            },
+        )
+    )
+    for thing in data["things"]:
+        _made(connection, box, at, thing)
+
+
 def _taken(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
     values = {"lease": json.dumps(data["lease"]), "epoch": boxes.c.epoch + 1}
     connection.execute(sa.update(boxes).where(boxes.c.id == box).values(values))
@@ -240,6 +259,7 @@ def _merge_facts(connection: sa.Connection, box: str, facts: Data) -> None:
 
 PROJECT: dict[str, Callable[[sa.Connection, str, str, Data], None]] = {
     "planned": _planned,
+    "recovered": _recovered,
     "taken": _taken,
     "released": _released,
     "intended": _intended,

@@ -7,7 +7,7 @@ cut off anywhere and repeated by another process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -106,16 +106,20 @@ def end_machines(world: World, box: Box, *, budget_s: float) -> None:
     Raises:
         OwedError: that could not be confirmed.
     """
+    end_things(world, box, lambda ref: ref.kind.billable or ref.kind is Kind.NIC, budget_s=budget_s)
+
+
+def end_things(world: World, box: Box, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:
+    """Ends some of the things that the journal holds of a box, and waits until they are gone; it goes on.
+
+    Raises:
+        OwedError: that could not be confirmed of something billable.
+    """
     deadline = world.clock() + timedelta(seconds=budget_s)
     pause_s = 0.05
     while True:
-        rows = [
-            row for row in world.journal.things(box.id) if row.ref.kind.billable or row.ref.kind is Kind.NIC
-        ]
-        trouble: GpucloudError | None = None
-        if rows:
-            trouble = _delete_in_order(world, world.clouds[rows[0].ref.cloud], rows)
-        left = owed(world, box)
+        trouble = settle_box(world, box, chosen)
+        left = [item for item in owed(world, box) if not item.ref.id or chosen(item.ref)]
         if not left:
             return
         if world.clock() >= deadline:
@@ -166,11 +170,15 @@ def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> O
     return error
 
 
-def settle_box(world: World, box: Box) -> GpucloudError | None:
-    """One pass over everything that a box still has. Gives the last trouble that was met, if any."""
+def settle_box(world: World, box: Box, chosen: Callable[[Ref], bool] | None = None) -> GpucloudError | None:
+    """One pass over everything that a box still has, or over the things that are chosen.
+
+    Returns:
+        The last trouble that was met, if any.
+    """
     trouble: GpucloudError | None = None
-    rows = world.journal.things(box.id)
-    intents = world.journal.intents(box.id, unresolved=True)
+    rows = [row for row in world.journal.things(box.id) if chosen is None or chosen(row.ref)]
+    intents = world.journal.intents(box.id, unresolved=True) if chosen is None else []
     places = {(i.cloud, i.account, i.region) for i in intents}
     places |= {(r.ref.cloud, r.ref.account, r.ref.region) for r in rows}
     for cloud_name, account, region in sorted(places):
@@ -187,6 +195,7 @@ def settle_box(world: World, box: Box) -> GpucloudError | None:
                     row
                     for row in world.journal.things(box.id)
                     if (row.ref.cloud, row.ref.region) == (cloud_name, region)
+                    and (chosen is None or chosen(row.ref))
                 ]
             trouble = _delete_in_order(world, cloud, mine) or trouble
         except GpucloudError as error:

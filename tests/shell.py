@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
+from tests.forked import Forked, ForkServer
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
 TIMEOUT_S = 120
@@ -55,6 +56,8 @@ class Shell:
     home: Path
     runtime: Path
     endpoint: Endpoint
+    forks: ForkServer | None = None
+    """Forks the commands; without one they are started as the console script is."""
 
     @property
     def sandbox(self) -> SandboxClient:
@@ -65,14 +68,17 @@ class Shell:
         """Runs ``gpucloud`` to its end."""
         return self.finish(self.start(*arguments, **environment))
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str] | Forked:
         """Starts ``gpucloud``."""
-        return self._start("gpucloud", *arguments, **{"GPUCLOUD_SANDBOX": "1", **environment})
+        given = {"GPUCLOUD_SANDBOX": "1", **environment}
+        if self.forks is None:
+            return self._start("gpucloud", *arguments, **given)
+        return self.forks.start(arguments, environment=self._environ(given), folder=str(self.home))
 
-    def finish(self, process: subprocess.Popen[str]) -> Result:
+    def finish(self, process: subprocess.Popen[str] | Forked) -> Result:
         """Waits for what was started."""
         out, err = process.communicate(timeout=TIMEOUT_S)
-        return Result(process.returncode, out, err)
+        return Result(process.wait(), out, err)
 
     def launch(self, *arguments: str) -> Any:
         """The box of a launch that succeeds."""
@@ -105,20 +111,31 @@ class Shell:
     ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [str(PROGRAMS / program), *arguments],
-            env={
-                "PATH": os.environ["PATH"],
-                "LC_ALL": "C.UTF-8",
-                "HOME": str(self.home),
-                "GPUCLOUD_HOME": str(self.home),
-                "XDG_RUNTIME_DIR": str(self.runtime),
-                **environment,
-            },
+            env=self._environ(environment),
             cwd=self.home,
             text=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
+    def _environ(self, given: Mapping[str, str]) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "LC_ALL": "C.UTF-8",
+            "HOME": str(self.home),
+            "GPUCLOUD_HOME": str(self.home),
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            **given,
+        }
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    """What forks commands, for all tests of a process."""
+    server = ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -131,29 +148,29 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 
 
 @contextmanager
-def newcomer(endpoint: Endpoint, home: Path) -> Iterator[Shell]:
+def newcomer(endpoint: Endpoint, home: Path, forks: ForkServer | None = None) -> Iterator[Shell]:
     """A shell with nothing in the home folder and nothing in the clouds, which leaves nothing there."""
     endpoint.client.reset()
     (home / "sandbox").symlink_to(endpoint.folder)
     with TemporaryDirectory(prefix="run-") as runtime:  # sockets live here: their paths must be short
-        yield Shell(home, Path(runtime), endpoint)
+        yield Shell(home, Path(runtime), endpoint, forks)
     endpoint.client.reset()
 
 
 @pytest.fixture
-def cli(endpoint: Endpoint, tmp_path: Path) -> Iterator[Shell]:
+def cli(endpoint: Endpoint, tmp_path: Path, forks: ForkServer) -> Iterator[Shell]:
     """A newcomer's shell for each test."""
-    with newcomer(endpoint, tmp_path) as shell:
+    with newcomer(endpoint, tmp_path, forks) as shell:
         yield shell
 
 
 @pytest.fixture
-def own_clouds(tmp_path: Path) -> Iterator[Shell]:
+def own_clouds(tmp_path: Path, forks: ForkServer) -> Iterator[Shell]:
     """A newcomer's shell with clouds of its own, for tests that move their clock: it only goes forward."""
     started = ensure_started(tmp_path / "clouds" / "sandbox", transition_s=0.0)
     home = tmp_path / "home"
     home.mkdir()
-    with newcomer(started, home) as shell:
+    with newcomer(started, home, forks) as shell:
         yield shell
     started.client.stop(force=True)
     os.waitpid(started.pid, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +14,16 @@ from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, settle_owed
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import GpucloudError, InterruptedBySignal, OwedError, UsageError
+from gpucloud.lifecycle import BoxState
 
 if TYPE_CHECKING:
+    from gpucloud.model import Unread
     from gpucloud.store import Box
     from gpucloud.world import World
 
 BUDGET_S = 600.0
+PATIENCE_S = 90.0
+"""With another process that is taking the same box down: a little longer than one does after a signal."""
 
 
 def down(
@@ -28,11 +34,17 @@ def down(
     run_id: Annotated[str | None, typer.Option("--run-id", help="Every box of this run.")] = None,
     all: Annotated[bool, typer.Option("--all", help="Every box of yours.")] = False,  # noqa: A002
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
-    """Take boxes down; returns when the cloud itself says that nothing billable is left."""
+) -> int:
+    """Take boxes down; returns when the cloud itself says that nothing billable is left.
+
+    With --run-id they are also looked for in every cloud: the machine that launched them is not needed.
+    """
     if sum((bool(names), run_id is not None, all)) != 1:
         raise UsageError("say which boxes: names, or --run-id, or --all", hint="see yours: gpucloud list")
+    unread: Sequence[Unread] = ()
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        if run_id is not None:
+            unread = _take_in(app, world, run_id)
         boxes = _chosen(world, names or [], run_id)
         if not boxes:
             app.output.say("No box to take down.")
@@ -54,6 +66,29 @@ def down(
     for box in ended:
         app.output.say(f"{box.name} is {box.state}: the cloud says that nothing billable is left of it.")
     app.output.say(paying_text(living))
+    return OwedError.exit_code if unread else 0
+
+
+def _take_in(app: App, world: World, run_id: str) -> Sequence[Unread]:
+    """Writes down what another machine launched for this run; gives where nothing may be concluded."""
+    from gpucloud.adopt import adopt_box
+    from gpucloud.cli.market import open_market
+    from gpucloud.model import Search
+    from gpucloud.survey import begin, by_box, finish
+
+    world.tell("down", f"looking for run {run_id} in every region of every cloud")
+    survey = finish(world, begin(world, Search(run=run_id)))
+    for region in survey.unread:
+        app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
+    for owner, things in by_box(survey.things):
+        if owner == world.owner:
+            adopt_box(world, things, BoxState.DELETING, open_market)
+        else:
+            what = f"{things[0].ref.kind} {things[0].ref.id}"
+            app.output.say(
+                f"Left alone: {what} is of this run, of owner {owner}; if that is you: GPUCLOUD_OWNER={owner}"
+            )
+    return survey.unread
 
 
 def _chosen(world: World, names: list[str], run_id: str | None) -> list[Box]:
@@ -75,7 +110,7 @@ def _confirm(app: App, boxes: list[Box]) -> None:
 
 def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], GpucloudError | None]:
     """Ends every box; one that cannot be ended does not keep the others."""
-    from gpucloud.lifecycle import OVER, BoxState
+    from gpucloud.lifecycle import OVER
     from gpucloud.ssh import forget
     from gpucloud.ssh_keys import key_folder
     from gpucloud.teardown import take_down
@@ -87,7 +122,7 @@ def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], Gp
             ended.append(box)
             continue
         world.tell("down", f"ending {box.name}")
-        taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+        taken = _taken(world, box)
         if taken is None:
             assert box.lease is not None  # noqa: S101  (only a live lease is refused)
             owed = UsageError(
@@ -104,6 +139,16 @@ def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], Gp
         finally:
             world.journal.note(box.id, "released", {})
     return ended, owed
+
+
+def _taken(world: World, box: Box) -> Box | None:
+    """The box, taken over; ``None`` while another process works on it. One that ends it is waited for."""
+    end = now() + timedelta(seconds=PATIENCE_S)
+    while True:
+        taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+        if taken is not None or world.journal.box(box.id).state is not BoxState.DELETING or now() > end:
+            return taken
+        world.waiter.pause(0.2)
 
 
 def _merged(first: GpucloudError | None, second: GpucloudError) -> GpucloudError:

@@ -43,11 +43,12 @@ def list_boxes(
 
 def _look(app: App) -> dict[str, Any]:
     """Asks the clouds: the journal's boxes by id, and every region for what the journal does not know."""
+    from gpucloud.model import Search
     from gpucloud.recover import refresh_all
     from gpucloud.survey import begin, finish, strangers
 
     with engine(app) as world:
-        calls = begin(world)
+        calls = begin(world, Search(owner=world.owner))
         for trouble in refresh_all(world, world.journal.boxes(owner=app.owner)):
             app.output.say(f"Not asked: {trouble.message}")
         for trouble in look_at_guards(app, world, world.journal.boxes(owner=app.owner)):

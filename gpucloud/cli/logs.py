@@ -17,12 +17,13 @@ from gpucloud.cli.reached import reached
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 from gpucloud.model import rfc3339
+from gpucloud.ssh_job import FOLDER
 from gpucloud_templates import BOOT_LOG, GUARD_LOG
 
 FILES = {
     "boot": ("/var/log/cloud-init-output.log", BOOT_LOG),
     "guard": (GUARD_LOG,),
-    "job": ("/var/log/gpucloud/job.log",),
+    "job": (f"{FOLDER}/out", f"{FOLDER}/err"),
 }
 """What each kind of log is, on the box."""
 SINCE = "10m, 2h, or a time such as 2026-11-21T10:00:00Z"

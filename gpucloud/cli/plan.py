@@ -78,8 +78,10 @@ def make(world: World, spec: Spec, *, accept_snapshot_price: bool) -> Plan:
 
 
 def spec_json(spec: Spec) -> dict[str, Any]:
-    """A spec as plain JSON, without what it leaves open."""
+    """A spec as plain JSON, without what it leaves open, and without the values of its variables."""
     document: dict[str, Any] = json.loads(spec.model_dump_json(exclude_defaults=True))
+    if spec.env:  # they may be secrets: whoever launches a saved plan brings them along
+        document["env"] = dict.fromkeys(spec.env)
     return document
 
 

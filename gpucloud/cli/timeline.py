@@ -51,9 +51,14 @@ class Timeline:
         if self._live is not None:
             self._live.start()
 
+    @property
+    def elapsed_s(self) -> float:
+        """How long the command has run."""
+        return time.monotonic() - self._start
+
     def tell(self, step: str, text: str, /) -> None:
         """A step begins or has news."""
-        elapsed = time.monotonic() - self._start
+        elapsed = self.elapsed_s
         if not self.steps or self.steps[-1][0] != step:
             self.steps.append((step, elapsed))
         line = f"{elapsed:6.1f} s  {step:<8} {clean(text)}"

@@ -265,12 +265,18 @@ def _tariff_usd(market: Market, offer: Offer, kind: str) -> Decimal | None:
 
 def find_tariff(tariffs: Iterable[Tariff], offer: Offer, kind: str) -> Tariff | None:
     """The tariff of an offer's region; subscription prices only go with a subscription."""
-    subscribed = offer.purchase == "subscription_1m"
+    return tariff_at(tariffs, offer.cloud, offer.region, kind, subscribed=offer.purchase == "subscription_1m")
+
+
+def tariff_at(
+    tariffs: Iterable[Tariff], cloud: str, region: str, kind: str, *, subscribed: bool = False
+) -> Tariff | None:
+    """The tariff of a region; ``None`` where none is known."""
     fitting = [
         tariff
         for tariff in tariffs
-        if (tariff.cloud, tariff.kind) == (offer.cloud, kind)
-        and tariff.region in {offer.region, "*"}
+        if (tariff.cloud, tariff.kind) == (cloud, kind)
+        and tariff.region in {region, "*"}
         and (subscribed or "subscription" not in tariff.sku)
     ]
     return max(

@@ -66,6 +66,7 @@ def machine_of(instance: Any, *, account: str, region: str) -> Machine:
         zone=named(instance.zone_id),
         instance_type=named(instance.instance_type),
         purchase=_purchase(instance),
+        name=instance.instance_name or "",
         public_ip=(public or [None])[0] or elastic or None,
         private_ip=(private or [None])[0] or None,
         reason=RECYCLING if recycling else None,
@@ -174,6 +175,7 @@ def _disks(place: Place, asked: Asked, token: str | None) -> Page:
             state=_STATES.get(item.status, State.RUNNING),
             tags=_tags(item.tags),
             created_at=moment(item.creation_time),
+            size_gib=item.size,
         )
         for item in listed(body.disks.disk)
     ], body.next_token

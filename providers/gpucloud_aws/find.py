@@ -91,6 +91,7 @@ def machine_of(
         zone=placement.get("AvailabilityZoneId") or zone_id(placement.get("AvailabilityZone", "")),
         instance_type=instance["InstanceType"],
         purchase=_purchase(instance),
+        name=next((tag.get("Value", "") for tag in instance.get("Tags", []) if tag.get("Key") == "Name"), ""),
         public_ip=instance.get("PublicIpAddress") or None,
         private_ip=instance.get("PrivateIpAddress") or None,
         reason=reason,
@@ -183,6 +184,7 @@ def _thing(kind: Kind, item: Any, *, account: str, region: str, zone_id: Callabl
         state=state,
         tags=tags_in(item.get(shelf.tags, [])),
         created_at=_utc(item.get(shelf.created)),
+        size_gib=item.get("Size") if kind is Kind.DISK else None,
     )
 
 

@@ -144,6 +144,7 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
             zone=next(iter(vm.get("zones") or ()), ""),
             instance_type=str(vm["properties"]["hardwareProfile"]["vmSize"]),
             purchase=_purchase(vm),
+            name=text_at(vm, "tags", "Name"),
             reason=failure[0] if failure else None,
             parts=tuple(parts),
         )

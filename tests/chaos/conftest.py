@@ -1,5 +1,5 @@
 """The fixtures of somebody at a shell."""
 
-from tests.shell import cli, endpoint
+from tests.shell import cli, endpoint, forks
 
-__all__ = ["cli", "endpoint"]
+__all__ = ["cli", "endpoint", "forks"]

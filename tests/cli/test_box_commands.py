@@ -175,12 +175,13 @@ def test_logs_of_late_leave_out_what_is_older(terminal: Terminal) -> None:
 
 
 def test_logs_do_not_steer_the_terminal_and_go_on_as_more_is_written(terminal: Terminal) -> None:
-    write = "printf '\\033]52;c;ZXZpbA==\\007step \\033[31m1\\033[0m\\n' >>/var/log/gpucloud/job.log"
+    terminal.run("exec", "mine", "--", "mkdir", "-p", ".gpucloud/job")
+    write = "printf '\\033]52;c;ZXZpbA==\\007step \\033[31m1\\033[0m\\n' >>.gpucloud/job/out"
     terminal.run("exec", "mine", "--", "sh", "-c", write)
     child = terminal.start("logs", "mine", "--job", "-f", "--json")
     assert child.stdout is not None
     assert json.loads(child.stdout.readline())["line"] == "step 1"
-    terminal.run("exec", "mine", "--", "sh", "-c", "echo 2 >>/var/log/gpucloud/job.log")
+    terminal.run("exec", "mine", "--", "sh", "-c", "echo 2 >>.gpucloud/job/out")
     assert json.loads(child.stdout.readline())["line"] == "2"
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=30)

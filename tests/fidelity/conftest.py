@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.shell import cli, endpoint
+from tests.shell import cli, endpoint, forks
 
-__all__ = ["cli", "endpoint"]
+__all__ = ["cli", "endpoint", "forks"]

@@ -392,6 +392,7 @@ class MemoryProvider:
             zone=item.spec["zone"],
             instance_type=item.spec["instance_type"],
             purchase=Purchase(item.spec["purchase"]),
+            name=item.spec["name"],
             public_ip=item.public_ip,
             private_ip=item.private_ip,
             reason=item.reason,

@@ -1,0 +1,94 @@
+"""Takes what was found by its tags into the journal, from where it is used and ended like any other box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from gpucloud.bill import compute_price
+from gpucloud.lifecycle import BoxState, id_time
+from gpucloud.model import Machine, State, Tags, Thing, box_name
+from gpucloud.store import Box
+from gpucloud.teardown import made_data, node_facts
+from gpucloud.world import World
+from gpucloud_pricing import Market
+
+NAME_DIGITS = 8
+"""How much of its id a box is called by whose name is not known."""
+
+
+def adopt_box(
+    world: World, things: Sequence[Thing], state: BoxState, market: Callable[[], Market]
+) -> Box | None:
+    """Writes a box down.
+
+    Args:
+        world: the outside.
+        things: everything that was found of it; all with the same tags.
+        state: ``ready`` for one that lives, ``deleting`` for the remains of one.
+        market: gives what types and prices are known by.
+
+    Returns:
+        The box; ``None`` where the journal knows it already.
+    """
+    tags = things[0].tags
+    assert tags is not None  # noqa: S101  (who calls has grouped them by it)
+    machines = [thing for thing in things if isinstance(thing, Machine)]
+    born = [thing.created_at for thing in machines or things if thing.created_at]
+    refs = dict.fromkeys([t.ref for t in things] + [part for machine in machines for part in machine.parts])
+    name = next(filter(None, (box_name(machine.name) for machine in machines)), None)
+    return world.journal.recover_box(
+        id=tags.box,
+        name=name or f"found-{tags.box[-NAME_DIGITS:].lower()}",
+        tags=tags,
+        state=state,
+        created_at=min(born, default=id_time(tags.box) or world.clock()),
+        expires_at=end_of(tags),
+        facts=_facts(things[0], machines, market),
+        things=[made_data(ref, name=ref.id) for ref in refs],
+    )
+
+
+def end_of(tags: Tags) -> datetime | None:
+    """A box's end as its tag tells it; ``None`` where there is none, or it cannot be read."""
+    try:
+        end = datetime.fromisoformat(tags.expires)
+    except ValueError:
+        return None
+    return end if end.tzinfo else None
+
+
+def _facts(first: Thing, machines: Sequence[Machine], market: Callable[[], Market]) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "cloud": first.ref.cloud,
+        "account": first.ref.account,
+        "region": first.ref.region,
+        "nodes": [node_facts(machine) for machine in machines if machine.state is not State.GONE],
+        "spec": {},
+        "recovered": True,
+    }
+    if not machines:
+        return facts
+    machine = machines[0]
+    facts |= {
+        "zone": machine.zone or None,
+        "instance_type": machine.instance_type,
+        "purchase": str(machine.purchase),
+    }
+    kind = market().types.get((first.ref.cloud, machine.instance_type))
+    if kind is not None:
+        facts["interconnect"] = kind.interconnect
+        facts["gpu"] = {
+            "model": kind.gpu_model,
+            "count": format(kind.gpu_count, "f"),
+            "memory_gib": format(kind.gpu_memory_gib, "f"),
+        }
+    price = compute_price(market(), machine)
+    if price is not None:
+        facts |= {
+            "price": {"amount": format(price.amount, "f"), "currency": price.currency},
+            "price_as_of": price.as_of.isoformat(),
+            "price_source": price.source,
+        }
+    return facts

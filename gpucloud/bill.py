@@ -1,0 +1,49 @@
+"""What a thing that was found costs per hour, as far as its cloud's price lists tell."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpucloud.model import Kind, Machine, Purchase, Thing
+from gpucloud_pricing import Market, Price
+from gpucloud_pricing.estimate import HOURS_PER_MONTH, tariff_at
+from gpucloud_pricing.values import Money
+
+
+def price_of(market: Market, thing: Thing) -> Money | str:
+    """What a thing costs per hour by existing, or why that is not known. Nothing, for what is not billed."""
+    kind = thing.ref.kind
+    if isinstance(thing, Machine):
+        price = compute_price(market, thing)
+        unknown = f"no price of {thing.instance_type} in {thing.ref.region} is known"
+        return unknown if price is None else Money(amount=price.amount, currency=price.currency)
+    if kind is Kind.DISK and thing.size_gib is None:
+        return "the cloud does not tell its size in a list"
+    if kind is Kind.DISK:
+        return _tariff(market, thing, "disk_gb_month", Decimal(thing.size_gib or 0) / HOURS_PER_MONTH)
+    if kind is Kind.ADDRESS:
+        return _tariff(market, thing, "public_ip_hour", Decimal(1))
+    if kind is Kind.SNAPSHOT:
+        return "no price of a snapshot is known"
+    return Money(amount=Decimal(0), currency="USD")  # a spot request costs what its instance costs
+
+
+def compute_price(market: Market, machine: Machine) -> Price | None:
+    """The newest price that fits how and where a machine is rented; that of its zone before its region's."""
+    purchase = "spot" if machine.purchase is Purchase.SPOT else "on_demand"
+    if (machine.ref.cloud, machine.instance_type) not in market.types:
+        return None
+    fitting = [
+        price
+        for price in market.prices_of(machine.ref.cloud, machine.instance_type)
+        if (price.purchase, price.region) == (purchase, machine.ref.region)
+        and price.zone in {None, machine.zone}
+    ]
+    return max(fitting, key=lambda price: (price.zone is not None, price.as_of), default=None)
+
+
+def _tariff(market: Market, thing: Thing, kind: str, quantity: Decimal) -> Money | str:
+    tariff = tariff_at(market.tariffs, thing.ref.cloud, thing.ref.region, kind)
+    if tariff is None:
+        return f"no {thing.ref.kind} price is known for {thing.ref.cloud} {thing.ref.region}"
+    return Money(amount=round(tariff.amount * quantity, 6), currency=tariff.currency)

@@ -1,0 +1,247 @@
+"""What every command that buys a box does: settle, plan, buy, bring up, sync; a failure leaves nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import now, settle_owed
+from gpucloud.cli.plan import lifetime, make
+from gpucloud.errors import GpucloudError, PriceError, UsageError
+from gpucloud.lifecycle import generated_name, new_id
+from gpucloud.model import Purchase
+from gpucloud.plan import changes
+from gpucloud.spec import Spec
+from gpucloud.ssh import forget
+from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
+from gpucloud_pricing.gpus import parse_wishes
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gpucloud.attempt import Boot, Terms
+    from gpucloud.cloud import Cloud
+    from gpucloud.plan import Candidate, Plan
+    from gpucloud.store import Box
+    from gpucloud.world import World
+
+FILES_TIMEOUT_S = 24 * 3600.0
+"""Copying and setting up end when they end; a box's own end comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    """One box to be: what is known before it, and the steps to it.
+
+    ``environment`` is what ``env`` of the spec stands for. An ``attended`` box is to end with this process.
+    """
+
+    app: App
+    world: World
+    spec: Spec
+    run_id: str | None
+    proxy_command: str | None
+    environment: Mapping[str, str]
+    attended: bool = False
+
+    def settle_first(self) -> None:
+        """Finishes what earlier commands left; refuses a name that a box still has after that."""
+        from gpucloud.launch import check_name
+
+        settle_owed(self.app, self.world)
+        if self.spec.name:
+            check_name(self.world, self.spec.name)
+
+    def plan(self, saved: Plan | None, *, accept_snapshot_price: bool) -> Plan:
+        """Today's plan; a saved one must be the same."""
+        today = make(self.world, self.spec, accept_snapshot_price=accept_snapshot_price)
+        if saved is None:
+            return today
+        moved = changes(saved, today)
+        if moved:
+            raise PriceError(
+                "the saved plan does not hold any more: " + "; ".join(moved),
+                hint="make a new one: gpucloud plan -o FILE; nothing was started",
+            )
+        return saved
+
+    def buy(self, plan: Plan) -> Box:
+        """Buys the first attempt that starts and brings it up; whatever fails, nothing is left.
+
+        Returns:
+            The box, which this process still holds.
+        """
+        from gpucloud.bringup import UnfitError, bring_up
+        from gpucloud.launch import abandon, replace_machines
+        from gpucloud.launch import launch as buy_box
+
+        name = self.spec.name or generated_name(plan.attempts[0].gpu_model, self.world.randomness(4))
+        box_id = new_id("b-", now(), self.world.randomness(10))
+        keys = key_folder(self.app.paths.state, box_id)
+        try:
+            lives = lifetime(plan, self.spec)
+            end = now() + lives if lives else None
+            terms = self._terms(plan, name, box_id, keys, end)
+            box = buy_box(self.world, terms, plan.attempts)
+            try:
+                try:
+                    box = bring_up(self.world, box, keys, self.proxy_command)
+                except UnfitError as error:  # once: a second one is no accident
+                    forget(keys, box_id, nodes=self.spec.nodes)  # the next machine has host keys of its own
+                    terms = self._terms(plan, name, box_id, keys, end)
+                    box = replace_machines(self.world, box, terms, plan.attempts, error.message)
+                    box = bring_up(self.world, box, keys, self.proxy_command)
+                self._prepare(box, keys)
+            except BaseException as error:
+                abandon(self.world, box, error)
+                raise
+        except BaseException:
+            forget(keys, box_id, nodes=self.spec.nodes)
+            raise
+        return self.world.journal.box(box.id)
+
+    def _terms(self, plan: Plan, name: str, box_id: str, keys: Path, end: datetime | None) -> Terms:
+        from gpucloud.attempt import Boot, Terms
+        from gpucloud.boot import DEFAULT_IMAGE, boots, cut
+        from gpucloud.bringup import USER, whole_gpus
+        from gpucloud_templates import BootPlan, TooLargeError, packed, render
+        from gpucloud_templates.software import later
+
+        made = create_keys(keys, box_id, nodes=self.spec.nodes)
+        idle = self.spec.idles_out_after()
+
+        recipe = self.spec.image or DEFAULT_IMAGE
+
+        def boot(candidate: Candidate, cloud: Cloud) -> Boot:
+            image, software = boots(cloud, candidate, recipe)
+            software = replace(software, mig=cut(candidate, self.spec.gpu))
+            plan = BootPlan(
+                name=name,
+                user=USER,
+                public_key=made.public_key,
+                host_private_key=made.host_private_key,
+                host_public_key=made.host_public_key,
+                deadline=end,
+                ttl_s=int((end - now()).total_seconds()) if end else 0,
+                extra_keys=(read_public_key(self.spec.ssh_key),) if self.spec.ssh_key else (),
+                software=software,
+                # With variables it is run over ssh: they may be secrets, which user-data must not carry.
+                setup=(self.spec.setup,) if self.spec.setup and not self.environment else (),
+                idle_s=int(idle.total_seconds()) if idle else None,
+                checkpoint=self.spec.checkpoint,
+                gpus=whole_gpus(candidate.gpu_count),
+                spot=candidate.purchase is Purchase.SPOT,
+                metadata=cloud.metadata,
+                self_delete=cloud.self_delete if self.spec.box_identity else None,
+            )
+            facts = {
+                "image": image.name,
+                "steps": software.steps,
+                "least_driver": later(image.driver, software.least_driver),
+                "mig": software.mig,
+            }
+            return Boot(user_data=packed(render(plan)), facts=facts)
+
+        try:
+            for cloud, first in {each.cloud: each for each in reversed(plan.attempts)}.items():
+                boot(first, self.world.clouds[cloud])
+        except TooLargeError as error:
+            raise UsageError(str(error)) from error
+        return Terms(
+            box=box_id,
+            name=name,
+            run_id=self.run_id,
+            nodes=self.spec.nodes,
+            disk_gib=self.spec.disk,
+            image=recipe,
+            boot=boot,
+            allow_from=self._allow_from,
+            ports=self.spec.ports,
+            tags=self.spec.tags,
+            max_price_usd=self.spec.max_price,
+            expires_at=end,
+            ttl_role=self.spec.ttl_role,
+            box_identity=self.spec.box_identity,
+            attended=self.attended,
+            spec=dict(plan.spec),
+        )
+
+    def _allow_from(self, cloud: Cloud) -> Sequence[str]:
+        """Who is let in: as told, else this machine's address as the cloud sees it; never the world."""
+        if self.spec.allow_from:
+            return self.spec.allow_from
+        try:
+            address = self.world.waiter.run(partial(self.world.clouds.caller_address, cloud.name))
+        except GpucloudError as error:
+            raise UsageError(
+                f"cannot tell this machine's address: {error.message}",
+                hint="name it: --allow-from ADDRESS/32",
+            ) from error
+        if address is None:
+            raise UsageError(
+                f"neither {cloud.name} nor another installed cloud tells this machine's address",
+                hint="name it: --allow-from ADDRESS/32",
+            )
+        return (str(ip_network(address)),)
+
+    def _prepare(self, box: Box, keys: Path) -> None:
+        """Brings the files, and runs the set-up that needs variables."""
+        from gpucloud.bringup import targets
+        from gpucloud.ssh import run
+        from gpucloud.ssh_files import rsync_up
+        from gpucloud.ssh_job import script_of
+
+        nodes = targets(box, keys, self.proxy_command)
+        for item in self.spec.sync:
+            local, _, remote = item.partition(":")
+            self.world.tell("sync", item)
+            for target in nodes:
+                self.world.waiter.run(partial(rsync_up, target, local, remote or "."), FILES_TIMEOUT_S)
+        if self.spec.setup and self.environment:
+            self.world.tell("setup", "running the set-up commands with their variables")
+            script = script_of(self.spec.setup, self.environment)
+            for target in nodes:
+                done = self.world.waiter.run(
+                    partial(run, target, ["bash", "-l", "-s"], stdin=script), FILES_TIMEOUT_S
+                )
+                if done.code:
+                    said = done.err.decode(errors="replace").strip().splitlines()
+                    raise GpucloudError(
+                        f"the set-up failed on {target.alias} with exit code {done.code}: "
+                        f"{said[-1] if said else 'it said nothing'}"
+                    )
+
+
+def environment_of(spec: Spec) -> dict[str, str]:
+    """What ``env`` stands for: a key without a value takes the caller's own.
+
+    Raises:
+        UsageError: the caller has no such variable.
+    """
+    missing = [key for key, value in spec.env.items() if value is None and key not in os.environ]
+    if missing:
+        raise UsageError(
+            f"--env {missing[0]}: there is no such variable here", hint=f"--env {missing[0]}=VALUE"
+        )
+    return {key: os.environ[key] if value is None else value for key, value in spec.env.items()}
+
+
+def refuse_impossible(spec: Spec) -> None:
+    """Refuses what cannot be done, before anything is asked or bought.
+
+    Raises:
+        UsageError: says what.
+    """
+    if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
+        raise UsageError("--accept-test tests whole GPUs, and a program sees one slice", hint="leave it out")
+    missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
+    if missing:
+        raise UsageError(f"--sync: there is no {missing[0].partition(':')[0]}")
+    for program in ("ssh", "ssh-keygen", *(["rsync"] if spec.sync else [])):
+        find_program(program)

@@ -1,0 +1,383 @@
+"""``gpucloud run``: a box for one command. Launches, syncs, runs, fetches, takes down, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from gpucloud.cli.boxes import box_document, paying_text
+from gpucloud.cli.buying import Buyer, environment_of, refuse_impossible
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import connect, engine, now
+from gpucloud.cli.options import takes_spec
+from gpucloud.cli.plan import AcceptSnapshot
+from gpucloud.cli.timeline import Timeline
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.lifecycle import BoxState, new_id
+from gpucloud.spec import Spec
+from gpucloud.ssh import forget
+from gpucloud.ssh_keys import find_program, key_folder
+
+if TYPE_CHECKING:
+    from gpucloud.ssh import ConnectionFailedError, Target
+    from gpucloud.store import Box
+    from gpucloud.world import World
+
+RUN_TTL = timedelta(hours=6)
+FOREVER_S = 1e8
+TIMED_OUT = 124
+"""The exit code of a command that did not end in time, as that of timeout(1)."""
+RETRIES = 3
+CAPACITY_PAUSE_S = 60.0
+COME_BACK_S = 600.0
+TRY_AGAIN_S = 3.0
+TAKE_DOWN_S = 600.0
+REASONS = ("interruption", "capacity")
+
+
+@takes_spec
+def run(
+    app: App,
+    spec: Spec,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")
+    ] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", help="Your own id for this run; `down --run-id` ends it.")
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", help="End the command after this: exit code 124.", metavar="TIME"),
+    ] = None,
+    retry_on: Annotated[
+        str | None,
+        typer.Option("--retry-on", help=f"Begin anew, at most {RETRIES} times: interruption, capacity."),
+    ] = None,
+    fetch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fetch", help="PATH or PATH:LOCAL to bring back at the end; repeatable.", metavar="PATH"
+        ),
+    ] = None,
+    keep_on_failure: Annotated[
+        bool, typer.Option("--keep-on-failure", help="Leave the box where the command fails, until its end.")
+    ] = False,
+    summary: Annotated[
+        Path | None,
+        typer.Option("--summary", help="Append timeline and cost to this file, as Markdown.", metavar="FILE"),
+    ] = None,
+    accept_snapshot_price: AcceptSnapshot = False,
+) -> int:
+    """Run a command on a box of its own, and take the box down in every outcome.
+
+    Gives the command's own exit code; 125 is gpucloud's own failure, 124 that of --timeout. The command runs
+    in the home folder, where --sync brings its files; on the first node where there are several.
+    """
+    orders = _Orders(
+        command=command or spec.run or "",
+        environment=environment_of(spec),
+        run_id=run_id or new_id("r-", now(), os.urandom(10)),
+        timeout_s=_seconds(timeout),
+        retry_on=_reasons(retry_on),
+        fetch=[_fetched(item) for item in fetch or ()],
+        keep_on_failure=keep_on_failure,
+    )
+    if not orders.command:
+        raise UsageError("say what to run, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
+    if spec.ttl is None:
+        spec = spec.model_copy(update={"ttl": RUN_TTL})
+    refuse_impossible(spec)
+    if orders.fetch:
+        find_program("rsync")
+    proxy_command = connect(app)
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        world.waiter.clean_up = f"gpucloud down --run-id {orders.run_id} --yes"
+        buyer = Buyer(app, world, spec, orders.run_id, proxy_command, orders.environment, attended=True)
+        attendant = _Attendant(app, world, timeline, buyer, orders)
+        failure: BaseException | None = None
+        try:
+            buyer.settle_first()
+            if run_id is not None:
+                _refuse_live(world, run_id)
+            app.output.say(f"Run {orders.run_id}; from anywhere: {world.waiter.clean_up}")
+            attendant.run(accept_snapshot_price=accept_snapshot_price)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            box = attendant.box and world.journal.box(attendant.box.id)
+            if summary is not None:
+                _summarise(app, summary, timeline, orders, box, attendant.code, failure)
+        living = world.journal.boxes(owner=app.owner)
+    if app.output.json:
+        steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
+        fields = {"box": box_document(box, now()) if box else None, "exit_code": attendant.code}
+        app.output.document("run", {**fields, "timeline": steps})
+    app.output.say(f"The command ended with exit code {attendant.code}.")
+    app.output.say(paying_text(living))
+    assert attendant.code is not None  # noqa: S101  (else something was raised)
+    return attendant.code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Orders:
+    """What is to be done on the box."""
+
+    command: list[str] | str
+    environment: Mapping[str, str]
+    run_id: str
+    timeout_s: float
+    retry_on: frozenset[str]
+    fetch: Sequence[tuple[str, str]]
+    keep_on_failure: bool
+
+
+class BoxLostError(GpucloudError):
+    """The box ended under its command. ``taken_back``: its cloud took it, as it may with spot."""
+
+    error_class = "box_lost"
+
+    def __init__(self, message: str, *, taken_back: bool, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.taken_back = taken_back
+        if taken_back:
+            self.error_class = "interruption"
+
+
+@dataclass(slots=True)
+class _Attendant:
+    """Sees to it that the command is run, and that the box ends with it."""
+
+    app: App
+    world: World
+    timeline: Timeline
+    buyer: Buyer
+    orders: _Orders
+    box: Box | None = None
+    code: int | None = None
+    _tries: int = field(default=0)
+
+    def run(self, *, accept_snapshot_price: bool) -> None:
+        """Runs it, and again after failures that are to be borne with."""
+        while True:
+            try:
+                self.buyer.settle_first()
+                plan = self.buyer.plan(None, accept_snapshot_price=accept_snapshot_price)
+                self.box = self.buyer.buy(plan)
+                self._with_box(self.box)
+            except BoxLostError as error:
+                if not error.taken_back or not self._again("interruption"):
+                    raise
+                self.world.tell("retry", f"{error.message}; beginning anew")
+            except CloudError as error:
+                if error.error_class is not ErrorClass.CAPACITY or not self._again("capacity"):
+                    raise
+                self.world.tell("retry", f"no capacity anywhere; trying again in {CAPACITY_PAUSE_S:.0f} s")
+                self.world.waiter.pause(CAPACITY_PAUSE_S)
+            else:
+                return
+
+    def _again(self, reason: str) -> bool:
+        self._tries += 1
+        return reason in self.orders.retry_on and self._tries <= RETRIES
+
+    def _with_box(self, box: Box) -> None:
+        """Runs the command on the box, which is gone when this returns or raises, unless it is to be kept."""
+        from gpucloud.bringup import targets
+        from gpucloud.launch import abandon
+        from gpucloud.recover import refresh
+        from gpucloud.ssh import ConnectionFailedError
+        from gpucloud.teardown import take_down
+
+        keys = key_folder(self.app.paths.state, box.id)
+        try:
+            target = targets(box, keys, self.buyer.proxy_command)[0]
+            try:
+                code = self._command(box, target)
+                self._fetch(target)
+            except ConnectionFailedError:
+                self._check_there(refresh(self.world, self.world.journal.box(box.id)))
+                raise
+        except BaseException as error:
+            self.timeline.resume()
+            abandon(self.world, box, error, ends_as=BoxState.DELETED)
+            forget(keys, box.id, nodes=len(box.facts["nodes"]))
+            raise
+        self.code = code
+        self.timeline.resume()
+        if code and self.orders.keep_on_failure:
+            self._keep(box)
+            return
+        self.world.tell("down", f"ending {box.name}")
+        try:
+            with self.world.waiter.finishing():
+                take_down(self.world, self.world.journal.box(box.id), budget_s=TAKE_DOWN_S)
+        finally:
+            self.world.journal.note(box.id, "released", {})
+        forget(keys, box.id, nodes=len(box.facts["nodes"]))
+        if self.world.waiter.signum is not None:
+            raise InterruptedBySignal("ended by a signal; the box is gone", signum=self.world.waiter.signum)
+
+    def _command(self, box: Box, target: Target) -> int:
+        """The command's exit code."""
+        from gpucloud.ssh import ConnectionFailedError
+        from gpucloud.ssh_job import Follower, script_of, start, stop
+        from gpucloud.waiter import TimedOutError
+
+        command = self.orders.command
+        waiter = self.world.waiter
+        self.world.tell("job", command if isinstance(command, str) else " ".join(command))
+        self.timeline.pause()
+        waiter.run(partial(start, target, script_of(command, self.orders.environment)))
+        out = sys.stderr.buffer if self.app.output.json else sys.stdout.buffer
+        follower = Follower(target, {"out": _sink(out), "err": _sink(sys.stderr.buffer)})
+        end = now() + timedelta(seconds=self.orders.timeout_s)
+        try:
+            while True:
+                left_s = max((end - now()).total_seconds(), 0.0)
+                try:
+                    code: int = waiter.wait(waiter.start(follower.follow), left_s)
+                except ConnectionFailedError as error:
+                    self._come_back(box, target, error)
+                except TimedOutError:
+                    self.world.tell("job", f"not over after {self.orders.timeout_s:.0f} s: ending it")
+                    waiter.run(partial(stop, target))
+                    return TIMED_OUT
+                except BrokenPipeError as error:
+                    raise InterruptedBySignal("nobody reads the output", signum=signal.SIGPIPE) from error
+                else:
+                    return code
+        finally:
+            follower.close()
+
+    def _come_back(self, box: Box, target: Target, lost: ConnectionFailedError) -> None:
+        """Waits until the box can be reached again.
+
+        Raises:
+            BoxLostError: it is gone.
+            ConnectionFailedError: it is not, but does not answer.
+        """
+        from gpucloud.reach import reach
+        from gpucloud.recover import refresh
+        from gpucloud.ssh import ConnectionFailedError
+
+        self.world.tell("job", f"{lost.message}; trying to come back")
+        end = now() + timedelta(seconds=COME_BACK_S)
+        while True:
+            try:
+                self._check_there(refresh(self.world, self.world.journal.box(box.id)))
+                self.world.waiter.run(partial(reach, self.world, box, target))
+            except (ConnectionFailedError, CloudError):
+                if now() >= end:
+                    raise
+                self.world.waiter.pause(TRY_AGAIN_S)
+            else:
+                return
+
+    def _check_there(self, box: Box) -> None:
+        if box.state is BoxState.READY:
+            return
+        taken_back = box.state is BoxState.INTERRUPTED
+        why = "was taken back by its cloud" if taken_back else "ended before its command did"
+        hint = "begin anew by itself: --retry-on interruption" if taken_back else "see --ttl, --idle"
+        raise BoxLostError(f"box {box.name!r} {why}", taken_back=taken_back, hint=hint)
+
+    def _fetch(self, target: Target) -> None:
+        from gpucloud.ssh_files import rsync_down
+
+        for source, destination in self.orders.fetch:
+            self.world.tell("fetch", source)
+            self.world.waiter.run(partial(rsync_down, target, source, destination), FOREVER_S)
+
+    def _keep(self, box: Box) -> None:
+        """From now on a box like any other."""
+        self.world.journal.note(box.id, "seen", {"facts": {"attended": False}})
+        self.world.journal.note(box.id, "released", {})
+        self.app.output.say(
+            f"{box.name} is kept: gpucloud ssh {box.name}. End it with: gpucloud down {box.name}"
+        )
+
+
+def _sink(stream: BinaryIO) -> Callable[[bytes], None]:
+    def write(chunk: bytes) -> None:
+        stream.write(chunk)
+        stream.flush()
+
+    return write
+
+
+def _refuse_live(world: World, run_id: str) -> None:
+    """Refuses a run id that something living has, also on another machine.
+
+    Raises:
+        UsageError: it is in use.
+    """
+    from gpucloud.model import Machine, Search
+    from gpucloud.survey import begin, finish
+
+    survey = finish(world, begin(world, Search(run=run_id)))
+    machines = [thing for thing in survey.things if isinstance(thing, Machine)]
+    if machines:
+        raise UsageError(
+            f"run {run_id!r} is under way already: it has {machines[0].ref.id} in {machines[0].ref.region}",
+            hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
+        )
+
+
+def _summarise(
+    app: App,
+    file: Path,
+    timeline: Timeline,
+    orders: _Orders,
+    box: Box | None,
+    code: int | None,
+    failure: BaseException | None,
+) -> None:
+    """Appends the summary; a file that cannot be written is no reason to fail."""
+    from gpucloud.cli.summary import markdown
+
+    document = box_document(box, now()) if box else None
+    text = markdown(orders.run_id, timeline.steps, timeline.elapsed_s, document, code, failure)
+    try:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        app.output.say(f"cannot write the summary to {file}: {error.strerror}")
+
+
+def _seconds(text: str | None) -> float:
+    from gpucloud.spec_fields import end
+
+    if text is None:
+        return FOREVER_S
+    try:
+        value = end(text)
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}") from error
+    return FOREVER_S if isinstance(value, str) else value.total_seconds()
+
+
+def _reasons(text: str | None) -> frozenset[str]:
+    given = frozenset(filter(None, (text or "").replace(" ", "").split(",")))
+    unknown = sorted(given - set(REASONS))
+    if unknown:
+        raise UsageError(
+            f"--retry-on: {unknown[0]!r} is no reason", hint=f"one or more of {', '.join(REASONS)}"
+        )
+    return given
+
+
+def _fetched(item: str) -> tuple[str, str]:
+    source, colon, destination = item.partition(":")
+    if not source or (colon and not destination):
+        raise UsageError(f"--fetch: {item!r} is neither PATH nor PATH:LOCAL")
+    return source, destination or "."

@@ -1,0 +1,65 @@
+"""A run told in Markdown, for the page that a CI system shows of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpucloud.cli.output import clean
+from gpucloud.errors import GpucloudError
+
+
+def markdown(
+    run_id: str,
+    steps: Sequence[tuple[str, float]],
+    elapsed_s: float,
+    box: Mapping[str, Any] | None,
+    code: int | None,
+    failure: BaseException | None,
+) -> str:
+    """The summary of one run.
+
+    Args:
+        run_id: the caller's id.
+        steps: each step of the timeline and the second at which it began.
+        elapsed_s: how long all of it took.
+        box: the last box, as documents show it; ``None`` where none was started.
+        code: the command's exit code, if it ended.
+        failure: what ended the run instead.
+    """
+    lines = [f"### gpucloud run `{_cell(run_id)}`", "", _outcome(code, failure), ""]
+    if box is not None:
+        lines += _box_lines(box)
+    lines += ["| step | after | took |", "| --- | ---: | ---: |"]
+    ends = [*(at for _, at in steps[1:]), elapsed_s]
+    for (step, at), end in zip(steps, ends, strict=True):
+        lines.append(f"| {_cell(step)} | {at:.1f} s | {end - at:.1f} s |")
+    return "\n".join([*lines, "", ""])
+
+
+def _outcome(code: int | None, failure: BaseException | None) -> str:
+    if isinstance(failure, GpucloudError):
+        text = f"**Failed**: {_cell(failure.message)}"
+        if failure.owed_command:
+            text += f" **Something may still be billed**: `{_cell(failure.owed_command)}`"
+        return text
+    if failure is not None:
+        return f"**Failed**: {_cell(type(failure).__name__)}"
+    return "Exit code 0." if code == 0 else f"**Exit code {code}.**"
+
+
+def _box_lines(box: Mapping[str, Any]) -> list[str]:
+    gpu: Mapping[str, Any] = box["gpu"] or {}
+    price, cost = box["price"], box["cost_so_far"]
+    rows = [
+        ("box", f"{box['name']} (`{box['id']}`), {box['state']}"),
+        ("where", " ".join(filter(None, (box["cloud"], box["zone"] or box["region"])))),
+        ("machine", f"{box['instance_type']}, {gpu.get('count')} x {gpu.get('model')}, {box['purchase']}"),
+        ("price", f"{price['amount']} {price['currency']} per hour and node" if price else "unknown"),
+        ("compute so far", f"{cost['amount']} {cost['currency']}" if cost else "nothing"),
+    ]
+    return ["| | |", "| --- | --- |", *(f"| {name} | {_cell(text)} |" for name, text in rows), ""]
+
+
+def _cell(text: str) -> str:
+    return clean(text).replace("|", "\\|").replace("\n", " ")

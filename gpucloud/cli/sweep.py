@@ -1,0 +1,273 @@
+"""``gpucloud sweep`` and ``gpucloud recover``: what the clouds hold of us that no journal accounts for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpucloud.cli.boxes import box_document, paying_text, show_boxes
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import engine, now, settle_owed
+from gpucloud.cli.output import money, money_text
+from gpucloud.cli.timeline import Timeline
+from gpucloud.errors import GpucloudError, OwedError, UsageError
+from gpucloud.model import Kind, rfc3339, short_id
+
+if TYPE_CHECKING:
+    from gpucloud.store import Box, Journal
+    from gpucloud.survey import Survey
+    from gpucloud.sweep import Find
+    from gpucloud_pricing import Market
+
+WHY = {
+    "past_deadline": "past its end",
+    "remains": "left of a launch or a deletion",
+    "not_in_journal": "not in this journal",
+    "young": "not in this journal, and young: left alone",
+    "other_owner": "another owner's: left alone",
+}
+"""The reasons for being on the list, for people."""
+STILL_OWED = OwedError.exit_code
+
+
+def sweep(
+    app: App,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is found.")] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", help="From this age on; default 15m. 0s is any.", metavar="TIME"),
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="End what belongs to this owner, instead of yours.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Find what carries gpucloud's tags in any region of any cloud and is not wanted; show it, end it.
+
+    Not wanted is: what is past its end, what a failed launch left, and what is yours, unknown to this journal
+    and older than --older-than. Exit code 8: some regions could not be read, or something is still there.
+    """
+    from gpucloud.cli.market import open_market
+    from gpucloud.sweep import end, look, look_again
+
+    whose, age = owner or app.owner, _age(older_than)
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        world.waiter.clean_up = "gpucloud sweep --yes"
+        world.tell("sweep", "looking in every region of every cloud")
+        first = look(world, owner=whose, older_than=age)
+        unwanted = [find for find in first.finds if find.unwanted]
+        report = _Report(app, open_market(), world.journal, first.finds, first.survey, dry_run)
+        troubles: list[GpucloudError] = []
+        still: list[Find] = []
+        timeline.pause()
+        report.show()
+        if unwanted and not dry_run:
+            if not yes:
+                with world.waiter.asking():
+                    _confirm(app, unwanted, report.per_hour())
+            timeline.resume()
+            still = look_again(world, first, owner=whose, older_than=age)
+            troubles = end(world, still, report.market_again)
+        timeline.resume()
+        if not dry_run:
+            settle_owed(app, world)
+        living = world.journal.boxes(owner=app.owner)
+    left = report.finish(still)
+    command = "gpucloud sweep" + (f" --owner {owner}" if owner else "") + " --yes"
+    for trouble in troubles:
+        app.output.say(f"Still owed: {trouble.message}")
+    if troubles or left:
+        app.output.say(f"  to end it: {command}")
+    app.output.say(paying_text(living))
+    return STILL_OWED if troubles or left or first.survey.unread else 0
+
+
+def recover(app: App) -> int:
+    """Take what is found by tag into the journal, where it is not in it: after the state file was lost.
+
+    A box that lives is listed and used again (its ssh key must still be in the state folder); what is left of
+    one is ended by the next command that changes anything. Exit code 8: some regions could not be read.
+    """
+    from gpucloud.adopt import adopt_box
+    from gpucloud.cli.market import open_market
+    from gpucloud.model import Search
+    from gpucloud.recover import refresh_all
+    from gpucloud.survey import begin, by_box, finish
+    from gpucloud.sweep import state_of
+
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        world.tell("recover", "looking in every region of every cloud")
+        survey = finish(world, begin(world, Search(owner=app.owner)))
+        market = open_market()
+        adopted: list[Box] = []
+        for _, things in by_box(survey.things):
+            state = state_of(things, survey.clocks[things[0].ref.cloud])
+            box = adopt_box(world, things, state, lambda: market) if state else None
+            if box is not None:
+                adopted.append(box)
+        for trouble in refresh_all(world, adopted):
+            app.output.say(f"Not asked: {trouble.message}")
+        settle_owed(app, world)
+        boxes = [world.journal.box(box.id) for box in adopted]
+        living = world.journal.boxes(owner=app.owner)
+    _say_unread(app, survey)
+    if app.output.json:
+        document = {"boxes": [box_document(box, now()) for box in boxes], **_unread(survey)}
+        app.output.document("recover", document)
+    elif boxes:
+        show_boxes(app.output, boxes, now())
+    app.output.say(f"{len(boxes)} taken into the journal." if boxes else "Nothing that was not known.")
+    app.output.say(paying_text(living))
+    return STILL_OWED if survey.unread else 0
+
+
+class _Report:
+    """The list, before and after."""
+
+    def __init__(
+        self,
+        app: App,
+        market: Market,
+        journal: Journal,
+        finds: Sequence[Find],
+        survey: Survey,
+        dry_run: bool,
+    ) -> None:
+        from gpucloud.bill import price_of
+
+        self._app = app
+        self._market = market
+        self._journal = journal
+        self._finds = finds
+        self._survey = survey
+        self._dry_run = dry_run
+        self._prices = [price_of(market, find.thing) for find in finds]
+
+    def market_again(self) -> Market:
+        """The market that the list was made with."""
+        return self._market
+
+    def per_hour(self) -> Decimal:
+        """What this owner's part of the list costs, in USD, as far as prices are known."""
+        return self._usd(n for n, find in enumerate(self._finds) if find.reason != "other_owner")
+
+    def show(self) -> None:
+        """For people."""
+        _say_unread(self._app, self._survey)
+        if self._app.output.json:
+            return
+        if not self._finds:
+            self._app.output.say("Nothing that is not accounted for.")
+            return
+        groups: dict[tuple[str | None, ...], list[int]] = {}
+        for number, find in enumerate(self._finds):
+            tags, ref = find.thing.tags, find.thing.ref
+            whose = (tags.box, tags.owner, tags.run) if tags else (None, None, None)
+            key = (*whose, ref.cloud, ref.region, str(find.reason))
+            groups.setdefault(key, []).append(number)
+        rows = [self._row(key, members) for key, members in groups.items()]
+        columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "MADE", "PER HOUR", "WHY")
+        self._app.output.table(columns, rows, right=("PER HOUR",))
+        self._app.output.say(f"What is yours of this costs {money_text(self.per_hour())} per hour.")
+
+    def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:
+        """What was found of one box in one place, for one reason."""
+        box, _, run, cloud, region, reason = key
+        things = [self._finds[number].thing for number in members]
+        machines = [short_id(thing.ref.id) for thing in things if thing.ref.kind is Kind.INSTANCE]
+        others = Counter(str(thing.ref.kind) for thing in things if thing.ref.kind is not Kind.INSTANCE)
+        what = machines + [kind if count == 1 else f"{count} {kind}s" for kind, count in others.items()]
+        made = min((thing.created_at for thing in things if thing.created_at), default=None)
+        return (
+            ", ".join(what),
+            cloud,
+            region,
+            box,
+            run or None,
+            rfc3339(made) if made else None,
+            money_text(self._usd(members)),
+            WHY[str(reason)],
+        )
+
+    def _usd(self, members: Iterable[int]) -> Decimal:
+        """What some of the list cost per hour, in USD, as far as prices are known."""
+        prices = [price for number in members if not isinstance(price := self._prices[number], str)]
+        known = [self._market.usd(price.amount, price.currency) for price in prices]
+        return sum((amount for amount in known if amount is not None), Decimal(0))
+
+    def finish(self, tried: Sequence[Find]) -> list[Find]:
+        """The document; gives what may still be billed of what was to be ended."""
+        gone = {row.ref for row in self._journal.things(present=False) if row.state in {"gone", "gone_once"}}
+        if self._app.output.json:
+            per_hour = money(self.per_hour())
+            found = [
+                self._entry(find, price, gone) for find, price in zip(self._finds, self._prices, strict=True)
+            ]
+            fields = {"found": found, **_unread(self._survey), "price_per_hour": per_hour}
+            self._app.output.document("sweep", fields)
+        ended = [find for find in tried if find.thing.ref in gone]
+        if tried:
+            self._app.output.say(f"{len(ended)} of {len(tried)} things ended.")
+        return [find for find in tried if find.thing.ref.kind.billable and find.thing.ref not in gone]
+
+    def _entry(self, find: Find, price: Any, gone: set[Any]) -> dict[str, Any]:
+        thing, tags = find.thing, find.thing.tags
+        known = not isinstance(price, str)
+        return {
+            "kind": str(thing.ref.kind),
+            "id": thing.ref.id,
+            "cloud": thing.ref.cloud,
+            "region": thing.ref.region,
+            "owner": tags.owner if tags else None,
+            "box": tags.box if tags else None,
+            "run_id": tags.run or None if tags else None,
+            "created_at": rfc3339(thing.created_at) if thing.created_at else None,
+            "expires_at": tags.expires if tags and tags.expires != "none" else None,
+            "price": price.document() if known else None,
+            **({} if known else {"unknown": {"price": price}}),
+            "reason": str(find.reason),
+            "unwanted": find.unwanted,
+            "removed": not self._dry_run and find.unwanted and thing.ref in gone,
+        }
+
+
+def _age(text: str | None) -> timedelta:
+    from gpucloud.spec_fields import end
+    from gpucloud.sweep import OLD_ENOUGH
+
+    if text is None:
+        return OLD_ENOUGH
+    if text.strip() in {"0", "0s", "0m", "0h"}:
+        return timedelta()
+    try:
+        age = end(text)
+    except ValueError as error:
+        raise UsageError(f"--older-than: {error}") from error
+    if isinstance(age, str):
+        raise UsageError(f"--older-than: {text!r} is no age", hint="15m, 2h, 0s")
+    return age
+
+
+def _confirm(app: App, finds: Sequence[Find], per_hour: Decimal) -> None:
+    what = f"{len(finds)} things that cost {money_text(per_hour)} per hour"
+    if not app.output.interactive:
+        raise UsageError(f"not ending {what} without a yes", hint="add --yes, or look only: --dry-run")
+    if not app.output.ask(f"End {what}? What is on the disks is lost."):
+        raise UsageError("nothing was ended")
+
+
+def _say_unread(app: App, survey: Survey) -> None:
+    for region in survey.unread:
+        app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
+    for cloud, reason in survey.left_out.items():
+        app.output.say(f"Left out: {cloud}: {reason}")
+
+
+def _unread(survey: Survey) -> dict[str, Any]:
+    return {"unread": [asdict(region) for region in survey.unread], "left_out": dict(survey.left_out)}

@@ -1,0 +1,224 @@
+"""Finds what carries gpucloud's tags and is not wanted, and ends it.
+
+The cloud is read before the journal: what is launched meanwhile is then never taken for a stranger. One
+function makes the list; before anything is ended the list is made again, and only what is on both, by id,
+is ended, by way of the journal like any other box.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gpucloud.adopt import adopt_box, end_of
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, OVER, BoxState, Lease, id_time
+from gpucloud.model import Machine, Ref, Search, Thing
+from gpucloud.recover import is_remains
+from gpucloud.store import Box
+from gpucloud.survey import Survey, begin, finish
+from gpucloud.teardown import end_things, made_data, take_down
+from gpucloud.world import World
+from gpucloud_pricing import Market
+
+OLD_ENOUGH = timedelta(minutes=15)
+REMOVAL_S = 600.0
+
+
+class Reason(StrEnum):
+    """Why something is on the list."""
+
+    PAST_DEADLINE = "past_deadline"
+    REMAINS = "remains"  # of a launch that failed, or of a box that is over
+    NOT_IN_JOURNAL = "not_in_journal"
+    YOUNG = "young"  # not in the journal either, but another process may be about to write it down
+    OTHER_OWNER = "other_owner"
+
+
+UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNAL})
+"""These may be ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
+    """One thing that no living box of this journal accounts for."""
+
+    thing: Thing
+    reason: Reason
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether it may be ended."""
+        return self.reason in UNWANTED
+
+
+def judge(
+    survey: Survey,
+    boxes: Mapping[str, Box],
+    *,
+    owner: str,
+    older_than: timedelta,
+    may_take: Callable[[Lease | None], bool],
+) -> list[Find]:
+    """Which of the things that were found are not accounted for, and why. Pure.
+
+    Args:
+        survey: what the clouds hold.
+        boxes: everything that the journal knows, read after the survey was made.
+        owner: whose things may be ended.
+        older_than: what the journal does not know counts as a leak from this age on.
+        may_take: whether nobody is working on a box with this lease.
+    """
+    by_box: dict[tuple[str, str], list[Thing]] = defaultdict(list)
+    for thing in survey.things:
+        by_box[thing.ref.cloud, thing.tags.box if thing.tags else ""].append(thing)
+    finds: list[Find] = []
+    for (cloud, box_id), things in by_box.items():
+        box, now = boxes.get(box_id), survey.clocks[cloud]
+        age = age_of(things, now)
+        for thing in things:
+            if thing.tags is None or thing.tags.owner != owner:
+                reason: Reason | None = Reason.OTHER_OWNER
+            elif box is None:
+                old = not older_than or age is None or age >= older_than
+                reason = _of_stranger(thing, now, old=old)
+            else:
+                reason = _of_known(thing, box, now, free=may_take(box.lease))
+            if reason is not None:
+                finds.append(Find(thing=thing, reason=reason))
+    return finds
+
+
+def age_of(things: Sequence[Thing], now: datetime) -> timedelta | None:
+    """How long ago the youngest of a box's things was made; ``None`` where nothing tells."""
+    made = [thing.created_at for thing in things if thing.created_at]
+    tags = things[0].tags
+    born = max(made, default=id_time(tags.box) if tags else None)
+    return None if born is None else now - born
+
+
+def state_of(things: Sequence[Thing], now: datetime) -> BoxState | None:
+    """What a box is of which the journal knows nothing, by what was found of it.
+
+    Returns:
+        ``ready`` where a machine of it lives, ``deleting`` for what is left of one or is past its end;
+        ``None`` while its machine may only be shown late.
+    """
+    tags, age = things[0].tags, age_of(things, now)
+    end = end_of(tags) if tags else None
+    if end is not None and end < now:
+        return BoxState.DELETING
+    if any(isinstance(thing, Machine) for thing in things):
+        return BoxState.READY
+    return BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None
+
+
+def _of_stranger(thing: Thing, now: datetime, *, old: bool) -> Reason:
+    end = end_of(thing.tags) if thing.tags else None
+    if end is not None and end < now:
+        return Reason.PAST_DEADLINE
+    return Reason.NOT_IN_JOURNAL if old else Reason.YOUNG
+
+
+def _of_known(thing: Thing, box: Box, now: datetime, *, free: bool) -> Reason | None:
+    """Why a thing of a box that the journal knows is not wanted; ``None`` if it is."""
+    if box.state in OVER:
+        return Reason.REMAINS
+    if not free:
+        return None
+    if is_remains(box):
+        return Reason.REMAINS
+    if box.expires_at is not None and box.expires_at < now:
+        return Reason.PAST_DEADLINE
+    elsewhere = (thing.ref.cloud, thing.ref.region) != (box.facts.get("cloud"), box.facts.get("region"))
+    return Reason.REMAINS if elsewhere else None  # an attempt of its launch in another place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What was found, and where nothing may be concluded."""
+
+    finds: tuple[Find, ...]
+    survey: Survey
+
+
+def look(world: World, *, owner: str, older_than: timedelta) -> Sweep:
+    """Makes the list: the clouds first, the journal after."""
+    return _listed(world, finish(world, begin(world, Search())), owner, older_than)
+
+
+def look_again(world: World, first: Sweep, *, owner: str, older_than: timedelta) -> list[Find]:
+    """What is still unwanted, in the places where it was found, under the same ids."""
+    wanted = [find for find in first.finds if find.unwanted]
+    regions: dict[str, set[str]] = defaultdict(set)
+    for find in wanted:
+        regions[find.thing.ref.cloud].add(find.thing.ref.region)
+    places = {cloud: sorted(names) for cloud, names in regions.items()}
+    again = _listed(world, finish(world, begin(world, Search(owner=owner), places)), owner, older_than)
+    refs = {find.thing.ref for find in wanted}
+    return [find for find in again.finds if find.unwanted and find.thing.ref in refs]
+
+
+def _listed(world: World, survey: Survey, owner: str, older_than: timedelta) -> Sweep:
+    boxes = {box.id: box for box in world.journal.boxes(owner=None, over=True)}
+    finds = judge(survey, boxes, owner=owner, older_than=older_than, may_take=world.may_take)
+    return Sweep(finds=tuple(finds), survey=survey)
+
+
+def end(world: World, finds: Sequence[Find], market: Callable[[], Market]) -> list[GpucloudError]:
+    """Ends what was found, box by box; one that cannot be ended does not keep the others.
+
+    Returns:
+        What is still owed, one error per box.
+    """
+    by_box: dict[str, list[Find]] = defaultdict(list)
+    for find in finds:
+        assert find.thing.tags is not None  # noqa: S101  (else it would be nobody's)
+        by_box[find.thing.tags.box].append(find)
+    troubles: list[GpucloudError] = []
+    for box_id, found in by_box.items():
+        try:
+            _end_box(world, box_id, found, market)
+        except GpucloudError as error:
+            troubles.append(error)
+    return troubles
+
+
+def _end_box(world: World, box_id: str, finds: Sequence[Find], market: Callable[[], Market]) -> None:
+    things = [find.thing for find in finds]
+    adopted = adopt_box(world, things, BoxState.DELETING, market)
+    box = adopted or world.journal.box(box_id)
+    taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+    if taken is None:
+        raise UsageError(f"another gpucloud works on box {box.name!r}", hint="wait for it, then repeat")
+    reasons = dict.fromkeys(find.reason.replace("_", " ") for find in finds)
+    world.tell("down", f"ending {box.name}: {', '.join(reasons)}")
+    try:
+        refs = _refs(things)
+        for ref in refs:
+            world.journal.note(box.id, "made", made_data(ref, name=ref.id))
+        whole = taken.state not in OVER and (is_remains(taken) or _is_over(taken, finds))
+        with world.waiter.finishing():
+            if whole:
+                take_down(world, taken, budget_s=REMOVAL_S)
+            else:
+                end_things(world, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)
+    finally:
+        world.journal.note(box.id, "released", {})
+
+
+def _is_over(box: Box, finds: Sequence[Find]) -> bool:
+    """Whether a box is past its end, and not only something of it in the wrong place."""
+    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state is BoxState.READY
+
+
+def _refs(things: Iterable[Thing]) -> set[Ref]:
+    refs: set[Ref] = set()
+    for thing in things:
+        refs.add(thing.ref)
+        if isinstance(thing, Machine):
+            refs.update(thing.parts)
+    return refs

@@ -1,0 +1,277 @@
+"""``run``: a box for one command, which is gone in every outcome."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.forked import Forked
+from tests.shell import Shell
+
+RUN = ("run", "--gpu", "T4", "--cloud", "aws")
+SECRET = "hunter2-correct-horse"
+
+
+def started(cli: Shell, *arguments: str, **environment: str) -> subprocess.Popen[str] | Forked:
+    """A run whose command has begun: it says so."""
+    process = cli.start(*RUN, *arguments, "--", "sh", "-c", "echo begun; sleep 60", **environment)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def states(cli: Shell) -> list[str]:
+    """Of all boxes that there ever were."""
+    return [box["state"] for box in cli.boxes("--all")]
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure", "alibaba"])
+def test_the_life_of_a_run(cli: Shell, cloud: str) -> None:
+    """Files go up, the command's output, files and exit code come back, and nothing is left."""
+    (cli.home / "src").mkdir()
+    (cli.home / "src" / "numbers").write_text("40 2\n")
+    script = "echo told >&2; read a b <work/numbers; echo $((a + b)) | tee result; exit 7"
+    ran = cli(
+        *("run", "--gpu", "T4", "--cloud", cloud, "--sync", "src/:work", "--fetch", "result:here/"),
+        *("--summary", "summary.md", "--", "bash", "-c", script),
+    )
+    assert (ran.code, ran.out) == (7, "42\n")
+    assert "told" in ran.err
+    assert (cli.home / "here" / "result").read_text() == "42\n"
+    assert cli.sandbox.status()["billing"] == []
+    assert states(cli) == ["deleted"]
+    summary = (cli.home / "summary.md").read_text()
+    assert "**Exit code 7.**" in summary
+    assert f"| where | {cloud} " in summary
+    assert "| job |" in summary
+
+
+def test_the_document_has_the_box_and_the_exit_code_and_the_output_goes_elsewhere(cli: Shell) -> None:
+    ran = cli(*RUN, "--run-id", "ci-1", "--json", "--", "echo", "hello")
+    assert (ran.code, ran.json["schema"], ran.json["exit_code"]) == (0, "gpucloud.run/v1", 0)
+    assert (ran.json["box"]["run_id"], ran.json["box"]["state"]) == ("ci-1", "deleted")
+    assert {"create", "job", "down"} <= {step["step"] for step in ran.json["timeline"]}
+    assert "hello" in ran.err
+
+
+def test_output_comes_as_it_is_written_and_whole(cli: Shell) -> None:
+    """Half a megabyte in both streams, no line end at the end."""
+    script = "seq 80000; printf end; seq 80000 >&2"
+    ran = cli(*RUN, "--", "sh", "-c", script)
+    assert ran.out == "".join(f"{n}\n" for n in range(1, 80001)) + "end"
+    assert "".join(f"{n}\n" for n in range(1, 80001)) in ran.err
+
+
+def test_arguments_and_variables_arrive_as_they_are_and_nobody_else_sees_the_values(cli: Shell) -> None:
+    """Not the journal, not user-data, not a log, not our output."""
+    (cli.home / "box.yaml").write_text('setup: test -n "$TOKEN" && touch seen\n')
+    ran = cli(
+        *(*RUN, "-f", "box.yaml", "--env", "TOKEN", "--env", "GREETING=a b $c", "-vv", "--", "sh", "-c"),
+        *('ls seen; printf "%s|" "$GREETING" "$1" ${#TOKEN}', "sh", "it's $HOME"),
+        TOKEN=SECRET,
+    )
+    assert ran.out == f"seen\na b $c|it's $HOME|{len(SECRET)}|"
+    assert SECRET not in ran.err
+    for file in [*cli.home.glob("state-sandbox/**/*"), *cli.home.glob("sandbox/**/*")]:
+        assert not file.is_file() or SECRET.encode() not in file.read_bytes(), file
+
+
+def test_a_variable_that_is_not_there_is_refused_before_anything_is_bought(cli: Shell) -> None:
+    refused = cli(*RUN, "--env", "NO_SUCH_THING", "--json", "--", "true")
+    assert (refused.code, refused.error["class"]) == (125, "usage")
+    assert cli.changes_asked() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say what to run"),
+        (("--retry-on", "luck", "--", "true"), "'luck' is no reason"),
+        (("--timeout", "5", "--", "true"), "--timeout"),
+        (("--fetch", ":", "--", "true"), "--fetch"),
+        (("--sync", "nowhere", "--", "true"), "there is no nowhere"),
+    ],
+)
+def test_a_bad_line_is_refused_before_anything_is_bought(
+    cli: Shell, arguments: tuple[str, ...], said: str
+) -> None:
+    refused = cli(*RUN, *arguments)
+    assert refused.code == 125
+    assert said in refused.err
+    assert cli.changes_asked() == []
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(cli: Shell) -> None:
+    script = "trap 'echo asked; exit 3' TERM; sleep 77777 & wait"
+    ran = cli(*RUN, "--timeout", "1s", "--", "bash", "-c", script)
+    assert ran.code == 124
+    assert "asked" in ran.out
+    assert cli.billed() == []
+    left = subprocess.run(["pgrep", "-f", "sleep 77777"], capture_output=True, check=False)
+    assert left.stdout == b""
+
+
+def test_what_cannot_be_fetched_is_a_failure_of_ours(cli: Shell) -> None:
+    failed = cli(*RUN, "--fetch", "nothing", "--json", "--", "true")
+    assert failed.code == 125
+    assert "rsync" in failed.error["message"]
+    assert cli.billed() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_takes_the_box_down(cli: Shell, number: signal.Signals) -> None:
+    process = started(cli)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.wait() == 128 + number
+    assert "taking down" in err
+    assert cli.sandbox.status()["billing"] == []
+    assert states(cli) == ["deleted"]
+
+
+def test_a_reader_who_goes_away_takes_the_box_down(cli: Shell) -> None:
+    process = cli.start(*RUN, "--", "sh", "-c", "while :; do echo more; sleep 0.1; done")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "more\n"
+    process.stdout.close()
+    with process.stderr as stderr:
+        stderr.read()
+    assert process.wait(timeout=60) == 128 + signal.SIGPIPE
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_what_a_killed_run_leaves_the_next_command_ends(cli: Shell) -> None:
+    """As its machine would be gone: nobody answers a signal any more."""
+    process = started(cli, "--run-id", "ci-9")
+    process.kill()
+    process.communicate(timeout=60)
+    assert len(cli.billed()) == 1
+    again = cli(*RUN, "--run-id", "ci-9", "--", "true")
+    assert again.code == 0, again.err
+    assert cli.sandbox.status()["billing"] == []
+
+
+@pytest.mark.parametrize("state_is_there", [True, False])
+def test_a_cleanup_job_ends_a_killed_run_also_from_another_machine(cli: Shell, state_is_there: bool) -> None:
+    owner = {"GPUCLOUD_OWNER": "u-ci"}
+    other = cli("launch", "--gpu", "T4", "--run-id", "ci-11", "--yes", "--json", **owner).box
+    process = started(cli, "--run-id", "ci-10", **owner)
+    process.kill()
+    process.communicate(timeout=60)
+    if not state_is_there:
+        for file in (cli.home / "state-sandbox").glob("journal.db*"):
+            file.unlink()
+    ended = cli("down", "--run-id", "ci-10", "--yes", "--json", **owner)
+    assert ended.code == 0, ended.err
+    assert [box["state"] for box in ended.json["boxes"]] == ["deleted"]
+    assert {entry["box"] for entry in cli.sandbox.status()["billing"]} == {other["id"]}
+    assert cli("down", "--run-id", "ci-10", "--yes", **owner).code == 0, "twice is no error"
+
+
+def test_another_owners_run_of_the_same_id_is_left_alone_and_said(cli: Shell) -> None:
+    theirs = cli("launch", "--gpu", "T4", "--run-id", "ci", "--yes", "--json", GPUCLOUD_OWNER="u-a").box
+    ended = cli("down", "--run-id", "ci", "--yes", GPUCLOUD_OWNER="u-b")
+    assert ended.code == 0
+    assert "GPUCLOUD_OWNER=u-a" in ended.err
+    assert {entry["box"] for entry in cli.billed()} == {theirs["id"]}
+
+
+def test_a_cleanup_that_could_not_look_everywhere_says_so(cli: Shell) -> None:
+    denied: dict[str, Any] = {"code": "UnauthorizedOperation", "status": 403, "times": None}
+    cli.sandbox.fault(effect="error", cloud="aws", action="DescribeInstances", region="eu-west-1", **denied)
+    ended = cli("down", "--run-id", "ci", "--yes")
+    assert ended.code == 8
+    assert "Not read: aws eu-west-1" in ended.err
+
+
+def test_a_living_run_id_is_not_used_twice(cli: Shell) -> None:
+    """Also where only the cloud knows of it."""
+    process = started(cli, "--run-id", "ci-2", "--name", "first")
+    changed = len(cli.changes_asked())
+    refused = cli(*RUN, "--run-id", "ci-2", "--json", "--", "true")
+    assert (refused.code, refused.error["class"]) == (125, "usage")
+    assert "under way already" in refused.error["message"]
+    assert len(cli.changes_asked()) == changed
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+
+
+def test_two_runs_of_one_id_that_begin_together_make_one_box(cli: Shell) -> None:
+    both = [cli.start(*RUN, "--run-id", "ci-3", "--", "sleep", "2") for _ in range(2)]
+    codes = sorted(cli.finish(process).code for process in both)
+    assert codes == [0, 125]
+    born = [entry for entry in cli.sandbox.ledger() if entry["event"] == "born"]
+    assert [entry["kind"] for entry in born].count("instance") == 1
+
+
+def test_a_box_is_kept_for_a_look_where_its_command_failed(cli: Shell) -> None:
+    ran = cli(*RUN, "--name", "look", "--keep-on-failure", "--", "sh", "-c", "echo why >reason; exit 4")
+    assert ran.code == 4
+    assert "gpucloud down look" in ran.err
+    assert cli("launch", "--gpu", "T4", "--name", "other", "--yes").code == 0, "others do not end it"
+    assert cli("exec", "look", "--", "cat", "reason").out == "why\n"
+    assert cli("down", "--all", "--yes").code == 0
+
+
+def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_where_that_is_asked(cli: Shell) -> None:
+    """The second time the command finds no trace of the first, and ends."""
+    script = 'if [ -e "$1" ]; then echo second; else touch "$1"; echo first; sleep 60; fi'
+    marker = str(cli.home / "marker")
+    line = ("--spot", "--retry-on", "interruption", "--", "sh", "-c", script, "sh", marker)
+    process = cli.start(*RUN, *line)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "first\n"
+    cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
+    out, err = process.communicate(timeout=120)
+    assert (process.wait(), out) == (0, "second\n"), err
+    assert "taken back" in err
+    assert cli.sandbox.status()["billing"] == []
+    assert states(cli) == ["deleted", "deleted"]
+
+
+def test_a_spot_box_that_is_taken_back_is_a_failure_of_its_own(cli: Shell) -> None:
+    process = cli.start(*RUN, "--spot", "--json", "--", "sh", "-c", "touch begun; sleep 60")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "  job " in line:
+            break
+    cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
+    result = cli.finish(process)
+    assert (result.code, result.error["class"]) == (125, "interruption")
+    assert "--retry-on interruption" in result.error["hint"]
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> None:
+    """Every connection to the box is cut; the command goes on, and is followed from where it was lost."""
+    script = "for i in $(seq 40); do echo $i; sleep 0.1; done"
+    process = cli.start(*RUN, "--", "sh", "-c", script)
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    for pid in ssh_of(cli.runtime):
+        os.kill(pid, signal.SIGKILL)
+    out, err = process.communicate(timeout=60)
+    assert process.wait() == 0, err
+    assert "trying to come back" in err
+    assert "".join(lines) + out == "".join(f"{n}\n" for n in range(1, 41))
+
+
+def ssh_of(runtime: Path) -> list[int]:
+    """The ssh processes of this shell, shared connections too."""
+    found = subprocess.run(["pgrep", "-f", f"ssh .*{runtime}"], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def test_launch_starts_the_command_of_a_spec_and_leaves_it_running(cli: Shell) -> None:
+    cli.launch("--gpu", "T4", "--name", "x", "--run", 'echo "$WORD" here', "--env", "WORD=over")
+    for _ in range(100):
+        if "over here" in (logs := cli("logs", "x", "--job").out):
+            break
+    assert "over here" in logs
+    assert "over" not in (cli.home / "state-sandbox" / "journal.db").read_bytes().decode(errors="replace")

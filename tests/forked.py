@@ -1,0 +1,270 @@
+"""The real program without its start: a process that has imported everything forks one for each command.
+
+A forked command is a process of its own, with its own arguments, environment, folder and streams; it runs
+``main`` as the console script does. What a start itself does is shown by tests that start the script.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import IO, Any
+
+PRELOADED = (
+    "azure.identity",
+    "azure.mgmt.compute",
+    "azure.mgmt.computeschedule",
+    "azure.mgmt.resource.resources",
+    "alibabacloud_credentials.client",
+    "alibabacloud_ecs20140526.client",
+    "boto3.session",
+    "gpucloud.sandbox.client",
+    "gpucloud.sandbox.ledger",
+    "gpucloud_templates.software",
+    "multiprocessing.pool",
+    "rich.console",
+    "rich.table",
+    "sqlalchemy.dialects.sqlite",
+    "typer.main",
+)
+"""Besides gpucloud itself: what commands import when they need it."""
+
+OURS = ("gpucloud", "gpucloud_pricing", "gpucloud_aws", "gpucloud_azure", "gpucloud_alibaba")
+MESSAGE = 1 << 20
+STATUS = struct.Struct("i")
+
+
+# --- the process that forks
+
+
+def serve(control: socket.socket) -> None:
+    """Forks a command for each message, until the other end is closed."""
+    _preload()
+    children: dict[int, int] = {}
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    signal.signal(signal.SIGCHLD, _nothing)
+    control.send(b"ready")
+    while True:
+        ready, _, _ = select.select([control.fileno(), wake_read], [], [])
+        if wake_read in ready:
+            os.read(wake_read, 4096)
+        for pid, status in _ended():
+            os.write(children[pid], STATUS.pack(os.waitstatus_to_exitcode(status)))
+            os.close(children.pop(pid))
+        if control.fileno() not in ready:
+            continue
+        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, 4)
+        if not message:
+            return
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for descriptor in (control.fileno(), wake_read, wake_write, *children.values()):
+                os.close(descriptor)
+            _become(json.loads(message), descriptors)
+        for descriptor in descriptors[:3]:
+            os.close(descriptor)
+        children[pid] = descriptors[3]
+        control.send(str(pid).encode())
+
+
+def _preload() -> None:
+    for name in PRELOADED:
+        importlib.import_module(name)
+    for name in OURS:
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if ".sandbox" not in module.name and not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    assert threading.active_count() == 1, "a fork would lose threads"
+    gc.collect()
+    gc.freeze()
+
+
+def _nothing(_signum: int, _frame: FrameType | None) -> None:
+    """Only wakes up."""
+
+
+def _ended() -> list[tuple[int, int]]:
+    ended: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        ended.append((pid, status))
+
+
+def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    """Runs a command in this process, which ends with it."""
+    code = 1
+    try:
+        for number, descriptor in enumerate(descriptors[:3]):
+            os.dup2(descriptor, number)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        os.environ.clear()
+        os.environ.update(command["environment"])
+        os.chdir(command["folder"])
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(io.FileIO(2, "w", closefd=False)), encoding="utf-8", line_buffering=True
+        )
+        sys.argv = [command["program"], *command["arguments"]]
+        module, _, function = command["main"].partition(":")
+        try:
+            getattr(importlib.import_module(module), function)()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+# --- who asks it to
+
+
+class ForkServer:
+    """Starts commands by forking. One for a test process; ends with it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from tests.forked import main; main()", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={
+                    "PATH": os.environ["PATH"],
+                    "PYTHONPATH": os.pathsep.join(sys.path),
+                    "LC_ALL": "C.UTF-8",
+                },
+                stdin=subprocess.DEVNULL,
+            )
+        self._control = ours
+        self._lock = threading.Lock()
+        assert ours.recv(16) == b"ready", "the fork server did not start"
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: str,
+        program: str = "gpucloud",
+        main: str = "gpucloud.cli.app:main",
+    ) -> Forked:
+        """Starts a command."""
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        status_read, status_write = os.pipe()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        command = {
+            "program": program,
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "folder": folder,
+            "main": main,
+        }
+        given = [nothing, out_write, err_write, status_write]
+        with self._lock:
+            socket.send_fds(self._control, [json.dumps(command).encode()], given)
+            pid = int(self._control.recv(64))
+        for descriptor in given:
+            os.close(descriptor)
+        return Forked(
+            pid, status_read, os.fdopen(out_read, encoding="utf-8"), os.fdopen(err_read, encoding="utf-8")
+        )
+
+    def close(self) -> None:
+        """Ends it; what it has forked goes on."""
+        self._control.close()
+        self._process.wait(timeout=10)
+
+
+class Forked:
+    """A forked command, with as much of ``subprocess.Popen`` as tests use."""
+
+    def __init__(self, pid: int, status: int, stdout: IO[str], stderr: IO[str]) -> None:
+        self.pid = pid
+        self.stdout, self.stderr = stdout, stderr
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; ``None`` while it runs."""
+        try:
+            return self.wait(timeout=0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end."""
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(["gpucloud"], timeout or 0)
+            (self.returncode,) = STATUS.unpack(os.read(self._status, STATUS.size))
+            os.close(self._status)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Asks it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Waits for its end; what it has written."""
+        end = None if timeout is None else time.monotonic() + timeout
+        texts = ["", ""]
+
+        def read(number: int, stream: IO[str]) -> None:
+            with stream:
+                texts[number] = stream.read()
+
+        readers = [
+            threading.Thread(target=read, args=each, daemon=True)
+            for each in enumerate((self.stdout, self.stderr))
+        ]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(None if end is None else max(end - time.monotonic(), 0))
+            if reader.is_alive():
+                raise subprocess.TimeoutExpired(["gpucloud"], timeout or 0)
+        self.wait(None if end is None else max(end - time.monotonic(), 1))
+        return texts[0], texts[1]
+
+
+def main() -> None:
+    """The forking process."""
+    serve(socket.socket(fileno=int(sys.argv[1])))

@@ -36,6 +36,7 @@ from gpucloud.model import (
     Thing,
 )
 from gpucloud.provider import (
+    Audited,
     CanExtend,
     CapacitySource,
     Checkup,
@@ -51,6 +52,7 @@ from gpucloud.provider import (
     Record,
     Remarks,
     Verdict,
+    Witness,
 )
 
 if TYPE_CHECKING:
@@ -339,8 +341,11 @@ class Clouds:
         self._making = threading.Lock()
 
     @classmethod
-    def installed(cls) -> Clouds:
+    def installed(cls, witness: Witness | None = None) -> Clouds:
         """Every provider of the entry-point group ``gpucloud.providers``.
+
+        Args:
+            witness: is told of every call that changes something.
 
         Raises:
             UsageError: two packages bring a cloud of the same name.
@@ -349,6 +354,8 @@ class Clouds:
 
         def make(entry: Any) -> Provider:
             provider: Provider = entry.load()()
+            if witness is not None and isinstance(provider, Audited):
+                provider.watch(witness)
             return provider
 
         entries = {entry.name: entry for entry in entry_points(group="gpucloud.providers")}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
+from gpucloud.audit import about
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.lifecycle import BoxState
 from gpucloud.model import rfc3339
@@ -53,7 +54,8 @@ def extend(world: World, box: Box, nodes: Sequence[Target], expires_at: datetime
     with world.waiter.finishing():
         timers = box.facts.get("timers", ())
         note = partial(_note_timers, world, box)
-        note(world.waiter.run(partial(cloud.extend, things, expires_at, timers, note), CALL_TIMEOUT_S))
+        with about(box=box.id):
+            note(world.waiter.run(partial(cloud.extend, things, expires_at, timers, note), CALL_TIMEOUT_S))
         world.tell("extend", "moving the end that the box knows")
         _move_guards(world, box, nodes, expires_at)
     if later:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from gpucloud.attempt import Terms, buy
+from gpucloud.audit import about
 from gpucloud.errors import (
     RULES,
     CloudError,
@@ -183,8 +184,10 @@ def _first_that_starts(
             continue
         if world.clock() > end:
             break
+        price = {"price": format(candidate.price, "f"), "currency": candidate.currency}
         try:
-            return buy(world, box, terms, candidate)
+            with about(box=box.id, **price):
+                return buy(world, box, terms, candidate)
         except CloudError as error:
             if isinstance(error, OutcomeUnknownError):
                 raise

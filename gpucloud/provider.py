@@ -130,6 +130,44 @@ class Provider(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiCall:
+    """A call that changes something, or is about to. ``action`` is the cloud's own name of it.
+
+    ``target`` names what it is about: an id, a name, or the idempotency key of what is to be made.
+    """
+
+    cloud: str
+    region: str
+    action: str
+    target: str
+
+
+class Answered(Protocol):
+    """Told how a call ended."""
+
+    def __call__(self, outcome: str, request_id: str | None, /) -> None:
+        """``outcome`` is ``ok``, the cloud's code of its refusal, or the name of what happened instead."""
+        ...
+
+
+class Witness(Protocol):
+    """Told of every changing call before it is sent."""
+
+    def __call__(self, call: ApiCall, /) -> Answered:
+        """Called in the thread that is about to send it; gives what is to be told how it ended."""
+        ...
+
+
+@runtime_checkable
+class Audited(Protocol):
+    """Clouds that tell of each changing call that they send."""
+
+    def watch(self, witness: Witness, /) -> None:
+        """From now on tells this witness. Called once, before anything is sent."""
+        ...
+
+
 @runtime_checkable
 class PriceSource(Protocol):
     """Clouds that can be asked for today's price."""

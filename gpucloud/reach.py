@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from functools import partial
 
+from gpucloud.audit import about
 from gpucloud.errors import UsageError
 from gpucloud.model import Kind
 from gpucloud.ssh import ConnectionFailedError, Failure, Target, connect, wait_until_reachable
@@ -49,6 +50,7 @@ def _admit(world: World, box: Box) -> bool:
     ports = tuple(box.facts.get("ports", ()))
     for thing in world.journal.things(box.id):
         if thing.ref.kind is Kind.GROUP and thing.ref.id:
-            world.waiter.run(partial(cloud.admit, thing.ref, (str(own),), ports))
+            with about(box=box.id):
+                world.waiter.run(partial(cloud.admit, thing.ref, (str(own),), ports))
     world.journal.note(box.id, "seen", {"facts": {"allow_from": [str(own)]}})
     return True

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from gpucloud.audit import about
 from gpucloud.cloud import Cloud
 from gpucloud.errors import RULES, CloudError, ErrorClass, GpucloudError, Next, OwedError
 from gpucloud.lifecycle import (
@@ -176,6 +177,11 @@ def settle_box(world: World, box: Box, chosen: Callable[[Ref], bool] | None = No
     Returns:
         The last trouble that was met, if any.
     """
+    with about(box=box.id):
+        return _settle(world, box, chosen)
+
+
+def _settle(world: World, box: Box, chosen: Callable[[Ref], bool] | None) -> GpucloudError | None:
     trouble: GpucloudError | None = None
     rows = [row for row in world.journal.things(box.id) if chosen is None or chosen(row.ref)]
     intents = world.journal.intents(box.id, unresolved=True) if chosen is None else []

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -86,10 +87,11 @@ class Waiter:
     def start(self, call: Callable[[], Any]) -> Call:
         """Starts a call in a daemon thread."""
         running = Call()
+        context = copy_context()
 
         def run() -> None:
             try:
-                running.result = call()
+                running.result = context.run(call)
             except BaseException as error:
                 running.error = error
             running.done = True

@@ -61,6 +61,7 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),
+    "audit": Entry("gpucloud.cli.audit:audit", "Show what was done to which cloud, by whom.", PROGRAM),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "The local clouds for trying things out.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print the JSON Schema of a spec file.", PROGRAM),
     "completion": Entry("gpucloud.cli.completion:completion", "Print a shell's completion script.", PROGRAM),
@@ -173,7 +174,7 @@ def bind(function: Function) -> Function:
 
     def command(ctx: typer.Context, **values: Any) -> int | None:
         switches = _merge(ctx.ensure_object(Switches), {name: values.pop(name) for name in common})
-        app = start(switches)
+        app = start(switches, ctx.info_name or "")
         return function(**dict.fromkeys(receivers, app), **values)
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -184,7 +185,7 @@ def bind(function: Function) -> Function:
     return command
 
 
-def start(switches: Switches) -> App:
+def start(switches: Switches, command: str) -> App:
     """The running program, for one command."""
     from gpucloud.cli.context import App
     from gpucloud.cli.failure import log_to_stderr
@@ -194,6 +195,7 @@ def start(switches: Switches) -> App:
     return App(
         output=Output(json=switches.json, color=not switches.no_color),
         environment=os.environ,
+        command=command,
         sandbox=switches.sandbox,
         verbose=switches.verbose,
     )

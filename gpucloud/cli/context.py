@@ -16,6 +16,7 @@ class App:
 
     output: Output
     environment: Mapping[str, str]
+    command: str = ""
     sandbox: bool = False
     verbose: int = 0
 

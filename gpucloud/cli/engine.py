@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -34,18 +35,27 @@ def open_journal(app: App) -> Journal:
 @contextmanager
 def engine(app: App, tell: Tell | None = None) -> Generator[World]:
     """The engine for a command that talks to clouds; signals are answered while the body runs."""
+    from gpucloud.audit import Audit
     from gpucloud.cloud import Clouds
     from gpucloud.waiter import Waiter
     from gpucloud.world import World, say_nothing
 
     connect(app)
     journal = open_journal(app)
+    audit = Audit(
+        app.paths.state,
+        owner=app.owner,
+        command=app.command,
+        clock=now,
+        new_id=lambda: secrets.token_hex(8),
+        complain=app.output.say,
+    )
     waiter = Waiter()
     with waiter.listening():
         yield World(
             owner=app.owner,
             journal=journal,
-            clouds=Clouds.installed(),
+            clouds=Clouds.installed(audit.witness),
             waiter=waiter,
             tell=tell or say_nothing,
             clock=now,

@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 
 from gpucloud import __version__
 from gpucloud.errors import UsageError
-from gpucloud_alibaba.actions import PRODUCTS, refuse_unlisted
-from gpucloud_alibaba.errors import MalformedAnswerError
+from gpucloud.provider import Answered, ApiCall, Witness
+from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
+from gpucloud_alibaba.errors import MalformedAnswerError, classify
 
 ENDPOINT_VARIABLE = "GPUCLOUD_ALIBABA_ENDPOINT"
 REGION_VARIABLE = "ALIBABA_CLOUD_REGION_ID"
@@ -55,12 +56,33 @@ def _silence() -> None:
             logger.handlers.clear()
 
 
+_NAMES = (
+    *(
+        "InstanceId.1",
+        "DiskId",
+        "NetworkInterfaceId",
+        "SecurityGroupId",
+        "AllocationId",
+        "VSwitchId",
+        "VpcId",
+    ),
+    *("InstanceId", "ResourceId.1", "ClientToken"),
+)
+"""The parameters that name what a call is about, the most telling first. No other is looked at."""
+
+
+def _untold(_outcome: str, _request_id: str | None, /) -> None:
+    """Nobody wants to know."""
+
+
 @cache
 def _guarded(kind: Any) -> Any:
     """A client class whose every request is held against the list, and whose errors say of which call."""
 
     class Guarded(kind):  # type: ignore[misc]
         """Sends only what :mod:`gpucloud_alibaba.actions` allows."""
+
+        gpucloud_witness: Witness | None = None
 
         def call_api(self, params: Any, request: Any, runtime: Any) -> Any:
             refuse_unlisted(
@@ -71,14 +93,32 @@ def _guarded(kind: Any) -> Any:
                 host=self._endpoint,
             )
             parent: Any = super()
+            answered = self.gpucloud_sent(params, request.query or {})
             try:
                 answer: Any = parent.call_api(params, request, runtime)
             except Exception as error:
                 error.gpucloud_operation = params.action  # type: ignore[attr-defined]
+                verdict = classify(error)
+                code = verdict.code if verdict else type(error).__name__
+                answered(code, verdict.request_id if verdict else None)
                 raise
+            body: Any = answer["body"]
+            answered("ok", str(body["RequestId"]) if "RequestId" in body else None)
             if not isinstance(answer["body"], dict):
                 raise MalformedAnswerError(f"the answer to {params.action} is no JSON object")
             return answer
+
+        def gpucloud_sent(self, params: Any, parameters: Mapping[str, str]) -> Answered:
+            """Tells the witness, if there is one, of a call that changes something."""
+            action = (str(PRODUCTS.get(params.version, params.version)), str(params.action))
+            harmless = ACTIONS.get(action) in {None, Repeat.SAFE} or "DryRun" in parameters
+            if self.gpucloud_witness is None or harmless:
+                return _untold
+            target = next((parameters[name] for name in _NAMES if parameters.get(name)), "")
+            region = parameters.get("RegionId", "")
+            call = ApiCall(cloud="alibaba", region=region, action=":".join(action), target=target)
+            told: Answered = self.gpucloud_witness(call)
+            return told
 
         async def call_api_async(self, params: Any, request: Any, runtime: Any) -> Any:
             raise NotImplementedError("gpucloud sends nothing asynchronously")
@@ -106,6 +146,7 @@ class Clients:
         self._lock = threading.RLock()
         self._credential: Any = None
         self._clients: dict[tuple[str, str], Any] = {}
+        self.witness: Witness | None = None
 
     @property
     def home_region(self) -> str:
@@ -182,7 +223,9 @@ class Clients:
             max_idle_conns=CONNECTIONS,
             user_agent=f"gpucloud/{__version__}",
         )
-        return _guarded(kind)(config)
+        client = _guarded(kind)(config)
+        client.gpucloud_witness = self.witness
+        return client
 
 
 def own_endpoint() -> tuple[str | None, str]:

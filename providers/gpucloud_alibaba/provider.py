@@ -28,7 +28,7 @@ from gpucloud.model import (
     Search,
     Thing,
 )
-from gpucloud.provider import Record, Verdict
+from gpucloud.provider import Record, Verdict, Witness
 from gpucloud_alibaba import (
     checkup,
     create,
@@ -111,6 +111,10 @@ class AlibabaProvider:
             token_ttl_header="X-aliyun-ecs-metadata-token-ttl-seconds",  # noqa: S106
             token_header="X-aliyun-ecs-metadata-token",  # noqa: S106
         )
+
+    def watch(self, witness: Witness, /) -> None:
+        """From now on tells of each changing call."""
+        self.clients.witness = witness
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:  # noqa: ARG002  (images fit every type)
         """What a recipe boots on an instance type (``images.toml``)."""

@@ -7,6 +7,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
+from gpucloud.provider import Witness
+from gpucloud_aws import record
 from gpucloud_aws.actions import refuse_unlisted
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Clients:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._session: Session | None = None
+        self.witness: Witness | None = None
         self._clients: dict[tuple[str, str, int], Any] = {}
 
     @property
@@ -100,6 +103,8 @@ class Clients:
             ),
         )
         made.meta.events.register("before-send", refuse_unlisted)
+        if self.witness is not None:
+            record.listen(made.meta.events, region, self.witness)
         return made
 
     def _opened(self) -> Session:

@@ -31,7 +31,7 @@ from gpucloud.model import (
     Thing,
     expires_text,
 )
-from gpucloud.provider import Record, Verdict
+from gpucloud.provider import Record, Verdict, Witness
 from gpucloud_aws import (
     checkup,
     create,
@@ -96,6 +96,10 @@ class AwsProvider:
             token_ttl_header="X-aws-ec2-metadata-token-ttl-seconds",  # noqa: S106
             token_header="X-aws-ec2-metadata-token",  # noqa: S106
         )
+
+    def watch(self, witness: Witness, /) -> None:
+        """From now on tells of each changing call."""
+        self.clients.witness = witness
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
         """What a recipe boots on an instance type (``images.toml``)."""

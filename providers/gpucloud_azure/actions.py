@@ -161,6 +161,18 @@ ON_THE_WAY = (
 """Permissions that the calls need besides: to join things together, and for the timers' deallocation."""
 
 
+def changing(method: str, path: str) -> Action | None:
+    """The call that a request is, if it changes something."""
+    found = (action for action in ACTIONS if action.repeat is not Repeat.SAFE)
+    return next((action for action in found if action.fits(method, path)), None)
+
+
+def region_in(path: str) -> str:
+    """The region in a path, which only calls to regional services have."""
+    found = re.search(r"/locations/([^/]+)/", path)
+    return found[1] if found else ""
+
+
 def is_loopback(url: str) -> bool:
     """Whether a URL points to this machine, by what is written in it: no name is looked up."""
     host = urlsplit(url).hostname or ""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.provider import Witness
 from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Clients:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}
+        self.witness: Witness | None = None
 
     @property
     def endpoint(self) -> str:
@@ -185,7 +187,7 @@ class Clients:
         return {
             "base_url": self.endpoint,
             "credential_scopes": [self.scope],
-            "policies": policies_of(self.credential, self.scope, self.endpoint),
+            "policies": policies_of(self.credential, self.scope, self.endpoint, self.witness),
             "transport": self._transport(),
         }
 

@@ -7,11 +7,13 @@ subscription), follows no redirect (a token goes to one place only), and repeats
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from azure.core.pipeline.policies import (
     ContentDecodePolicy,
     HeadersPolicy,
     HttpLoggingPolicy,
+    HTTPPolicy,
     RequestIdPolicy,
     RetryPolicy,
     SansIOHTTPPolicy,
@@ -19,7 +21,8 @@ from azure.core.pipeline.policies import (
 )
 
 from gpucloud import __version__
-from gpucloud_azure.actions import refuse_unlisted
+from gpucloud.provider import ApiCall, Witness
+from gpucloud_azure.actions import changing, refuse_unlisted, region_in
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -55,7 +58,34 @@ class AllowList(SansIOHTTPPolicy[Any, Any]):
         refuse_unlisted(request.http_request.method, request.http_request.url, self._endpoint)
 
 
-def policies_of(credential: TokenCredential, scope: str, endpoint: str) -> list[Any]:
+class Record(HTTPPolicy[Any, Any]):
+    """Tells of every call that changes something, before it is sent and with how it ended."""
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__()
+        self._witness = witness
+
+    def send(self, request: Any) -> Any:
+        """Passes the request on."""
+        path = str(urlsplit(str(request.http_request.url)).path)
+        action = changing(request.http_request.method, path)
+        if action is None:
+            return self.next.send(request)
+        call = ApiCall(cloud="azure", region=region_in(path), action=action.permission, target=path)
+        answered = self._witness(call)
+        try:
+            response = self.next.send(request)
+        except Exception as error:
+            answered(type(error).__name__, None)
+            raise
+        answer = response.http_response
+        refused = answer.status_code >= 400
+        outcome = answer.headers.get("x-ms-error-code") or str(answer.status_code) if refused else "ok"
+        answered(outcome, answer.headers.get("x-ms-request-id"))
+        return response
+
+
+def policies_of(credential: TokenCredential, scope: str, endpoint: str, witness: Witness | None) -> list[Any]:
     """A fresh chain of policies for one client: the SDK links them to each other, so none is shared."""
     from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
@@ -66,6 +96,7 @@ def policies_of(credential: TokenCredential, scope: str, endpoint: str) -> list[
         ContentDecodePolicy(),
         ReadRetries(),
         AllowList(endpoint),
+        *([Record(witness)] if witness is not None else []),
         ARMChallengeAuthenticationPolicy(credential, scope),
         HttpLoggingPolicy(),
     ]

@@ -25,7 +25,7 @@ from gpucloud.model import (
     Search,
     Thing,
 )
-from gpucloud.provider import Record, Verdict
+from gpucloud.provider import Record, Verdict, Witness
 from gpucloud_azure import (
     checkup,
     create,
@@ -107,6 +107,10 @@ class AzureProvider:
     def self_delete(self) -> SelfDelete:
         """By Resource Manager, with the machine's own identity."""
         return identity.self_delete(self.clients.endpoint)
+
+    def watch(self, witness: Witness, /) -> None:
+        """From now on tells of each changing call."""
+        self.clients.witness = witness
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
         """What a recipe boots on an instance type (``images.toml``)."""

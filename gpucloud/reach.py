@@ -24,11 +24,11 @@ def reach(world: World, box: Box, target: Target) -> None:
         CloudError: the rule could not be moved.
     """
     try:
-        connect(target)
+        world.waiter.run(partial(connect, target))
     except ConnectionFailedError as error:
         if error.failure is not Failure.UNREACHABLE or not _admit(world, box):
             raise
-        wait_until_reachable(target, timeout_s=RULE_TIMEOUT_S)
+        world.waiter.run(partial(wait_until_reachable, target, timeout_s=RULE_TIMEOUT_S))
 
 
 def _admit(world: World, box: Box) -> bool:

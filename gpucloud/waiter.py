@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, get_ident
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -55,6 +55,7 @@ class Waiter:
         self._deaf = 0
         self._asking = False
         self._inbox: SimpleQueue[Call | None] = SimpleQueue()
+        self._thread = get_ident()
 
     @contextmanager
     def listening(self) -> Generator[Waiter]:
@@ -107,6 +108,8 @@ class Waiter:
             TimedOutError: it did not end in time; it goes on in its thread.
             InterruptedBySignal: a signal came first; the call goes on in its thread.
         """
+        if get_ident() != self._thread:  # who waits here too would take the news that the other waits for
+            raise RuntimeError("only one thread may wait here")
         deadline = time.monotonic() + timeout_s
         while not running.done:
             self.check()

@@ -275,7 +275,7 @@ class _Attendant:
         while True:
             try:
                 self._check_there(refresh(self.world, self.world.journal.box(box.id)))
-                self.world.waiter.run(partial(reach, self.world, box, target))
+                reach(self.world, box, target)
             except (ConnectionFailedError, CloudError):
                 if now() >= end:
                     raise

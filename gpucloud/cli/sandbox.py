@@ -146,7 +146,10 @@ def price(
 def fault(
     app: App,
     effect: Annotated[
-        str | None, typer.Argument(help="error, throttle, delay, hang, drop, or kill (the calling process).")
+        str | None,
+        typer.Argument(
+            help="error, throttle, delay, hang, drop, repeat, stale, truncate, garble, redirect, kill."
+        ),
     ] = None,
     cloud: Cloud = "*",
     region: Region = "*",

@@ -26,7 +26,12 @@ class Effect(StrEnum):
     DELAY = "delay"  # the call takes longer
     HANG = "hang"  # the call is never answered
     DROP = "drop"  # the connection is closed without an answer
-    KILL = "kill"  # the calling process is killed with SIGKILL
+    REPEAT = "repeat"  # the request arrives twice
+    STALE = "stale"  # nothing is done, and an earlier answer to such a call is given
+    TRUNCATE = "truncate"  # the answer ends in its middle
+    GARBLE = "garble"  # the answer makes no sense
+    REDIRECT = "redirect"  # the answer sends the caller to another host
+    KILL = "kill"  # the calling process gets a signal: SIGKILL, unless another is named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,8 @@ class Fault:
     """A rule. ``cloud``, ``action`` and ``region`` are globs.
 
     It passes over the first ``skip`` matching calls and strikes the next ``times``; ``None`` is all of them.
-    ``code``, ``status`` and ``message`` are of an ``error``; ``seconds`` of a ``delay``.
+    ``code``, ``status`` and ``message`` are of an ``error``; ``seconds`` of a ``delay``; ``signal`` of a
+    ``kill``.
     """
 
     effect: Effect
@@ -59,6 +65,7 @@ class Fault:
     status: int = 500
     message: str = "An internal error has occurred"
     seconds: float = 0.0
+    signal: str = "SIGKILL"
 
     def matches(self, call: Call, stage: Stage) -> bool:
         """Whether the rule speaks of this call at this stage."""

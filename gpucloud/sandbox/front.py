@@ -17,7 +17,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
 
 from gpucloud.sandbox.emulator import Emulator, World
-from gpucloud.sandbox.faults import Call, Effect, Faults, Stage
+from gpucloud.sandbox.faults import Call, Effect, Fault, Faults, Stage
 from gpucloud.sandbox.peer import peer_pid
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ECHO_PATH = "/caller-address"
 _HANG_S = 3600.0
+_ELSEWHERE = "https://elsewhere.invalid/"
+_NONSENSE = {"application/json": b'{"nonsense": [null, {"id": 7}], "value": "none"}'}
 
 
 class _DroppedError(ConnectionError):
@@ -59,6 +61,7 @@ class Front:
         self._world = world
         self._faults = faults
         self._traffic = traffic
+        self._earlier: dict[Call, bytes] = {}
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answers one request."""
@@ -84,6 +87,7 @@ class Front:
         if failed is not None:
             return failed
         response = self._emulator.answer(request, call)
+        self._earlier[call] = response.get_data()
         failed = self._strike(request, call, Stage.APPLIED, pid)
         response = failed or response
         response.date = self._world.clock.now()
@@ -92,21 +96,62 @@ class Front:
 
     def _strike(self, request: Request, call: Call, stage: Stage, pid: int | None) -> Response | None:
         for fault in self._faults.strike(call, stage):
-            match fault.effect:
-                case Effect.ERROR | Effect.THROTTLE:
-                    return self._emulator.fail(call, fault)
-                case Effect.DELAY:
-                    time.sleep(fault.seconds)
-                case Effect.HANG:
-                    time.sleep(_HANG_S)
-                case Effect.DROP:
-                    _drop(request)
-                case Effect.KILL:
-                    if pid is None:
-                        raise RuntimeError(f"cannot tell which process sent {call}, to kill it")
-                    os.kill(pid, signal.SIGKILL)
-                    _drop(request)
+            _disturb(fault, request, call, pid)
+            response = self._instead(fault, request, call)
+            if response is not None:
+                return response
         return None
+
+    def _instead(self, fault: Fault, request: Request, call: Call) -> Response | None:
+        """The answer that a fault puts in place of the right one, if it does."""
+        match fault.effect:
+            case Effect.ERROR | Effect.THROTTLE:
+                return self._emulator.fail(call, fault)
+            case Effect.STALE if call in self._earlier:
+                return _like(self._emulator.fail(call, fault), self._earlier[call])
+            case Effect.TRUNCATE | Effect.GARBLE | Effect.REDIRECT:
+                return _altered(self._emulator.answer(request, call), fault.effect)
+            case Effect.REPEAT:
+                self._emulator.answer(request, call)
+            case _:
+                pass
+        return None
+
+
+def _disturb(fault: Fault, request: Request, call: Call, pid: int | None) -> None:
+    """What a fault does to the connection, or to who is at its other end."""
+    match fault.effect:
+        case Effect.DELAY:
+            time.sleep(fault.seconds)
+        case Effect.HANG:
+            time.sleep(_HANG_S)
+        case Effect.DROP:
+            _drop(request)
+        case Effect.KILL:
+            if pid is None:
+                raise RuntimeError(f"cannot tell which process sent {call}, to kill it")
+            os.kill(pid, signal.Signals[fault.signal])
+            if fault.signal == "SIGKILL":
+                _drop(request)
+        case _:
+            pass
+
+
+def _like(answer: Response, body: bytes) -> Response:
+    """An answer of success in this cloud's manner, with another body."""
+    return Response(body, 200, content_type=answer.content_type)
+
+
+def _altered(answer: Response, effect: Effect) -> Response:
+    """An answer that something on the way has spoilt."""
+    match effect:
+        case Effect.TRUNCATE:
+            body = answer.get_data()
+            return Response(body[: len(body) // 2], answer.status_code, content_type=answer.content_type)
+        case Effect.GARBLE:
+            return _like(answer, _NONSENSE.get(answer.mimetype or "", b"<nonsense/>"))
+        case _:
+            return Response(status=307, headers={"Location": _ELSEWHERE})
 
 
 def _drop(request: Request) -> None:

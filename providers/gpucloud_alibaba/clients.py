@@ -20,7 +20,7 @@ from gpucloud import __version__
 from gpucloud.errors import UsageError
 from gpucloud.provider import Answered, ApiCall, Witness
 from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
-from gpucloud_alibaba.errors import MalformedAnswerError, classify
+from gpucloud_alibaba.errors import MalformedAnswerError, code_of
 
 ENDPOINT_VARIABLE = "GPUCLOUD_ALIBABA_ENDPOINT"
 REGION_VARIABLE = "ALIBABA_CLOUD_REGION_ID"
@@ -71,6 +71,14 @@ _NAMES = (
 """The parameters that name what a call is about, the most telling first. No other is looked at."""
 
 
+def _said(error: Exception) -> tuple[str, str | None]:
+    """The cloud's code of a failure, or its name, and the request's id."""
+    inner: Any = getattr(error, "inner_exception", None) or error
+    data: Any = getattr(inner, "data", None)
+    request_id: Any = dict(data or {}).get("RequestId")
+    return code_of(error) or type(error).__name__, str(request_id) if request_id else None
+
+
 def _untold(_outcome: str, _request_id: str | None, /) -> None:
     """Nobody wants to know."""
 
@@ -98,14 +106,13 @@ def _guarded(kind: Any) -> Any:
                 answer: Any = parent.call_api(params, request, runtime)
             except Exception as error:
                 error.gpucloud_operation = params.action  # type: ignore[attr-defined]
-                verdict = classify(error)
-                code = verdict.code if verdict else type(error).__name__
-                answered(code, verdict.request_id if verdict else None)
+                answered(*_said(error))
                 raise
-            body: Any = answer["body"]
-            answered("ok", str(body["RequestId"]) if "RequestId" in body else None)
             if not isinstance(answer["body"], dict):
+                answered("malformed", None)
                 raise MalformedAnswerError(f"the answer to {params.action} is no JSON object")
+            request_id: Any = answer["body"].get("RequestId")
+            answered("ok", str(request_id) if request_id else None)
             return answer
 
         def gpucloud_sent(self, params: Any, parameters: Mapping[str, str]) -> Answered:

@@ -1,0 +1,155 @@
+"""Three clouds in this process whose machines have no inside, and somebody at a shell who is unlucky."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucloud.sandbox.client import Endpoint, SandboxClient, find
+from gpucloud.sandbox.serve import Sandbox, build
+from gpucloud_alibaba.sandbox import AlibabaSandbox
+from gpucloud_aws.sandbox import AwsSandbox
+from gpucloud_azure.sandbox import AzureSandbox
+from tests.forked import Forked, ForkServer
+from tests.sandbox.running import HollowBoxes
+from tests.shell import Result
+
+CLOUDS = ("aws", "azure", "alibaba")
+REGIONS = {
+    "aws": {"us-east-1", "us-east-2"},
+    "azure": {"eastus", "eastus2"},
+    "alibaba": {"us-east-1", "eu-central-1"},
+}
+"""The regions that the lab's clouds have."""
+OWNER, STRANGER = "u-chaos", "u-stranger"
+TIMEOUT_S = 120.0
+
+
+@dataclass
+class Lab:
+    """Runs commands against the clouds, and knows the truth about them."""
+
+    folder: Path
+    sandbox: Sandbox
+    endpoint: Endpoint
+    forks: ForkServer
+    _homes: int = 0
+
+    @property
+    def clouds(self) -> SandboxClient:
+        """Steers the clouds."""
+        return self.endpoint.client
+
+    def begin(self) -> Home:
+        """Everything as on the first day, and a new home."""
+        self.clouds.reset()
+        self._homes += 1
+        path = self.folder / f"home-{self._homes}"
+        path.mkdir()
+        (path / "sandbox").symlink_to(self.endpoint.folder)
+        return Home(self, path)
+
+    def billing(self) -> list[dict[str, Any]]:
+        """What is billed."""
+        billing: list[dict[str, Any]] = self.clouds.status()["billing"]
+        return billing
+
+
+@dataclass
+class Home:
+    """One user's files."""
+
+    lab: Lab
+    path: Path
+
+    @property
+    def state(self) -> Path:
+        """The state folder."""
+        return self.path / "state-sandbox"
+
+    def start(
+        self, *line: str, owner: str = OWNER, plight: Mapping[str, Any] | None = None, **environment: str
+    ) -> Forked:
+        """Starts a command."""
+        return self.lab.forks.start(
+            [json.dumps(plight or {}), *line],
+            environment={
+                "PATH": PATH,
+                "LC_ALL": "C.UTF-8",
+                "HOME": str(self.path),
+                "GPUCLOUD_HOME": str(self.path),
+                "GPUCLOUD_SANDBOX": "1",
+                "GPUCLOUD_OWNER": owner,
+                **environment,
+            },
+            folder=str(self.path),
+            main="tests.chaos.victims:main",
+        )
+
+    def run(self, *line: str, **how: Any) -> Result:
+        """Runs a command to its end."""
+        process = self.start(*line, **how)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        return Result(process.wait(), out, err)
+
+    def close(self) -> None:
+        """Throws the files away."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    # --- the journal, read without gpucloud's own code
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """What the journal says; nothing where there is none."""
+        file = self.state / "journal.db"
+        if not file.exists():
+            return []
+        connection = sqlite3.connect(file)
+        try:
+            return connection.execute(query, values).fetchall()
+        except sqlite3.OperationalError:  # killed before it had made its tables
+            return []
+        finally:
+            connection.close()
+
+    def boxes(self) -> dict[str, str]:
+        """State of each box, by id."""
+        return dict(self.rows("SELECT id, state FROM boxes"))
+
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@contextmanager
+def a_lab(folder: Path, forks: ForkServer) -> Iterator[Lab]:
+    """A lab, while the body runs."""
+    place = folder / "sandbox"
+    place.mkdir()
+    emulated: Sequence[Any] = (AlibabaSandbox, AwsSandbox, AzureSandbox)
+    sandbox = build(place, emulated=emulated, boxes=HollowBoxes())
+    sandbox.world.dials.set_pace({"transition_s": 0.0})
+    for cloud in CLOUDS:  # a sweep of every region there is would take most of the time, and show no more
+        catalog = sandbox.world.market.catalog(cloud)
+        kept = {name: zones for name, zones in catalog.zones.items() if name in REGIONS[cloud]}
+        vars(catalog)["zones"] = kept
+    sandbox.start()
+    runner = threading.Thread(target=sandbox.run, kwargs={"idle_s": 1e9}, daemon=True)
+    runner.start()
+    lock = (place / "serve.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        endpoint = find(place)
+        assert endpoint is not None
+        yield Lab(folder, sandbox, endpoint, forks)
+    finally:
+        sandbox.stopping.set()
+        runner.join()
+        sandbox.close()
+        lock.close()

@@ -1,0 +1,103 @@
+"""What can befall a call, as data: the fault kinds of the reliability page, and where each applies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plight:
+    """One way in which a call goes wrong.
+
+    Attributes:
+        name: unique.
+        kind: the fault kind: ``F1`` to ``F19``, ``D6`` for signals, ``H2`` for sudden death.
+        rule: of the sandbox's fault; ``code`` and ``status`` may be per cloud, in ``codes``.
+        only: ``changing`` calls, ``creating`` ones, or any.
+        codes: code and HTTP status, by cloud.
+        deadly: whether the command ends without a word.
+        not_first: whether it needs an earlier call of the same kind.
+    """
+
+    name: str
+    kind: str
+    rule: Mapping[str, Any]
+    only: str = "any"
+    codes: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    deadly: bool = False
+    not_first: bool = False
+
+    def strikes(self, action: str, nth: int, changing: bool) -> bool:
+        """Whether it makes sense for a call."""
+        if self.not_first and not nth:
+            return False
+        if self.only == "creating":
+            return changing and action in CREATING
+        return self.only == "any" or changing
+
+    def fault(self, cloud: str) -> dict[str, Any]:
+        """The sandbox's rule, without where it strikes."""
+        code = self.codes.get(cloud)
+        return {**self.rule, **({"code": code[0], "status": code[1]} if code else {})}
+
+
+CREATING = frozenset({"RunInstances", "PUT virtualMachines"})
+"""The billable calls."""
+
+EXPIRED = {
+    "aws": ("ExpiredToken", 400),
+    "azure": ("ExpiredAuthenticationToken", 401),
+    "alibaba": ("InvalidSecurityToken.Expired", 400),
+}
+DENIED = {
+    "aws": ("UnauthorizedOperation", 403),
+    "azure": ("AuthorizationFailed", 403),
+    "alibaba": ("Forbidden.RAM", 403),
+}
+QUOTA = {
+    "aws": ("VcpuLimitExceeded", 400),
+    "azure": ("QuotaExceeded", 409),
+    "alibaba": ("QuotaExceed.ElasticQuota", 403),
+}
+CAPACITY = {
+    "aws": ("InsufficientInstanceCapacity", 500),
+    "azure": ("AllocationFailed", 409),
+    "alibaba": ("OperationDenied.NoStock", 403),
+}
+SERVER = {
+    "aws": ("InternalError", 500),
+    "azure": ("InternalServerError", 500),
+    "alibaba": ("InternalError", 500),
+}
+
+PLIGHTS: tuple[Plight, ...] = (
+    *(
+        Plight(name=f"killed-{stage}", kind="H2", rule={"effect": "kill", "stage": stage}, deadly=True)
+        for stage in ("received", "applied", "answered")
+    ),
+    Plight(name="throttled", kind="F1", rule={"effect": "throttle"}),
+    Plight(name="throttled-thrice", kind="F1", rule={"effect": "throttle", "times": 3}),
+    Plight(name="reset-before", kind="F4", rule={"effect": "drop", "stage": "received"}),
+    Plight(name="reset-before-thrice", kind="F4", rule={"effect": "drop", "stage": "received", "times": 3}),
+    Plight(name="answer-late", kind="F5", rule={"effect": "delay", "stage": "applied", "seconds": 1.0}),
+    Plight(name="answer-lost", kind="F6", rule={"effect": "drop", "stage": "applied"}),
+    Plight(name="answer-lost-thrice", kind="F6", rule={"effect": "drop", "stage": "applied", "times": 3}),
+    Plight(name="error-before", kind="F7", rule={"effect": "error", "stage": "received"}, codes=SERVER),
+    Plight(name="error-after", kind="F8", rule={"effect": "error", "stage": "applied"}, codes=SERVER),
+    Plight(name="delivered-twice", kind="F9", rule={"effect": "repeat"}, only="changing"),
+    Plight(name="answer-stale", kind="F10", rule={"effect": "stale"}, not_first=True),
+    Plight(name="answer-cut", kind="F11", rule={"effect": "truncate"}),
+    Plight(name="answer-nonsense", kind="F12", rule={"effect": "garble"}),
+    Plight(name="expired", kind="F16", rule={"effect": "error"}, codes=EXPIRED),
+    Plight(name="denied-after", kind="F16", rule={"effect": "error", "stage": "applied"}, codes=DENIED),
+    Plight(name="quota", kind="F17", rule={"effect": "error"}, only="creating", codes=QUOTA),
+    Plight(name="no-capacity", kind="F15", rule={"effect": "error"}, only="creating", codes=CAPACITY),
+    Plight(name="redirected", kind="F19", rule={"effect": "redirect"}),
+    *(
+        Plight(name=f"signal-{name}", kind="D6", rule={"effect": "kill", "signal": f"SIG{name}"})
+        for name in ("INT", "TERM", "HUP")
+    ),
+)
+BY_NAME = {plight.name: plight for plight in PLIGHTS}

@@ -1,0 +1,78 @@
+"""What the victims do: commands, and what must be there before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.chaos.lab import OWNER, Home
+
+Line = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A command that something befalls.
+
+    Attributes:
+        name: unique.
+        before: makes what must be there; nothing befalls it.
+        line: the command, for a cloud.
+        ends: whether, when it succeeds, nothing of ours may be billed any more.
+        buys: how many machines it starts.
+    """
+
+    name: str
+    line: Callable[[str], Line]
+    before: Callable[[Home, str], None] = lambda home, cloud: None
+    ends: bool = False
+    buys: int = 0
+
+
+def _launch(*more: str) -> Callable[[str], Line]:
+    return lambda cloud: ("launch", "--gpu", "T4", "--cloud", cloud, "--name", "x", "--yes", *more)
+
+
+def _launched(*more: str) -> Callable[[Home, str], None]:
+    def before(home: Home, cloud: str) -> None:
+        done = home.run(*_launch(*more)(cloud))
+        assert done.code == 0, done.err
+
+    return before
+
+
+def _forgotten(home: Home, cloud: str) -> None:
+    """A box is there, and the journal is gone."""
+    _launched("--run-id", "r")(home, cloud)
+    for file in home.state.glob("journal.db*"):
+        file.unlink()
+
+
+def _always(*line: str) -> Callable[[str], Line]:
+    return lambda cloud: line
+
+
+SCENES = {
+    scene.name: scene
+    for scene in (
+        Scene(name="launch", line=_launch(), buys=1),
+        Scene(name="launch-spot", line=_launch("--spot"), buys=1),
+        Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
+        Scene(name="down", before=_launched(), line=_always("down", "x", "--yes"), ends=True),
+        Scene(
+            name="down-run",
+            before=_forgotten,
+            line=_always("down", "--run-id", "r", "--yes"),
+            ends=True,
+        ),
+        Scene(
+            name="sweep",
+            before=_forgotten,
+            line=_always("sweep", "--older-than", "0s", "--yes"),
+            ends=True,
+        ),
+        Scene(name="recover", before=_forgotten, line=_always("recover")),
+    )
+}
+"""``OWNER`` is whose commands these are; what a stranger has must survive all of them."""
+assert OWNER

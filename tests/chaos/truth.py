@@ -1,0 +1,97 @@
+"""The invariants: what must hold of clouds and journal, whatever has befallen a command."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from decimal import Decimal
+from typing import Any
+
+from tests.chaos.lab import STRANGER, Home
+
+SIGNALLED = frozenset({130, 143, 129})
+
+
+def check_nothing_is_lost(home: Home) -> list[str]:
+    """I1: each billed machine belongs to a box that the journal has, living, and can end.
+
+    By its id, by a call that is still open, or because its making is written down. What is billed with a
+    machine ends with it.
+    """
+    wrong: list[str] = []
+    states = home.boxes()
+    if not states:
+        return wrong  # a journal that is gone is no loss: everything carries its tags
+    ids = {row[0] for row in home.rows("SELECT id FROM things WHERE state != 'gone'")}
+    open_boxes = {row[0] for row in home.rows("SELECT box FROM intents WHERE status IN ('open', 'watched')")}
+    open_boxes |= {row[0] for row in home.rows("SELECT box FROM things WHERE state = 'making'")}
+    for entry in ours(home):
+        state = states.get(entry["box"])
+        if state in {None, "deleted", "failed"}:
+            wrong.append(f"{entry['kind']} {entry['id']} is billed, its box {entry['box']} is {state}")
+        elif entry["kind"] == "instance" and entry["id"] not in ids and entry["box"] not in open_boxes:
+            wrong.append(f"instance {entry['id']} is billed and not accounted for")
+    return wrong
+
+
+def check_nothing_is_doubled(home: Home, most: int) -> list[str]:
+    """I2, I6: a box never has more machines at a time than were asked for, and a key never made more."""
+    wrong: list[str] = []
+    alive: dict[str, set[str]] = defaultdict(set)
+    made: Counter[str] = Counter()
+    for event in home.lab.clouds.ledger():
+        if event.get("kind") != "instance":
+            continue
+        if event["event"] == "died":
+            alive[event["box"]].discard(event["id"])
+            continue
+        alive[event["box"]].add(event["id"])
+        made[str(event.get("token"))] += 1
+        if len(alive[event["box"]]) > most:
+            wrong.append(f"box {event['box']} has {len(alive[event['box']])} machines at once")
+        if event.get("token") and made[str(event["token"])] > most:
+            wrong.append(f"key {event['token']} has made {made[str(event['token'])]} machines")
+    return wrong
+
+
+def check_price(home: Home) -> list[str]:
+    """I7: nothing is billed above what the journal had agreed to."""
+    wrong: list[str] = []
+    agreed = {
+        box: Decimal(str(price))
+        for box, price in home.rows("SELECT id, json_extract(facts, '$.price.amount') FROM boxes")
+        if price is not None
+    }
+    for event in home.lab.clouds.ledger():
+        if event["event"] == "born" and event["kind"] == "instance" and event["box"] in agreed:
+            highest = max(agreed[event["box"]], *_intended(home, event["box"]))
+            if Decimal(event["price"]) > highest:
+                wrong.append(f"{event['id']} costs {event['price']}, agreed was {highest}")
+    return wrong
+
+
+def _intended(home: Home, box: str) -> list[Decimal]:
+    rows = home.rows("SELECT json_extract(data, '$.facts.price.amount') FROM intents WHERE box = ?", box)
+    return [Decimal(str(row[0])) for row in rows if row[0] is not None] or [Decimal(0)]
+
+
+def check_truthful(home: Home, code: int, *, ends: bool, buys: int) -> list[str]:
+    """I24: the exit code tells whether something may still be billed."""
+    billed = sum(entry["kind"] == "instance" for entry in ours(home))
+    if code == 0 and ends and billed:
+        return [f"exit code 0, and {billed} machines are billed"]
+    if code == 0 and buys and billed != buys:
+        return [f"exit code 0, and {billed} machines are billed instead of {buys}"]
+    if buys and code in SIGNALLED | {1, 2, 3, 4, 5, 6, 7} and ours(home):
+        return [f"exit code {code}, and something is billed: {ours(home)[0]['kind']} {ours(home)[0]['id']}"]
+    return []
+
+
+def check_stranger(home: Home, expected: int) -> list[str]:
+    """I10: what belongs to somebody else is as it was."""
+    theirs = [entry for entry in home.lab.billing() if entry["owner"] == STRANGER]
+    return [] if len(theirs) == expected else [f"a stranger had {expected} things, and has {len(theirs)}"]
+
+
+def ours(home: Home) -> list[dict[str, Any]]:
+    """What is billed and not a stranger's."""
+    return [entry for entry in home.lab.billing() if entry["owner"] != STRANGER]

@@ -1,0 +1,81 @@
+"""What dies in the chaos tests: the program's own ``main``, in a forked process, with what befalls it.
+
+Machines of the chaos lab have no inside, so a box counts as ready once they run; everything else is the
+program as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from gpucloud.lifecycle import BoxState
+from gpucloud.store import Box
+from gpucloud.world import World
+
+
+def main() -> None:
+    """Runs a command; the first argument is JSON: what befalls it besides its clouds."""
+    plight: dict[str, Any] = json.loads(sys.argv.pop(1))
+    import gpucloud.bringup
+    from gpucloud.cli.app import main as program
+
+    gpucloud.bringup.bring_up = ready_at_once
+    _hurry()
+    for name, value in plight.items():
+        globals()[f"with_{name}"](value)
+    program()
+
+
+def ready_at_once(world: World, box: Box, keys: Path, proxy_command: str | None) -> Box:
+    """In place of waiting for ssh, the boot and the GPUs."""
+    world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": {}})
+    return world.journal.box(box.id)
+
+
+def _hurry() -> None:
+    """Waiting between tries costs no time, but counts: the clock of the budgets jumps over it."""
+    import gpucloud.cloud
+
+    skipped = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal skipped
+        skipped += seconds
+
+    defaults = gpucloud.cloud.Cloud.__init__.__kwdefaults__ or {}
+    defaults["sleep"] = sleep
+    defaults["monotonic"] = lambda: time.monotonic() + skipped
+
+
+def with_later(seconds: float) -> None:
+    """Lives so much later."""
+    import gpucloud.cli.engine
+
+    gpucloud.cli.engine.now = lambda: datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def with_commit(at: list[Any]) -> None:
+    """Dies just before, or just after, its n-th commit to the journal."""
+    import sqlalchemy as sa
+
+    moment, number = at
+    count = 0
+    original: Any = sa.engine.default.DefaultDialect.do_commit
+
+    def commit(self: Any, connection: Any) -> None:
+        nonlocal count
+        writes = connection.in_transaction and connection.total_changes
+        count += 1 if writes else 0
+        if writes and count == number and moment == "before":
+            os.kill(os.getpid(), 9)
+        original(self, connection)
+        if writes and count == number and moment == "after":
+            os.kill(os.getpid(), 9)
+
+    sa.engine.default.DefaultDialect.do_commit = commit  # type: ignore[method-assign]

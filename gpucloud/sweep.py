@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -150,7 +150,7 @@ def look(world: World, *, owner: str, older_than: timedelta) -> Sweep:
     return _listed(world, finish(world, begin(world, Search())), owner, older_than)
 
 
-def look_again(world: World, first: Sweep, *, owner: str, older_than: timedelta) -> list[Find]:
+def look_again(world: World, first: Sweep, *, owner: str, older_than: timedelta) -> Sweep:
     """What is still unwanted, in the places where it was found, under the same ids."""
     wanted = [find for find in first.finds if find.unwanted]
     regions: dict[str, set[str]] = defaultdict(set)
@@ -159,7 +159,8 @@ def look_again(world: World, first: Sweep, *, owner: str, older_than: timedelta)
     places = {cloud: sorted(names) for cloud, names in regions.items()}
     again = _listed(world, finish(world, begin(world, Search(owner=owner), places)), owner, older_than)
     refs = {find.thing.ref for find in wanted}
-    return [find for find in again.finds if find.unwanted and find.thing.ref in refs]
+    still = tuple(find for find in again.finds if find.unwanted and find.thing.ref in refs)
+    return replace(again, finds=still)
 
 
 def _listed(world: World, survey: Survey, owner: str, older_than: timedelta) -> Sweep:

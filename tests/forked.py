@@ -51,9 +51,9 @@ STATUS = struct.Struct("i")
 # --- the process that forks
 
 
-def serve(control: socket.socket) -> None:
-    """Forks a command for each message, until the other end is closed."""
-    _preload()
+def serve(control: socket.socket, more: Sequence[str]) -> None:
+    """Forks a command for each message, until the other end is closed. ``more`` is imported besides."""
+    _preload(more)
     children: dict[int, int] = {}
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -85,14 +85,28 @@ def serve(control: socket.socket) -> None:
         control.send(str(pid).encode())
 
 
-def _preload() -> None:
-    for name in PRELOADED:
+def _preload(more: Sequence[str]) -> None:
+    for name in (*PRELOADED, *more):
         importlib.import_module(name)
     for name in OURS:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             if ".sandbox" not in module.name and not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
+    # Each session reads the services' models anew; here they are read once.
+    loader: Any = importlib.import_module("botocore.loaders").JSONFileLoader
+    load, loaded = loader.load_file, dict[str, Any]()
+
+    def load_once(self: Any, path: str) -> Any:
+        if path not in loaded:
+            loaded[path] = load(self, path)
+        return loaded[path]
+
+    loader.load_file = load_once
+    for service in ("ec2", "sts", "pricing", "service-quotas"):
+        importlib.import_module("boto3.session").Session(region_name="us-east-1").client(
+            service, aws_access_key_id="none", aws_secret_access_key="none"
+        )
     assert threading.active_count() == 1, "a fork would lose threads"
     gc.collect()
     gc.freeze()
@@ -149,16 +163,17 @@ def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
 class ForkServer:
     """Starts commands by forking. One for a test process; ends with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from tests.forked import main; main()", str(theirs.fileno())],
+                [sys.executable, "-c", "from tests.forked import main; main()", str(theirs.fileno()), *more],
                 pass_fds=[theirs.fileno()],
                 env={
                     "PATH": os.environ["PATH"],
                     "PYTHONPATH": os.pathsep.join(sys.path),
                     "LC_ALL": "C.UTF-8",
+                    "MALLOC_ARENA_MAX": "2",  # many short-lived threads: an arena for each costs page faults
                 },
                 stdin=subprocess.DEVNULL,
             )
@@ -267,4 +282,4 @@ class Forked:
 
 def main() -> None:
     """The forking process."""
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -64,7 +64,8 @@ def sweep(
         unwanted = [find for find in first.finds if find.unwanted]
         report = _Report(app, open_market(), world.journal, first.finds, first.survey, dry_run)
         troubles: list[GpucloudError] = []
-        still: list[Find] = []
+        still: Sequence[Find] = ()
+        unread = list(first.survey.unread)
         timeline.pause()
         report.show()
         if unwanted and not dry_run:
@@ -72,7 +73,10 @@ def sweep(
                 with world.waiter.asking():
                     _confirm(app, unwanted, report.per_hour())
             timeline.resume()
-            still = look_again(world, first, owner=whose, older_than=age)
+            second = look_again(world, first, owner=whose, older_than=age)
+            _say_unread(app, second.survey)
+            unread += second.survey.unread
+            still = second.finds
             troubles = end(world, still, report.market_again)
         timeline.resume()
         if not dry_run:
@@ -85,7 +89,7 @@ def sweep(
     if troubles or left:
         app.output.say(f"  to end it: {command}")
     app.output.say(paying_text(living))
-    return STILL_OWED if troubles or left or first.survey.unread else 0
+    return STILL_OWED if troubles or left or unread else 0
 
 
 def recover(app: App) -> int:

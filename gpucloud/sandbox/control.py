@@ -160,7 +160,10 @@ class Control:
             stage = Stage(body.get("stage", Stage.RECEIVED))
             fields: dict[str, Any] = {**body, "effect": Effect(body["effect"]), "stage": stage}
             self._faults.add(Fault(**fields))
-        return [{"number": number, **asdict(rule)} for number, rule in self._faults.rules().items()]
+        return [
+            {"number": number, "struck": self._faults.struck(number), **asdict(rule)}
+            for number, rule in self._faults.rules().items()
+        ]
 
     def interrupt(self, body: Body) -> Any:
         """Takes a spot instance back, after a notice: its cloud's usual one where none is given."""

@@ -106,6 +106,11 @@ class Faults:
         with self._lock:
             return {number: rule for number, rule in self._rules.items() if not self._spent(number, rule)}
 
+    def struck(self, number: int) -> int:
+        """How often a rule has struck."""
+        with self._lock:
+            return max(self._seen[number] - self._rules[number].skip, 0)
+
     def may_kill(self, call: Call) -> bool:
         """Whether a rule can still kill the process that sends this call."""
         rules = self.rules().values()

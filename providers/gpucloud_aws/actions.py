@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
-from gpucloud_aws.errors import ActionRefusedError
+from gpucloud_aws.errors import ActionRefusedError, MalformedAnswerError
 
 
 class Repeat(StrEnum):
@@ -56,6 +56,22 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("scheduler", "DeleteSchedule"): Repeat.BY_NAME,
     ("scheduler", "UpdateSchedule"): Repeat.BY_NAME,
 }
+
+
+def refuse_nonsense(*, http_response: Any, parsed: Any, model: Any, **_: Any) -> None:
+    """Handler of botocore's ``after-call`` event.
+
+    Raises:
+        MalformedAnswerError: an answer of success has not one of the members that such an answer has.
+            Deletions, which have nothing to say, are left out.
+    """
+    members: Any = model.output_shape.members if model.output_shape is not None else {}
+    empty = not any(name in parsed for name in members)
+    if http_response.status_code < 300 and members and empty and not model.name.startswith(_SILENT):
+        raise MalformedAnswerError(f"the answer to {model.name} makes no sense")
+
+
+_SILENT = ("Authorize", "CreateTags", "Delete", "Release", "Revoke")
 
 
 def is_loopback(url: str) -> bool:

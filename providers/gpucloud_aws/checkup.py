@@ -11,7 +11,7 @@ from typing import Any
 from gpucloud.errors import ErrorClass
 from gpucloud.model import Identity, Permission, Tags
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
-from gpucloud_aws.errors import MalformedAnswerError, classify
+from gpucloud_aws.errors import MalformedAnswerError, classify, reading
 
 THREADS = 8
 DRY_RUN_PASSED = "DryRunOperation"
@@ -30,8 +30,9 @@ def policy() -> str:
 
 def identity(clients: Clients) -> Identity:
     """Whose the credentials are, and where the SDK found them."""
-    answer = clients.sts().get_caller_identity()
-    return Identity(account=answer["Account"], who=answer["Arn"], source=clients.credentials_source())
+    with reading("GetCallerIdentity"):
+        answer = clients.sts().get_caller_identity()
+        return Identity(account=answer["Account"], who=answer["Arn"], source=clients.credentials_source())
 
 
 def server_time(clients: Clients) -> datetime:
@@ -40,7 +41,8 @@ def server_time(clients: Clients) -> datetime:
     Raises:
         MalformedAnswerError: the answer has none.
     """
-    headers = clients.sts().get_caller_identity()["ResponseMetadata"]["HTTPHeaders"]
+    with reading("GetCallerIdentity"):
+        headers = clients.sts().get_caller_identity()["ResponseMetadata"]["HTTPHeaders"]
     if "date" not in headers:
         raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
     return parsedate_to_datetime(headers["date"]).astimezone(UTC)

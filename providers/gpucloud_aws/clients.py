@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpucloud import __version__
 from gpucloud.provider import Witness
 from gpucloud_aws import record
-from gpucloud_aws.actions import refuse_unlisted
+from gpucloud_aws.actions import refuse_nonsense, refuse_unlisted
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -103,6 +103,7 @@ class Clients:
             ),
         )
         made.meta.events.register("before-send", refuse_unlisted)
+        made.meta.events.register("after-call", refuse_nonsense)
         if self.witness is not None:
             record.listen(made.meta.events, region, self.witness)
         return made

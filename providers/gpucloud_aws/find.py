@@ -295,8 +295,11 @@ def find(
                 raise
             return Unread(cloud=CLOUD, region=region, error=f"{verdict.code}: {verdict.message}")
 
-    with ThreadPool(THREADS) as pool:
-        seen = pool.map(look, list(product(regions, kinds)), chunksize=1)
+    questions = list(product(regions, kinds))
+    if not questions:
+        return Found(things=())
+    with ThreadPool(min(THREADS, len(questions))) as pool:
+        seen = pool.map(look, questions, chunksize=1)
     unread = {answer.region: answer for answer in seen if isinstance(answer, Unread)}
     return Found(
         things=tuple(thing for answer in seen if isinstance(answer, list) for thing in answer),

@@ -108,7 +108,8 @@ class AwsProvider:
     def account(self) -> str:
         """The account's number."""
         if self._account is None:
-            self._account = self.clients.sts().get_caller_identity()["Account"]
+            with errors.reading("GetCallerIdentity"):  # the SDK's parser misses members of this one, too
+                self._account = self.clients.sts().get_caller_identity()["Account"]
         return self._account
 
     # --- buying

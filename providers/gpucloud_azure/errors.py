@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from gpucloud.errors import ErrorClass
 from gpucloud.provider import Verdict
 from gpucloud.verdicts import (
     class_of_status,
@@ -98,6 +99,10 @@ def _innermost_first(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield error
 
 
+_SIGN_IN_TRIED = "Credential: Authentication failed"
+"""How azure-identity tells of one of a chain's credentials that was there and was used."""
+
+
 def telling(error: Mapping[str, Any]) -> tuple[str, str]:
     """Code and message of the part of an error that says what happened."""
     table = table_of(PACKAGE)
@@ -134,12 +139,14 @@ def classify(error: Exception) -> Verdict | None:
     if verdict is None:
         return None
     sign_in = _SIGN_IN_CODE.search(str(error))
+    # A sign-in that was tried, and of which Entra says nothing, has not been refused: it did not get through.
+    lost = _SIGN_IN_TRIED in str(error) and sign_in is None
     return Verdict(
-        error_class=verdict.error_class,
+        error_class=ErrorClass.SERVER if lost else verdict.error_class,
         code=sign_in.group(1) if sign_in else verdict.code,
         message=_first_line(error),
         scope=verdict.scope,
-        sent=verdict.sent,
+        sent=verdict.sent or sign_in is not None,
     )
 
 

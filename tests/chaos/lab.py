@@ -26,7 +26,7 @@ CLOUDS = ("aws", "azure", "alibaba")
 REGIONS = {
     "aws": {"us-east-1", "us-east-2"},
     "azure": {"eastus", "eastus2"},
-    "alibaba": {"us-east-1", "eu-central-1"},
+    "alibaba": {"us-east-1", "cn-hangzhou"},
 }
 """The regions that the lab's clouds have."""
 OWNER, STRANGER = "u-chaos", "u-stranger"
@@ -48,14 +48,14 @@ class Lab:
         """Steers the clouds."""
         return self.endpoint.client
 
-    def begin(self) -> Home:
-        """Everything as on the first day, and a new home."""
+    def begin(self, cloud: str) -> Home:
+        """Everything as on the first day, and a new home, for one cloud."""
         self.clouds.reset()
         self._homes += 1
         path = self.folder / f"home-{self._homes}"
         path.mkdir()
         (path / "sandbox").symlink_to(self.endpoint.folder)
-        return Home(self, path)
+        return Home(self, path, cloud)
 
     def billing(self) -> list[dict[str, Any]]:
         """What is billed."""
@@ -69,6 +69,8 @@ class Home:
 
     lab: Lab
     path: Path
+    cloud: str
+    """The one cloud that commands here know: to ask the others as well would only take time."""
 
     @property
     def state(self) -> Path:
@@ -80,7 +82,7 @@ class Home:
     ) -> Forked:
         """Starts a command."""
         return self.lab.forks.start(
-            [json.dumps(plight or {}), *line],
+            [json.dumps({"cloud": self.cloud, **(plight or {})}), *line],
             environment={
                 "PATH": PATH,
                 "LC_ALL": "C.UTF-8",

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tests.chaos.lab import OWNER, Home
 
 Line = tuple[str, ...]
+LAUNCH = ("launch", "--gpu", "T4", "--allow-from", "198.51.100.7/32", "--yes")
+REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
+"""Where things are bought: prices of more regions are asked for in the same way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,7 @@ class Scene:
         line: the command, for a cloud.
         ends: whether, when it succeeds, nothing of ours may be billed any more.
         buys: how many machines it starts.
+        forgotten: whether the journal has been lost: then only tags tell.
     """
 
     name: str
@@ -27,10 +31,11 @@ class Scene:
     before: Callable[[Home, str], None] = lambda home, cloud: None
     ends: bool = False
     buys: int = 0
+    forgotten: bool = False
 
 
 def _launch(*more: str) -> Callable[[str], Line]:
-    return lambda cloud: ("launch", "--gpu", "T4", "--cloud", cloud, "--name", "x", "--yes", *more)
+    return lambda cloud: (*LAUNCH, "--cloud", cloud, "--region", REGION[cloud], "--name", "x", *more)
 
 
 def _launched(*more: str) -> Callable[[Home, str], None]:
@@ -64,14 +69,16 @@ SCENES = {
             before=_forgotten,
             line=_always("down", "--run-id", "r", "--yes"),
             ends=True,
+            forgotten=True,
         ),
         Scene(
             name="sweep",
             before=_forgotten,
             line=_always("sweep", "--older-than", "0s", "--yes"),
             ends=True,
+            forgotten=True,
         ),
-        Scene(name="recover", before=_forgotten, line=_always("recover")),
+        Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True),
     )
 }
 """``OWNER`` is whose commands these are; what a stranger has must survive all of them."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.chaos.lab import CLOUDS, STRANGER, Home, Lab
-from tests.chaos.plights import PLIGHTS, Plight
-from tests.chaos.scenes import SCENES, Scene
+from tests.chaos.plights import BY_NAME, PLIGHTS
+from tests.chaos.scenes import LAUNCH, REGION, SCENES, Scene
 from tests.chaos.truth import (
     check_nothing_is_doubled,
     check_nothing_is_lost,
@@ -20,6 +20,8 @@ from tests.chaos.truth import (
 )
 from tests.shell import Result
 
+COMMITS = "commits"
+"""In place of an action: the command's own commits to its journal."""
 AFTER_THE_WINDOW_S = 660.0
 """When a call without an answer counts as never made."""
 
@@ -34,6 +36,11 @@ class Cell:
     nth: int
     plight: str
 
+    @property
+    def kind(self) -> str:
+        """The fault kind."""
+        return "H2" if self.action == COMMITS else BY_NAME[self.plight].kind
+
     def __str__(self) -> str:
         return f"{self.scene}/{self.cloud}/{self.action}/{self.nth}/{self.plight}"
 
@@ -47,18 +54,25 @@ class Cell:
 
 def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     """Every cell of a command, from a run of it that nothing befalls."""
-    home = lab.begin()
+    home = lab.begin(cloud)
     scene.before(home, cloud)
     lab.clouds.calls(clear=True)
-    clean = home.run(*scene.line(cloud))
+    clean = home.run(*scene.line(cloud), plight={"commit": ["never", 0]})
     assert clean.code == 0, clean.err
     counted: dict[tuple[str, bool], int] = {}
     for call in lab.clouds.calls():
         if call["cloud"] == cloud:
             key = (call["action"], call["mutating"])
             counted[key] = counted.get(key, 0) + call["count"]
+    commits = int((home.path / "commits").read_text())
     home.close()
     return [
+        *(
+            Cell(scene=scene.name, cloud=cloud, action=COMMITS, nth=nth, plight=f"killed-{moment}")
+            for nth in range(commits)
+            for moment in ("before", "after")
+        ),
+    ] + [
         Cell(scene=scene.name, cloud=cloud, action=action, nth=nth, plight=plight.name)
         for (action, changing), count in sorted(counted.items())
         for nth in range(count)
@@ -83,36 +97,49 @@ class Outcome:
     told: str
 
 
-def play(lab: Lab, cell: Cell, plight: Plight, seed: str) -> Outcome:
+def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
     """Runs one schedule."""
     chance = random.Random(seed)  # noqa: S311  (to be replayed)
     scene = SCENES[cell.scene]
-    home = lab.begin()
+    home = lab.begin(cell.cloud)
     try:
         theirs = _stranger(home) if chance.random() < 0.05 else 0
         scene.before(home, cell.cloud)
-        rule = {**plight.fault(cell.cloud), "cloud": cell.cloud, "action": cell.action, "skip": cell.nth}
-        lab.clouds.fault(**rule)
-        victim = home.run(*scene.line(cell.cloud))
-        struck = not any(rule["effect"] == each["effect"] for each in lab.clouds.fault())
-        lab.clouds.clear_faults()
+        victim, struck = _befallen(home, scene, cell)
         wrong = _after_victim(home, scene, victim)
         said = [_told("victim", victim)]
         if chance.random() < 0.2:
-            other = home.run("launch", "--gpu", "T4", "--cloud", cell.cloud, "--name", "other", "--yes")
+            where = ("--cloud", cell.cloud, "--region", REGION[cell.cloud])
+            other = home.run(*LAUNCH, *where, "--name", "other")
             said.append(_told("next", other))
             if other.code:
                 wrong.append(f"the next command ended with {other.code}")
-            wrong += check_nothing_is_lost(home) + check_nothing_is_doubled(home, max(scene.buys, 1))
-        wrong += _to_nothing(home, said)
+            wrong += check_nothing_is_lost(home, forgotten=scene.forgotten)
+            wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
+        wrong += _to_nothing(home, scene, said)
         wrong += check_stranger(home, theirs)
         return Outcome(struck=struck, wrong=tuple(wrong), told="\n".join(said))
     finally:
         home.close()
 
 
+def _befallen(home: Home, scene: Scene, cell: Cell) -> tuple[Result, bool]:
+    """Runs the command with what befalls it; whether it was struck."""
+    if cell.action == COMMITS:
+        plight = {"commit": [cell.plight.removeprefix("killed-"), cell.nth + 1]}
+        victim = home.run(*scene.line(cell.cloud), plight=plight)
+        return victim, victim.code == -signal.SIGKILL
+    clouds = home.lab.clouds
+    rule = BY_NAME[cell.plight].fault(cell.cloud)
+    clouds.fault(**{**rule, "cloud": cell.cloud, "action": cell.action, "skip": cell.nth})
+    victim = home.run(*scene.line(cell.cloud))
+    struck = all(each["struck"] for each in clouds.fault())
+    clouds.clear_faults()
+    return victim, struck
+
+
 def _after_victim(home: Home, scene: Scene, victim: Result) -> list[str]:
-    wrong = check_nothing_is_lost(home) + check_price(home)
+    wrong = check_nothing_is_lost(home, forgotten=scene.forgotten) + check_price(home)
     wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
     if victim.code != -signal.SIGKILL:
         if victim.code < 0 or "unexpected:" in victim.err or "Traceback" in victim.err:
@@ -121,10 +148,13 @@ def _after_victim(home: Home, scene: Scene, victim: Result) -> list[str]:
     return wrong
 
 
-def _to_nothing(home: Home, said: list[str]) -> list[str]:
+def _to_nothing(home: Home, scene: Scene, said: list[str]) -> list[str]:
     """What the next commands must reach, once nothing can still show up: that nothing of ours is billed."""
+    if not ours(home):
+        return []
     later = {"later": AFTER_THE_WINDOW_S}
-    for line in (("sweep", "--older-than", "0s", "--yes"), ("down", "--all", "--yes")):
+    down, sweep = ("down", "--all", "--yes"), ("sweep", "--older-than", "0s", "--yes")
+    for line in (down, sweep) if scene.forgotten else (down,):
         last = home.run(*line, plight=later)
         said.append(_told(line[0], last))
         if last.code:
@@ -135,7 +165,7 @@ def _to_nothing(home: Home, said: list[str]) -> list[str]:
 
 def _stranger(home: Home) -> int:
     """Something of somebody else's, under the same name; how many things that is."""
-    launched = home.run("launch", "--gpu", "T4", "--cloud", "aws", "--name", "x", "--yes", owner=STRANGER)
+    launched = home.run(*SCENES["launch"].line(home.cloud), owner=STRANGER)
     assert launched.code == 0, launched.err
     for file in home.state.glob("journal.db*"):
         file.unlink()

@@ -6,6 +6,8 @@ program as it is.
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import json
 import os
 import sys
@@ -14,18 +16,26 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from gpucloud.cli.market import open_market
 from gpucloud.lifecycle import BoxState
 from gpucloud.store import Box
 from gpucloud.world import World
+
+MARKET = open_market()
+"""Read once, by the process that forks: it is the same for all."""
 
 
 def main() -> None:
     """Runs a command; the first argument is JSON: what befalls it besides its clouds."""
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
     import gpucloud.bringup
+    import gpucloud.cli.market
     from gpucloud.cli.app import main as program
 
     gpucloud.bringup.bring_up = ready_at_once
+    gpucloud.cli.market.open_market = lambda: MARKET
+    entry_points: Any = functools.cache(importlib.metadata.entry_points)
+    importlib.metadata.entry_points = entry_points
     _hurry()
     for name, value in plight.items():
         globals()[f"with_{name}"](value)
@@ -53,6 +63,18 @@ def _hurry() -> None:
     defaults["monotonic"] = lambda: time.monotonic() + skipped
 
 
+def with_cloud(name: str) -> None:
+    """Has only this cloud: the others would only take time."""
+    from gpucloud.cloud import Clouds
+
+    original: Any = Clouds.__init__
+
+    def begin(self: Clouds, factories: Any, *rest: Any) -> None:
+        original(self, {each: factory for each, factory in factories.items() if each == name}, *rest)
+
+    Clouds.__init__ = begin  # type: ignore[method-assign, assignment]
+
+
 def with_later(seconds: float) -> None:
     """Lives so much later."""
     import gpucloud.cli.engine
@@ -61,17 +83,22 @@ def with_later(seconds: float) -> None:
 
 
 def with_commit(at: list[Any]) -> None:
-    """Dies just before, or just after, its n-th commit to the journal."""
+    """Dies just before, or just after, its n-th commit to the journal; ``never`` only counts."""
     import sqlalchemy as sa
 
     moment, number = at
     count = 0
+    changes: dict[int, int] = {}
     original: Any = sa.engine.default.DefaultDialect.do_commit
 
     def commit(self: Any, connection: Any) -> None:
         nonlocal count
-        writes = connection.in_transaction and connection.total_changes
-        count += 1 if writes else 0
+        total = connection.driver_connection.total_changes
+        writes = total > changes.get(id(connection), 0)
+        changes[id(connection)] = total
+        count += writes
+        if moment == "never":
+            Path.home().joinpath("commits").write_text(str(count), encoding="ascii")
         if writes and count == number and moment == "before":
             os.kill(os.getpid(), 9)
         original(self, connection)

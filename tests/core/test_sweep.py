@@ -247,8 +247,8 @@ def sweep(bench: Bench, *, older_than: timedelta = OLD_ENOUGH, owner: str = OWNE
     world = bench.world()
     first = look(world, owner=owner, older_than=older_than)
     again = look_again(world, first, owner=owner, older_than=older_than)
-    assert end(world, again, lambda: MARKET) == []
-    return again
+    assert end(world, again.finds, lambda: MARKET) == []
+    return list(again.finds)
 
 
 def swept_until_shown(bench: Bench) -> list[str]:
@@ -308,7 +308,7 @@ def test_what_is_taken_into_a_journal_between_the_looks_is_left_alone(bench: Ben
     [(_, things)] = by_box(thing for thing in first.survey.things)
     other_shell = bench.world()
     assert adopt_box(other_shell, things, BoxState.READY, lambda: MARKET)
-    assert look_again(world, first, owner=OWNER, older_than=OLD_ENOUGH) == []
+    assert look_again(world, first, owner=OWNER, older_than=OLD_ENOUGH).finds == ()
 
 
 def test_a_region_that_cannot_be_read_is_said_and_nothing_is_concluded_of_it(bench: Bench) -> None:

@@ -1,0 +1,44 @@
+"""A sample of what ``make chaos`` plays whole: other cells each time, and the seed is told."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.lab import CLOUDS, Lab, a_lab
+from tests.chaos.plights import PLIGHTS
+from tests.chaos.scenes import SCENES
+from tests.chaos.schedules import COMMITS, cells_of, play
+from tests.forked import ForkServer
+
+EACH = 3
+"""So many cells of each command on each cloud."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    forks = ForkServer("tests.chaos.victims")
+    with a_lab(tmp_path_factory.mktemp("lab"), forks) as made:
+        yield made
+    forks.close()
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("name", SCENES)
+def test_whatever_befalls_a_command_nothing_is_lost_doubled_or_dearer(
+    lab: Lab, name: str, cloud: str
+) -> None:
+    """Each failure names its cell and seed: ``python -m tests.chaos --replay CELL --seed SEED``."""
+    seed = f"{random.randrange(1 << 32):08x}"  # noqa: S311
+    chance = random.Random(seed)  # noqa: S311
+    cells = cells_of(lab, SCENES[name], cloud)
+    changing = {cell.action for cell in cells if cell.plight == "delivered-twice"}
+    assert changing or name == "recover"
+    always = {plight.name for plight in PLIGHTS if plight.only == "any" and not plight.not_first}
+    assert {cell.plight for cell in cells} >= always
+    chosen = chance.sample([cell for cell in cells if cell.action in changing | {COMMITS}] or cells, EACH - 1)
+    for cell in [*chosen, chance.choice(cells)]:
+        outcome = play(lab, cell, f"{seed} {cell}")
+        assert not outcome.wrong, f"--replay '{cell}' --seed '{seed} {cell}'\n{outcome.told}"

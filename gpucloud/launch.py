@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -24,8 +25,8 @@ from gpucloud.errors import (
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.model import Found, Kind, Search, State, rfc3339
 from gpucloud.plan import MAX_ATTEMPT_SECONDS, Candidate
-from gpucloud.store import Box
-from gpucloud.teardown import TAKE_DOWN_S, end_machines, made_data, take_down
+from gpucloud.store import Box, JournalError
+from gpucloud.teardown import TAKE_DOWN_S, end_machines, end_unrecorded, made_data, take_down
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
 
@@ -166,13 +167,18 @@ def abandon(
     world.tell("down", f"taking down what was made for {box.name!r}")
     with world.waiter.finishing():
         try:
-            take_down(world, world.journal.box(box.id), budget_s=TAKE_DOWN_S, ends_as=ends_as)
+            try:
+                take_down(world, world.journal.box(box.id), budget_s=TAKE_DOWN_S, ends_as=ends_as)
+            except JournalError as broken:
+                world.tell("down", f"{broken.message}; ending it all the same")
+                end_unrecorded(world, box, budget_s=TAKE_DOWN_S)
         except OwedError as owed:
             owed.attempts = attempts or []
             owed.message = f"{cause}; {owed.message}"
             raise owed from cause
         finally:
-            world.journal.note(box.id, "released", {})
+            with suppress(JournalError):  # its process ends: nobody holds it then
+                world.journal.note(box.id, "released", {})
 
 
 def _first_that_starts(

@@ -81,6 +81,10 @@ class ThingRow:
     at: datetime
 
 
+class JournalError(UsageError):
+    """The journal cannot be read or written: a full disk, a damaged file, a writer that does not end."""
+
+
 class NameTakenError(UsageError):
     """A living box of this owner has the name already."""
 
@@ -112,7 +116,8 @@ class Journal:
             busy_s: how long to wait for another writer.
 
         Raises:
-            UsageError: the file is damaged, newer than this program, read-only, or locked for too long.
+            JournalError: the file is damaged, read-only, or locked for too long.
+            UsageError: it is newer than this program.
         """
 
         def connect() -> sqlite3.Connection:
@@ -422,7 +427,7 @@ def _explained(path: Path | None) -> Generator[None]:
         if isinstance(error, exc.IntegrityError):
             raise
         text = str(error.orig if isinstance(error, exc.DBAPIError) else error)
-        raise UsageError(f"the journal{where} cannot be used: {text}", hint=_mend(text)) from error
+        raise JournalError(f"the journal{where} cannot be used: {text}", hint=_mend(text)) from error
 
 
 def _mend(text: str) -> str:
@@ -434,8 +439,8 @@ def _mend(text: str) -> str:
             "it is damaged: restore a copy, or move it aside; boxes still running carry your tags",
         ),
         ("locked", "another gpucloud is writing; wait for it, or end it"),
-        ("full", "free some disk space; nothing was spent by this command"),
-        ("no space", "free some disk space; nothing was spent by this command"),
+        ("full", "free some disk space"),
+        ("no space", "free some disk space"),
         ("readonly", "make the file and its folder writable"),
         ("permission", "make the file and its folder yours and writable"),
     )

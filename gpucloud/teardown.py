@@ -8,6 +8,7 @@ cut off anywhere and repeated by another process.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from gpucloud.lifecycle import (
     seen_state,
 )
 from gpucloud.model import Found, Kind, Machine, Ref, Search, State, Thing, rfc3339
-from gpucloud.store import Box, Intent, ThingRow
+from gpucloud.store import Box, Intent, JournalError, ThingRow
 from gpucloud.tables import Data
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
@@ -77,6 +78,74 @@ def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = Bo
     _tidy(world, box, min(deadline, world.clock() + timedelta(seconds=TIDY_S)))
     _write_state(world, box, ends_as)
     return world.journal.box(box.id)
+
+
+def end_unrecorded(world: World, box: Box, *, budget_s: float) -> None:
+    """Ends everything that carries a box's tag where the journal cannot be written: above all on a full disk.
+
+    The journal is not told. Whatever looks later finds things that are gone.
+
+    Raises:
+        OwedError: something may still be billed.
+        JournalError: not even where the box is can be read.
+    """
+    deadline = world.clock() + timedelta(seconds=budget_s)
+    intents = world.journal.intents(box.id)
+    for place in sorted({(intent.cloud, intent.account, intent.region) for intent in intents}):
+        # A call whose outcome the journal was not told may have made what lists do not show yet.
+        unseen = any(intent.status == "open" for intent in intents)
+        pause_s = 0.05
+        while True:
+            left, trouble = _end_in(world, box, place)
+            unseen = unseen and not left
+            if left == [] and not unseen:
+                break
+            if world.clock() >= deadline or _is_final(trouble):
+                raise owed_error(box, _owed_in(box, place, left), trouble)
+            world.waiter.pause(pause_s)
+            pause_s = min(pause_s * 1.5, 5.0)
+
+
+def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Thing] | None) -> list[Owed]:
+    """What may still be billed in a place of which the journal tells nothing."""
+    cloud, account, region = place
+    unknown = Ref(cloud=cloud, account=account, region=region, kind=Kind.INSTANCE, id="")
+    price: Data = box.facts.get("price") or {}
+    currency: Any = price.get("currency")
+    return [
+        Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=currency)
+        for ref in [thing.ref for thing in left or ()] or [unknown]
+    ]
+
+
+def _end_in(
+    world: World, box: Box, place: tuple[str, str, str]
+) -> tuple[list[Thing] | None, GpucloudError | None]:
+    """Asks to delete what is found of a box; what may still be billed, or why that is not known."""
+    name, account, region = place
+    try:
+        cloud = _same_account(world, name, account)
+        return _end_found(world, cloud, Search(box=box.id, regions=(region,))), None
+    except GpucloudError as error:
+        return None, error
+    except TimedOutError as error:
+        return None, GpucloudError(f"{name} {region}: {error}")
+
+
+def _end_found(world: World, cloud: Cloud, search: Search) -> list[Thing]:
+    """Asks to delete what is found; gives what may still be billed of it."""
+    found = world.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
+    if found.unread:
+        raise GpucloudError(f"{cloud.name} {found.unread[0].region}: {found.unread[0].error}")
+    order = list(cloud.provider.deletion_order)
+    living = sorted(
+        (thing for thing in found.things if thing.state is not State.GONE),
+        key=lambda thing: order.index(thing.ref.kind),
+    )
+    for thing in living:
+        with suppress(CloudError):  # what is in use still: once what holds it is gone
+            world.waiter.run(partial(cloud.delete, thing.ref, once=True), CALL_TIMEOUT_S)
+    return [thing for thing in living if thing.ref.kind.billable]
 
 
 def _tidy(world: World, box: Box, deadline: datetime) -> None:
@@ -204,6 +273,8 @@ def _settle(world: World, box: Box, chosen: Callable[[Ref], bool] | None) -> Gpu
                     and (chosen is None or chosen(row.ref))
                 ]
             trouble = _delete_in_order(world, cloud, mine) or trouble
+        except JournalError:
+            raise  # nothing more can be written down: to try again would change nothing
         except GpucloudError as error:
             trouble = error
         except TimedOutError as error:

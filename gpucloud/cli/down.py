@@ -110,35 +110,57 @@ def _confirm(app: App, boxes: list[Box]) -> None:
 
 def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], GpucloudError | None]:
     """Ends every box; one that cannot be ended does not keep the others."""
+    from gpucloud.store import JournalError
+
+    ended: list[Box] = []
+    owed: GpucloudError | None = None
+    for box in boxes:
+        try:
+            ended.append(_end_one(world, box, state))
+        except JournalError as error:
+            owed = _merged(owed, _ended_unrecorded(world, box, error))
+        except GpucloudError as error:
+            owed = _merged(owed, error)
+    return ended, owed
+
+
+def _end_one(world: World, box: Box, state: Path) -> Box:
     from gpucloud.lifecycle import OVER
     from gpucloud.ssh import forget
     from gpucloud.ssh_keys import key_folder
     from gpucloud.teardown import take_down
 
-    ended: list[Box] = []
-    owed: GpucloudError | None = None
-    for box in boxes:
-        if box.state in OVER:
-            ended.append(box)
-            continue
-        world.tell("down", f"ending {box.name}")
-        taken = _taken(world, box)
-        if taken is None:
-            assert box.lease is not None  # noqa: S101  (only a live lease is refused)
-            owed = UsageError(
-                f"box {box.name!r} is being worked on by process {box.lease.pid} on {box.lease.host}",
-                hint="end that process (Ctrl-C there): it takes its box down by itself",
-            )
-            continue
-        try:
-            with world.waiter.finishing():
-                ended.append(take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED))
-            forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
-        except GpucloudError as error:
-            owed = _merged(owed, error)
-        finally:
-            world.journal.note(box.id, "released", {})
-    return ended, owed
+    if box.state in OVER:
+        return box
+    world.tell("down", f"ending {box.name}")
+    taken = _taken(world, box)
+    if taken is None:
+        assert box.lease is not None  # noqa: S101  (only a live lease is refused)
+        raise UsageError(
+            f"box {box.name!r} is being worked on by process {box.lease.pid} on {box.lease.host}",
+            hint="end that process (Ctrl-C there): it takes its box down by itself",
+        )
+    try:
+        with world.waiter.finishing():
+            done = take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED)
+        forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
+    finally:
+        world.journal.note(box.id, "released", {})
+    return done
+
+
+def _ended_unrecorded(world: World, box: Box, broken: GpucloudError) -> GpucloudError:
+    """Ends a box that the journal cannot be told of; what there is to say of it."""
+    from gpucloud.teardown import end_unrecorded
+
+    world.tell("down", f"{broken.message}; ending it all the same")
+    try:
+        with world.waiter.finishing():
+            end_unrecorded(world, box, budget_s=BUDGET_S)
+    except GpucloudError as error:
+        return error
+    broken.message = f"{box.name} was ended, but {broken.message}"
+    return broken
 
 
 def _taken(world: World, box: Box) -> Box | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
+from urllib.parse import urlsplit
+
+from gpucloud_azure.errors import MalformedAnswerError
 
 Json = Mapping[str, Any]
 
@@ -43,3 +47,26 @@ def moment(text: Any) -> datetime | None:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
     except ValueError:
         return None
+
+
+def refuse_nonsense(answer: Any) -> None:
+    """Lets an answer of success pass that makes sense: a JSON object, whose ``value`` is a list, from there.
+
+    Args:
+        answer: azure-core's ``HttpResponse``; it is read.
+
+    Raises:
+        MalformedAnswerError: it makes no sense, or sends us to another place.
+    """
+    asked = f"{answer.request.method} {urlsplit(str(answer.request.url)).path}"
+    if 300 <= answer.status_code < 400:
+        raise MalformedAnswerError(f"the answer to {asked} sends us elsewhere, and was not followed")
+    if answer.status_code >= 400 or "json" not in str(answer.headers.get("Content-Type", "")):
+        return
+    try:
+        body: Any = json.loads(answer.read() or b"{}")
+    except ValueError as error:
+        raise MalformedAnswerError(f"the answer to {asked} is no JSON: {error}") from error
+    listed: Any = cast("Json", body).get("value", []) if isinstance(body, dict) else None
+    if not isinstance(listed, list):
+        raise MalformedAnswerError(f"the answer to {asked} makes no sense")

@@ -6,8 +6,7 @@ subscription), follows no redirect (a token goes to one place only), and repeats
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from azure.core.pipeline.policies import (
@@ -24,7 +23,7 @@ from azure.core.pipeline.policies import (
 from gpucloud import __version__
 from gpucloud.provider import ApiCall, Witness
 from gpucloud_azure.actions import changing, refuse_unlisted, region_in
-from gpucloud_azure.errors import MalformedAnswerError
+from gpucloud_azure.answers import refuse_nonsense
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -61,30 +60,11 @@ class AllowList(SansIOHTTPPolicy[Any, Any]):
 
 
 class Sense(SansIOHTTPPolicy[Any, Any]):
-    """Lets only answers pass that make sense: JSON objects, whose ``value`` is a list, from where we asked.
-
-    The SDK would take what it can out of others, or leave with an exception that names an attribute.
-    """
+    """Lets only answers pass that make sense: the SDK would take what it can out of others."""
 
     def on_response(self, request: Any, response: Any) -> None:  # noqa: ARG002  (the SDK's signature)
-        """Refuses, or does nothing.
-
-        Raises:
-            MalformedAnswerError: the answer makes no sense, or sends us to another place.
-        """
-        answer = response.http_response
-        asked = f"{answer.request.method} {urlsplit(str(answer.request.url)).path}"
-        if 300 <= answer.status_code < 400:
-            raise MalformedAnswerError(f"the answer to {asked} sends us elsewhere, and was not followed")
-        if answer.status_code >= 300 or "json" not in str(answer.headers.get("Content-Type", "")):
-            return
-        try:
-            body: Any = json.loads(answer.body() or b"{}")
-        except ValueError as error:
-            raise MalformedAnswerError(f"the answer to {asked} is no JSON: {error}") from error
-        listed = cast("dict[str, Any]", body).get("value", []) if isinstance(body, dict) else None
-        if not isinstance(listed, list):
-            raise MalformedAnswerError(f"the answer to {asked} makes no sense")
+        """Refuses, or does nothing."""
+        refuse_nonsense(response.http_response)
 
 
 class Record(HTTPPolicy[Any, Any]):
@@ -134,7 +114,7 @@ def policies_of(credential: TokenCredential, scope: str, endpoint: str, witness:
 
 def open_policies() -> list[Any]:
     """A chain for what needs no credentials and must be given none: prices, and the console's blob."""
-    return [RequestIdPolicy(), HeadersPolicy(), _user_agent(), Sense(), ContentDecodePolicy(), ReadRetries()]
+    return [RequestIdPolicy(), HeadersPolicy(), _user_agent(), ContentDecodePolicy(), ReadRetries()]
 
 
 def _user_agent() -> UserAgentPolicy:

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from gpucloud.model import Held, Purchase, Quote
-from gpucloud_azure.answers import at, list_at, plain, text_at
+from gpucloud_azure.answers import at, list_at, plain, refuse_nonsense, text_at
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD
@@ -109,6 +109,7 @@ def _rows(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
     for _ in range(PAGES):
         response = clients.anonymous().send_request(request)
         response.raise_for_status()
+        refuse_nonsense(response)
         page = response.json()
         yield from page.get("Items") or ()
         following = page.get("NextPageLink")

@@ -22,6 +22,8 @@ from tests.shell import Result
 
 COMMITS = "commits"
 """In place of an action: the command's own commits to its journal."""
+SHORTAGES = {"disk": ("D1", range(0, 200, 4)), "files": ("D4", range(4, 40))}
+"""Of what this machine has: the fault kind, and how much of it there is."""
 AFTER_THE_WINDOW_S = 660.0
 """When a call without an answer counts as never made."""
 
@@ -39,6 +41,8 @@ class Cell:
     @property
     def kind(self) -> str:
         """The fault kind."""
+        if self.action in SHORTAGES:
+            return SHORTAGES[self.action][0]
         return "H2" if self.action == COMMITS else BY_NAME[self.plight].kind
 
     def __str__(self) -> str:
@@ -66,13 +70,17 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
             counted[key] = counted.get(key, 0) + call["count"]
     commits = int((home.path / "commits").read_text())
     home.close()
-    return [
-        *(
-            Cell(scene=scene.name, cloud=cloud, action=COMMITS, nth=nth, plight=f"killed-{moment}")
-            for nth in range(commits)
-            for moment in ("before", "after")
-        ),
-    ] + [
+    found = [
+        Cell(scene=scene.name, cloud=cloud, action=COMMITS, nth=nth, plight=f"killed-{moment}")
+        for nth in range(commits)
+        for moment in ("before", "after")
+    ]
+    found += [
+        Cell(scene=scene.name, cloud=cloud, action=what, nth=amount, plight="short")
+        for what, (_, amounts) in SHORTAGES.items()
+        for amount in amounts
+    ]
+    return found + [
         Cell(scene=scene.name, cloud=cloud, action=action, nth=nth, plight=plight.name)
         for (action, changing), count in sorted(counted.items())
         for nth in range(count)
@@ -129,6 +137,8 @@ def _befallen(home: Home, scene: Scene, cell: Cell) -> tuple[Result, bool]:
         plight = {"commit": [cell.plight.removeprefix("killed-"), cell.nth + 1]}
         victim = home.run(*scene.line(cell.cloud), plight=plight)
         return victim, victim.code == -signal.SIGKILL
+    if cell.action in SHORTAGES:
+        return home.run(*scene.line(cell.cloud), plight={cell.action: cell.nth}), True
     clouds = home.lab.clouds
     rule = BY_NAME[cell.plight].fault(cell.cloud)
     clouds.fault(**{**rule, "cloud": cell.cloud, "action": cell.action, "skip": cell.nth})

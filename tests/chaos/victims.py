@@ -10,6 +10,7 @@ import functools
 import importlib.metadata
 import json
 import os
+import resource
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -80,6 +81,16 @@ def with_later(seconds: float) -> None:
     import gpucloud.cli.engine
 
     gpucloud.cli.engine.now = lambda: datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def with_disk(kib: int) -> None:
+    """Has a disk on which no file can grow beyond this size."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (kib * 1024, kib * 1024))
+
+
+def with_files(most: int) -> None:
+    """May open only so many files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def with_commit(at: list[Any]) -> None:

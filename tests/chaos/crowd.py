@@ -1,0 +1,70 @@
+"""One of many processes that work on one journal at the same time, and may die at any moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpucloud.lifecycle import BoxState, new_id
+from gpucloud.store import Journal, NameTakenError, StaleWriterError
+from gpucloud.world import this_process
+
+SHARED = "shared"
+DIES = 0.0002
+"""How likely a process is to die after an operation: two in a hundred of those with a hundred operations."""
+
+
+def main() -> None:
+    """Arguments: the journal's folder, this process's number, how many operations, a seed."""
+    folder, number, operations, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    chance = random.Random(f"{seed} {number}")  # noqa: S311
+    journal = Journal.open(folder / "journal.db", now)
+    for turn in range(operations):
+        _operation(journal, chance, f"p{number}-{turn}")
+        if chance.random() < DIES:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _operation(journal: Journal, chance: random.Random, name: str) -> None:
+    """Plans a box, takes one over and ends it, or only looks."""
+    match chance.randrange(4):
+        case 0:
+            _plan(journal, chance, chance.choice([name, SHARED]))
+        case 1:
+            for box in chance.sample(journal.boxes(owner="u"), 1) if journal.boxes(owner="u") else ():
+                taken = journal.take(box.id, this_process(now()), may_take=lambda _: chance.random() < 0.5)
+                if taken is not None and taken.state is not BoxState.FAILED:
+                    try:
+                        journal.write(taken, "state", {"state": str(BoxState.FAILED)})
+                    except (StaleWriterError, ValueError):  # another was faster: to take it, or to end it
+                        continue
+        case 2:
+            journal.boxes(owner="u", over=True)
+        case _:
+            for box in journal.boxes(owner="u")[:1]:
+                journal.note(box.id, "seen", {"facts": {"by": name}})
+
+
+def _plan(journal: Journal, chance: random.Random, name: str) -> None:
+    try:
+        journal.plan_box(
+            id=new_id("b-", now(), chance.randbytes(10)),
+            name=name,
+            owner="u",
+            run_id=None,
+            op=new_id("op-", now(), chance.randbytes(10)),
+            expires_at=None,
+            facts={},
+            lease=this_process(now()),
+        )
+    except NameTakenError:
+        assert name == SHARED
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +256,8 @@ def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> Non
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     for pid in ssh_of(cli.runtime):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended with another
+            os.kill(pid, signal.SIGKILL)
     out, err = process.communicate(timeout=60)
     assert process.wait() == 0, err
     assert "trying to come back" in err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -23,6 +24,7 @@ CLOUDS = ("aws", "azure", "alibaba")
 SPECS = (("A100:8", "A100", 8), ("V100:1", "V100", 1), ("T4", "T4", 1))
 
 
+@cache
 def _read(table: str) -> list[dict[str, str]]:
     with (DATA / f"{table}.csv").open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))

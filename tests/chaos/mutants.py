@@ -1,0 +1,383 @@
+"""``python -m tests.chaos.mutants``: our own guards taken away one by one; the tests must notice each.
+
+A mutant is a text of the program and what takes its place. It is put into a copy of the tree, and the fast tests
+of the engine are run on that copy.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("gpucloud", "providers", "pricing", "templates", "tests", "pyproject.toml")
+ENGINE = ("tests/core/test_launch.py", "tests/core/test_lifecycle.py", "tests/core/test_store.py")
+SWEEP = ("tests/core/test_sweep.py",)
+WAITER = ("tests/core/test_waiter.py", "tests/core/test_launch.py")
+CROWD = ("tests/chaos/test_journal.py",)
+PLAN = ("tests/core/test_plan.py",)
+TIMEOUT_S = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A guard that is taken away: what it was for, its file, its text, what takes its place, which tests."""
+
+    guard: str
+    file: str
+    text: str
+    instead: str
+    tests: tuple[str, ...] = ENGINE
+
+
+MUTANTS = (
+    # --- one box, not two
+    Mutant("a new attempt has a new key", "gpucloud/model.py", "zone, str(attempt)))", 'zone, "1"))'),
+    Mutant(
+        "another zone has another key",
+        "gpucloud/model.py",
+        "region, zone, str(attempt)",
+        "region, str(attempt)",
+    ),
+    Mutant(
+        "a lost answer is looked up",
+        "gpucloud/attempt.py",
+        "machines = _look(world, cloud, order, error)",
+        "machines = []",
+    ),
+    Mutant(
+        "no other offer while an outcome is unknown",
+        "gpucloud/launch.py",
+        "            if isinstance(error, OutcomeUnknownError):\n                raise\n",
+        "",
+    ),
+    Mutant(
+        "what a refused attempt left is cleared",
+        "gpucloud/launch.py",
+        "            _clear(world, box, candidate)\n",
+        "",
+    ),
+    Mutant("a living name is taken", "gpucloud/tables.py", "unique=True", "unique=False"),
+    Mutant(
+        "a run id is used once",
+        "gpucloud/store.py",
+        "                if alone:\n",
+        "                if False:\n",
+    ),
+    Mutant(
+        "names in a cloud never collide",
+        "gpucloud/model.py",
+        "{slug}-{hashlib.sha256(box.encode()).hexdigest()[:8]}",
+        "{slug}-00000000",
+    ),
+    Mutant(
+        "a create is repeated only when that may help",
+        "gpucloud/cloud.py",
+        "if rule.next is not Next.AGAIN or self.monotonic()",
+        "if self.monotonic()",
+    ),
+    # --- nothing is lost
+    Mutant(
+        "a failed launch is taken down",
+        "gpucloud/launch.py",
+        "take_down(world, world.journal.box(box.id), budget_s=TAKE_DOWN_S, ends_as=ends_as)",
+        "pass",
+    ),
+    Mutant(
+        "an open call is owed",
+        "gpucloud/teardown.py",
+        '        if intent.status == "open":\n',
+        "        if False:\n",
+    ),
+    Mutant(
+        "a disk is owed",
+        "gpucloud/teardown.py",
+        "if row.ref.kind.billable and row.state",
+        "if row.ref.kind is Kind.INSTANCE and row.state",
+    ),
+    Mutant(
+        "what is owed is told",
+        "gpucloud/teardown.py",
+        "            raise owed_error(box, left, trouble)\n        world.waiter.pause(pause_s)\n        pause_s = min(pause_s * 1.5, 5.0)\n    _tidy",
+        "            break\n        world.waiter.pause(pause_s)\n        pause_s = min(pause_s * 1.5, 5.0)\n    _tidy",
+    ),
+    Mutant(
+        "a call under way at a signal is waited for",
+        "gpucloud/attempt.py",
+        "                adopt(world, box, intent, late, name=order.name)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "an absence while young proves nothing",
+        "gpucloud/lifecycle.py",
+        "Seen.ABSENT: (Action.WAIT, Action.CLOSE),\n    },\n    Phase.MADE",
+        "Seen.ABSENT: (Action.CLOSE, Action.CLOSE),\n    },\n    Phase.MADE",
+    ),
+    Mutant(
+        "what cannot be read proves nothing",
+        "gpucloud/lifecycle.py",
+        "Phase.CREATE_OPEN: {\n        Seen.UNREADABLE: (Action.WAIT, Action.WAIT)",
+        "Phase.CREATE_OPEN: {\n        Seen.UNREADABLE: (Action.WAIT, Action.CLOSE)",
+    ),
+    Mutant(
+        "gone once is looked at again",
+        "gpucloud/lifecycle.py",
+        "Seen.ABSENT: (Action.LOOK_AGAIN, Action.LOOK_AGAIN)",
+        "Seen.ABSENT: (Action.CLOSE, Action.CLOSE)",
+    ),
+    Mutant(
+        "an ignored deletion is repeated",
+        "gpucloud/lifecycle.py",
+        "Phase.DELETE_ASKED: {\n        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),\n        Seen.THERE: (Action.DELETE, Action.DELETE)",
+        "Phase.DELETE_ASKED: {\n        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),\n        Seen.THERE: (Action.WAIT, Action.WAIT)",
+    ),
+    Mutant(
+        "what came back is deleted",
+        "gpucloud/tables.py",
+        '{"making", "gone", "gone_once"}',
+        '{"making"}',
+        (*ENGINE, *SWEEP),
+    ),
+    Mutant(
+        "a refusal after a silence is watched",
+        "gpucloud/attempt.py",
+        '"watched" if error.earlier_unknown else "closed"',
+        '"closed"',
+    ),
+    Mutant(
+        "a young machine that is not shown may be late",
+        "gpucloud/recover.py",
+        "shown = machines or world.clock() - box.created_at >= CONSISTENCY_WINDOW",
+        "shown = True",
+    ),
+    Mutant(
+        "what is over is looked at once more",
+        "gpucloud/recover.py",
+        "    _second_looks(world, end_in_s=",
+        "    0 and _second_looks(world, end_in_s=",
+    ),
+    Mutant(
+        "another account's answer counts for nothing",
+        "gpucloud/teardown.py",
+        "    if now != account:\n",
+        "    if False:\n",
+    ),
+    # --- nothing dearer, and nothing else
+    Mutant(
+        "what was bought is what was agreed to",
+        "gpucloud/attempt.py",
+        "        if got != wanted:\n",
+        "        if False:\n",
+    ),
+    Mutant("nothing above the limit", "gpucloud/plan.py", "c.price_usd <= max_price_usd]", "True]", PLAN),
+    # --- nobody else's
+    Mutant(
+        "a box under way is left alone",
+        "gpucloud/recover.py",
+        "        if world.may_take(box.lease)\n",
+        "        if True\n",
+    ),
+    Mutant(
+        "a later process of the same number is another",
+        "gpucloud/lifecycle.py",
+        "(lease.pid, lease.started) in alive",
+        "lease.pid in {pid for pid, _ in alive}",
+    ),
+    Mutant(
+        "a stale writer writes nothing",
+        "gpucloud/store.py",
+        "            if epoch != box.epoch:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a lease is asked for",
+        "gpucloud/store.py",
+        "            if not may_take(now.lease):\n",
+        "            if False:\n",
+    ),
+    Mutant("writers queue at the start", "gpucloud/store.py", '"BEGIN IMMEDIATE"', '"BEGIN"', CROWD),
+    Mutant(
+        "another owner's is left alone",
+        "gpucloud/sweep.py",
+        "thing.tags is None or thing.tags.owner != owner",
+        "thing.tags is None",
+        SWEEP,
+    ),
+    Mutant(
+        "another owner's is not unwanted",
+        "gpucloud/sweep.py",
+        "Reason.REMAINS, Reason.NOT_IN_JOURNAL}",
+        "Reason.REMAINS, Reason.NOT_IN_JOURNAL, Reason.OTHER_OWNER}",
+        SWEEP,
+    ),
+    Mutant(
+        "the young are left alone",
+        "gpucloud/sweep.py",
+        "Reason.NOT_IN_JOURNAL if old else Reason.YOUNG",
+        "Reason.NOT_IN_JOURNAL",
+        SWEEP,
+    ),
+    Mutant(
+        "the youngest thing tells the age", "gpucloud/sweep.py", "born = max(made", "born = min(made", SWEEP
+    ),
+    Mutant(
+        "who works on a box keeps it",
+        "gpucloud/sweep.py",
+        "    if not free:\n        return None\n",
+        "",
+        SWEEP,
+    ),
+    Mutant(
+        "the journal's end counts, not the tag's",
+        "gpucloud/sweep.py",
+        "    if box.expires_at is not None and box.expires_at < now:\n        return Reason.PAST",
+        "    if end_of(thing.tags) < now:\n        return Reason.PAST",
+        SWEEP,
+    ),
+    Mutant(
+        "the cloud's clock counts",
+        "gpucloud/sweep.py",
+        "box, now = boxes.get(box_id), survey.clocks[cloud]",
+        "box, now = boxes.get(box_id), max(survey.clocks.values())",
+        SWEEP,
+    ),
+    Mutant(
+        "half a view of a box is none",
+        "gpucloud/survey.py",
+        "if (thing.ref.cloud, thing.ref.region) not in blind)",
+        "if True)",
+        SWEEP,
+    ),
+    Mutant(
+        "a cloud that does not answer is unread",
+        "gpucloud/survey.py",
+        "if name in used or not _is_absent(error):",
+        "if False:",
+        SWEEP,
+    ),
+    Mutant(
+        "what is ended is on both lists",
+        "gpucloud/sweep.py",
+        "again = _listed(world, finish(world, begin(world, Search(owner=owner), places)), owner, older_than)",
+        "again = first",
+        SWEEP,
+    ),
+    Mutant(
+        "only by the ids that were found",
+        "gpucloud/sweep.py",
+        "end_things(world, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)",
+        "take_down(world, taken, budget_s=REMOVAL_S)",
+        SWEEP,
+    ),
+    Mutant(
+        "an end without a time zone is none",
+        "gpucloud/adopt.py",
+        "return end if end.tzinfo else None",
+        "return end",
+        SWEEP,
+    ),
+    Mutant(
+        "half of our tags are not ours",
+        "gpucloud/model.py",
+        "if not box or not owner:",
+        "if not box:",
+        ("tests/core/test_memory_conformance.py", *SWEEP, *ENGINE),
+    ),
+    Mutant(
+        "the machine may only be shown late",
+        "gpucloud/sweep.py",
+        "BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None",
+        "BoxState.DELETING",
+        SWEEP,
+    ),
+    # --- signals
+    Mutant(
+        "a signal ends a wait",
+        "gpucloud/waiter.py",
+        "        if self.signum is not None and not self._deaf:\n",
+        "        if False:\n",
+        WAITER,
+    ),
+    Mutant(
+        "what was begun is finished",
+        "gpucloud/waiter.py",
+        "        self._deaf += 1\n",
+        "        self._deaf += 0\n",
+        WAITER,
+    ),
+    Mutant(
+        "a second signal ends at once",
+        "gpucloud/waiter.py",
+        "            os._exit(128 + signum)\n",
+        "            pass\n",
+        WAITER,
+    ),
+)
+
+
+def main() -> int:
+    """Tries each mutant; gives the exit code."""
+    began = time.monotonic()
+    wanted = sys.argv[1:]
+    chosen = [mutant for mutant in MUTANTS if not wanted or any(word in mutant.guard for word in wanted)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(_try, chosen))
+    for mutant, said in zip(chosen, results, strict=True):
+        if said:
+            print(f"SURVIVED: {mutant.guard} ({mutant.file}): {said}")
+    caught = results.count("")
+    print(f"{caught} of {len(chosen)} mutants caught in {time.monotonic() - began:.0f} s")
+    return int(caught != len(chosen))
+
+
+def _try(mutant: Mutant) -> str:
+    """What is wrong; nothing if the tests noticed."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as place:
+        tree = Path(place)
+        for name in SOURCES:
+            if (ROOT / name).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+                shutil.copytree(ROOT / name, tree / name, ignore=ignored)
+            else:
+                shutil.copy(ROOT / name, tree / name)
+        file = tree / mutant.file
+        text = file.read_text()
+        if text.count(mutant.text) != 1:
+            return f"its text is there {text.count(mutant.text)} times"
+        file.write_text(text.replace(mutant.text, mutant.instead))
+        sources = [tree, *(tree / name for name in ("providers", "pricing", "templates"))]
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-x",
+                "--timeout=60",
+                "-p",
+                "no:cacheprovider",
+                *mutant.tests,
+            ],
+            cwd=tree,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(map(str, sources)),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return "" if done.returncode == 1 and " failed" in done.stdout else done.stdout[-300:]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -49,6 +49,7 @@ fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the ve
 
 chaos: setup  ## every call of every command, struck in every way: an hour and more; CHAOS_ARGS="--share 0.1" plays a tenth
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
+	$(BIN)/python -m tests.chaos.mutants
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account

@@ -18,9 +18,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("gpucloud", "providers", "pricing", "templates", "tests", "pyproject.toml")
-ENGINE = ("tests/core/test_launch.py", "tests/core/test_lifecycle.py", "tests/core/test_store.py")
-SWEEP = ("tests/core/test_sweep.py",)
-WAITER = ("tests/core/test_waiter.py", "tests/core/test_launch.py")
+PROMISES = "tests/core/test_promises.py"
+ENGINE = (
+    PROMISES,
+    "tests/core/test_launch.py",
+    "tests/core/test_lifecycle.py",
+    "tests/core/test_store.py",
+)
+SWEEP = (PROMISES, "tests/core/test_sweep.py")
+WAITER = (PROMISES, "tests/core/test_waiter.py", "tests/core/test_launch.py")
 CROWD = ("tests/chaos/test_journal.py",)
 PLAN = ("tests/core/test_plan.py",)
 TIMEOUT_S = 240
@@ -107,12 +113,6 @@ MUTANTS = (
         "gpucloud/teardown.py",
         "            raise owed_error(box, left, trouble)\n        world.waiter.pause(pause_s)\n        pause_s = min(pause_s * 1.5, 5.0)\n    _tidy",
         "            break\n        world.waiter.pause(pause_s)\n        pause_s = min(pause_s * 1.5, 5.0)\n    _tidy",
-    ),
-    Mutant(
-        "a call under way at a signal is waited for",
-        "gpucloud/attempt.py",
-        "                adopt(world, box, intent, late, name=order.name)\n",
-        "                pass\n",
     ),
     Mutant(
         "an absence while young proves nothing",

@@ -1,0 +1,201 @@
+"""The engine's guards, one by one: without its test here, each could be taken away unnoticed."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.errors import CloudError, ErrorClass, OwedError
+from gpucloud.launch import launch
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
+from gpucloud.model import Found, Kind, Search, Tags, Unread, cloud_name, token_for
+from gpucloud.recover import refresh, remains, settle
+from gpucloud.store import RunTakenError
+from gpucloud.survey import begin, finish
+from gpucloud.teardown import made_data, owed, take_down
+from gpucloud.world import this_process
+from tests.builders import Clock, a_ref
+from tests.core.engine import OWNER, Bench
+from tests.memory import TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    clock = Clock()
+    return Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=TOKEN_ATOMIC, clock=clock)])
+
+
+def ready(bench: Bench) -> Any:
+    """A box that its owner uses."""
+    world = bench.world()
+    box = launch(world, bench.terms(), bench.offers())
+    world.journal.write(box, "state", {"state": "ready", "facts": {}})
+    world.journal.note(box.id, "released", {})
+    return world.journal.box(box.id)
+
+
+@pytest.mark.parametrize("changed", ["op", "account", "region", "zone", "attempt"])
+def test_a_key_is_of_one_attempt_in_one_place(changed: str) -> None:
+    values: dict[str, Any] = {"op": "o", "account": "a", "region": "r", "zone": "z", "attempt": 1}
+    other = {**values, changed: 2 if changed == "attempt" else "other"}
+    assert token_for(**values) == token_for(**values)
+    assert token_for(**values) != token_for(**other)
+    assert len(token_for(**values)) <= 64
+    assert token_for(**values).isascii()
+
+
+def test_boxes_whose_names_look_alike_have_other_names_in_a_cloud() -> None:
+    names = {cloud_name(name, box) for name in ("my-box", "my.box", "MY_BOX") for box in ("b-1", "b-2")}
+    assert len(names) == 2, "the slug is the same, the hash is the box's"
+
+
+@pytest.mark.parametrize("missing", ["owner", "box"])
+def test_half_of_our_tags_make_nothing_ours(missing: str) -> None:
+    tags = {"gpucloud:owner": "u", "gpucloud:box": "b", "gpucloud:op": "o"}
+    del tags[f"gpucloud:{missing}"]
+    assert Tags.parse(tags) is None
+
+
+def test_a_run_has_one_box_where_that_is_asked(bench: Bench) -> None:
+    world = bench.world()
+    launch(world, bench.terms(box="b-1", name="one", run_id="r", attended=True), bench.offers())
+    with pytest.raises(RunTakenError):
+        launch(world, bench.terms(box="b-2", name="two", run_id="r", attended=True), bench.offers())
+    assert bench.machines() == 1
+    assert launch(world, bench.terms(box="b-3", name="three", run_id="r"), bench.offers()).run_id == "r"
+
+
+def test_a_call_whose_answers_are_all_lost_is_looked_up(bench: Bench) -> None:
+    cloud = bench.providers[0].cloud
+    cloud.listed = Pace()  # else it is owed until lists show it
+    cloud.fail("create", ConnectionLost(), applied=True, times=999)
+    box = launch(bench.world(), bench.terms(), bench.offers())
+    assert (box.state, bench.machines(), len(box.facts["nodes"])) == (BoxState.BOOTSTRAPPING, 1, 1)
+
+
+def test_a_call_that_the_cloud_calls_wrong_is_not_repeated(bench: Bench) -> None:
+    cloud = bench.providers[0].cloud
+    cloud.fail("create", cloud.say(ErrorClass.BAD_PARAM), times=999)
+    with pytest.raises((CloudError, OwedError)):
+        launch(bench.world(), bench.terms(), bench.offers())
+    assert [call.action for call in cloud.calls].count("create") == 1
+
+
+def test_a_refusal_after_a_silence_is_looked_at_once_more(bench: Bench) -> None:
+    """The refused repetition says nothing of the call before it."""
+    cloud = bench.providers[0].cloud
+    cloud.fail("create", ConnectionLost())
+    cloud.fail("create", cloud.say(ErrorClass.CAPACITY), nth=2, times=99)
+    world = bench.world()
+    with pytest.raises(CloudError):
+        launch(world, bench.terms(), bench.offers("us-east-1/use1-az4"))
+    assert [intent.status for intent in world.journal.intents()] == ["watched"]
+
+
+def test_a_disk_alone_is_owed(bench: Bench) -> None:
+    box = ready(bench)
+    journal = bench.world().journal
+    for row in journal.things(box.id):
+        journal.note(box.id, "gone", made_data(row.ref, name=row.name))
+    disk = a_ref(kind=Kind.DISK, id="vol-1")
+    journal.note(box.id, "made", made_data(disk, name="x"))
+    assert [item.ref for item in owed(bench.world(), box)] == [disk]
+
+
+def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:
+    box = ready(bench)
+    journal = bench.world().journal
+    [machine] = [row for row in journal.things(box.id) if row.ref.kind is Kind.INSTANCE]
+    for event, state in (("gone_once", "made"), ("gone", "made")):
+        journal.note(box.id, event, made_data(machine.ref, name=machine.name))
+        journal.note(box.id, "made", made_data(machine.ref, name=machine.name))
+        [now] = [row for row in journal.things(box.id) if row.ref == machine.ref]
+        assert now.state == state
+
+
+def test_a_young_machine_that_is_not_shown_is_late_and_an_old_one_is_gone(bench: Bench) -> None:
+    box = ready(bench)
+    cloud = bench.providers[0].cloud
+    cloud.items = {key: item for key, item in cloud.items.items() if item.ref.kind is not Kind.INSTANCE}
+    assert refresh(bench.world(), box).state is BoxState.READY
+    bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
+    assert refresh(bench.world(), box).state is BoxState.DELETING
+
+
+def test_what_was_gone_once_is_looked_at_again_after_the_window(bench: Bench) -> None:
+    box = ready(bench)
+    world = bench.world()
+    cloud = bench.providers[0].cloud
+    take_down(world, box, budget_s=60)
+    cloud.items.clear()
+    world.journal.note(box.id, "made", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
+    world.journal.note(box.id, "gone_once", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
+    bench.clock.sleep((CONSISTENCY_WINDOW + timedelta(minutes=1)).total_seconds())
+    assert settle(bench.world()) == []
+    assert [row for row in world.journal.things(box.id) if row.ref.id == "vol-9"] == []
+
+
+def test_a_launch_that_somebody_works_on_is_no_remains(bench: Bench) -> None:
+    world = bench.world()
+    init = this_process(bench.clock())
+    living = Lease(
+        host=socket.gethostname(), boot=init.boot, pid=1, started=_started_of_init(), beat=bench.clock()
+    )
+    facts = {"spec": {}, "disk_gib": 100, "image": "x"}
+    world.journal.plan_box(
+        id="b-1", name="x", owner=OWNER, run_id=None, op="o", expires_at=None, facts=facts, lease=living
+    )
+    assert remains(world) == []
+
+
+def _started_of_init() -> int:
+    return int(Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19])
+
+
+class HalfBlind(MemoryProvider):
+    """Sees some kinds in a region, and is told no about the others."""
+
+    def find(self, search: Search, /) -> Found:
+        found = super().find(search)
+        unread = tuple(Unread(cloud=self.name, region="us-east-1", error="denied") for _ in found.things[:1])
+        return replace(found, unread=unread)
+
+
+def test_half_a_view_of_a_region_is_none(bench: Bench) -> None:
+    ready(bench)
+    bench.clock.sleep(3600)
+    blind = replace(bench, kind=HalfBlind)
+    world = blind.world()
+    survey = finish(world, begin(world, Search(owner=OWNER)))
+    assert (survey.things, [region.region for region in survey.unread]) == ((), ["us-east-1"])
+
+
+def test_a_second_signal_ends_the_process_at_once_with_the_command_that_cleans_up() -> None:
+    program = (
+        "from gpucloud.waiter import Waiter\n"
+        "waiter = Waiter()\n"
+        "waiter.clean_up = 'the command'\n"
+        "with waiter.listening(), waiter.finishing():\n"
+        "    print('ready', flush=True)\n"
+        "    waiter.pause(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "the command" in said

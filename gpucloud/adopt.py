@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpucloud.bill import compute_price
-from gpucloud.lifecycle import BoxState, id_time
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
 from gpucloud.model import Machine, State, Tags, Thing, box_name
 from gpucloud.store import Box
+from gpucloud.survey import Survey, by_box
 from gpucloud.teardown import made_data, node_facts
 from gpucloud.world import World
 from gpucloud_pricing import Market
@@ -18,16 +19,25 @@ NAME_DIGITS = 8
 """How much of its id a box is called by whose name is not known."""
 
 
-def adopt_box(
-    world: World, things: Sequence[Thing], state: BoxState, market: Callable[[], Market]
-) -> Box | None:
+def adopt_found(world: World, survey: Survey, market: Market) -> list[Box]:
+    """Writes down every box of a survey that the journal does not know; gives these."""
+    adopted: list[Box] = []
+    for _, things in by_box(survey.things):
+        state = state_of(things, survey.clocks[things[0].ref.cloud])
+        box = adopt_box(world, things, state, market) if state else None
+        if box is not None:
+            adopted.append(box)
+    return adopted
+
+
+def adopt_box(world: World, things: Sequence[Thing], state: BoxState, market: Market) -> Box | None:
     """Writes a box down.
 
     Args:
         world: the outside.
         things: everything that was found of it; all with the same tags.
         state: ``ready`` for one that lives, ``deleting`` for the remains of one.
-        market: gives what types and prices are known by.
+        market: what types and prices are known by.
 
     Returns:
         The box; ``None`` where the journal knows it already.
@@ -59,7 +69,31 @@ def end_of(tags: Tags) -> datetime | None:
     return end if end.tzinfo else None
 
 
-def _facts(first: Thing, machines: Sequence[Machine], market: Callable[[], Market]) -> dict[str, Any]:
+def age_of(things: Sequence[Thing], now: datetime) -> timedelta | None:
+    """How long ago the youngest of a box's things was made; ``None`` where nothing tells."""
+    made = [thing.created_at for thing in things if thing.created_at]
+    tags = things[0].tags
+    born = max(made, default=id_time(tags.box) if tags else None)
+    return None if born is None else now - born
+
+
+def state_of(things: Sequence[Thing], now: datetime) -> BoxState | None:
+    """What a box is of which the journal knows nothing, by what was found of it.
+
+    Returns:
+        ``ready`` where a machine of it lives, ``deleting`` for what is left of one or is past its end;
+        ``None`` while its machine may only be shown late.
+    """
+    tags, age = things[0].tags, age_of(things, now)
+    end = end_of(tags) if tags else None
+    if end is not None and end < now:
+        return BoxState.DELETING
+    if any(isinstance(thing, Machine) for thing in things):
+        return BoxState.READY
+    return BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None
+
+
+def _facts(first: Thing, machines: Sequence[Machine], market: Market) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "cloud": first.ref.cloud,
         "account": first.ref.account,
@@ -76,7 +110,7 @@ def _facts(first: Thing, machines: Sequence[Machine], market: Callable[[], Marke
         "instance_type": machine.instance_type,
         "purchase": str(machine.purchase),
     }
-    kind = market().types.get((first.ref.cloud, machine.instance_type))
+    kind = market.types.get((first.ref.cloud, machine.instance_type))
     if kind is not None:
         facts["interconnect"] = kind.interconnect
         facts["gpu"] = {
@@ -84,7 +118,7 @@ def _facts(first: Thing, machines: Sequence[Machine], market: Callable[[], Marke
             "count": format(kind.gpu_count, "f"),
             "memory_gib": format(kind.gpu_memory_gib, "f"),
         }
-    price = compute_price(market(), machine)
+    price = compute_price(market, machine)
     if price is not None:
         facts |= {
             "price": {"amount": format(price.amount, "f"), "currency": price.currency},

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from gpucloud.audit import about
 from gpucloud.cloud import Cloud
 from gpucloud.errors import (
     CloudError,
@@ -102,7 +103,8 @@ def buy(world: World, box: Box, terms: Terms, candidate: Candidate) -> Box:
     request = _prepare(world, box, cloud, order)
     world.journal.write(box, "hashed", {"intent": intent, "request_hash": request_hash(request)})
     world.tell("create", f"{candidate.place} at {candidate.price} {candidate.currency} per hour")
-    machines = _create(world, cloud, order, intent, request)
+    with about(price=format(candidate.price, "f"), currency=candidate.currency):
+        machines = _create(world, cloud, order, intent, request)
     _check_bought(candidate, machines)
     machines = _wait_until_running(world, box, cloud, machines)
     facts = {"nodes": [node_facts(machine) for machine in machines]}

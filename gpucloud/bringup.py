@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpucloud.errors import GpucloudError
+from gpucloud.errors import BoxLostError, GpucloudError
 from gpucloud.lifecycle import BoxState
+from gpucloud.model import Machine, State
 from gpucloud.ssh import ConnectionFailedError, Target, run, wait_until_reachable
 from gpucloud.ssh_boot import (
     BootState,
@@ -24,6 +26,7 @@ from gpucloud.ssh_boot import (
     wait_until_ready,
 )
 from gpucloud.store import Box
+from gpucloud.teardown import CALL_TIMEOUT_S, machine_ref
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
 
@@ -32,6 +35,8 @@ USER = "gpucloud"
 SSH_TIMEOUT_S = 600.0
 BOOT_TIMEOUT_S = 1800.0
 STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
+LOOK_EVERY_S = 20.0
+"""How often the cloud is asked whether a machine that does not answer is still there."""
 PEERS_FILE = "/var/lib/gpucloud/peers.json"
 
 
@@ -65,31 +70,33 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
     Raises:
         NotReadyError: a node did not answer, its boot failed, or its driver is too old.
         UnfitError: its GPUs are not those that were rented, or failed the test that was asked for.
+        BoxLostError: a machine ended while it was waited for.
         InterruptedBySignal: a signal came first.
     """
     nodes = targets(box, keys, proxy_command)
     boot: dict[str, Any] = box.facts.get("boot", {})
     try:
         world.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
-        _all(world, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes])
+        _all(world, box, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes])
         steps: Sequence[str] = boot.get("steps", ())
-        _all(world, [partial(rotate_host_key, target, steps=steps) for target in nodes])
+        _all(world, box, [partial(rotate_host_key, target, steps=steps) for target in nodes])
         world.tell("setup", "waiting for the set-up to end")
         ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=steps)
         tells = [partial(world.tell, "setup"), *[_say_nothing] * (len(nodes) - 1)]
         booted: list[BootState] = _all(
-            world, [partial(ready, target, tell=tell) for target, tell in zip(nodes, tells, strict=True)]
+            world, box, [partial(ready, target, tell=tell) for target, tell in zip(nodes, tells, strict=True)]
         )
         world.tell("gpus", "asking the GPUs")
-        answers: list[list[Gpu]] = _all(world, [partial(gpu_list, target) for target in nodes])
+        answers: list[list[Gpu]] = _all(world, box, [partial(gpu_list, target) for target in nodes])
         if len(nodes) > 1:
-            _all(world, [partial(_introduce, box, target) for target in nodes])
+            _all(world, box, [partial(_introduce, box, target) for target in nodes])
         for target, gpus in zip(nodes, answers, strict=True):
             check_gpus(box, target.alias, gpus)
             check_driver(target.alias, gpus, boot.get("least_driver"))
-        cut = _cut(world, nodes, boot["mig"]) if boot.get("mig") else []
+        cut = _cut(world, box, nodes, boot["mig"]) if boot.get("mig") else []
         tested = _accepted(world, box, nodes) if box.facts["spec"].get("accept_test") else []
     except ConnectionFailedError as error:
+        _check_there(world, box)
         raise NotReadyError(
             f"box {box.name!r} did not become ready: {error.message}", hint=error.hint
         ) from error
@@ -119,7 +126,9 @@ def _accepted(world: World, box: Box, nodes: Sequence[Target]) -> list[dict[str,
     world.tell("gpus", "testing memory, arithmetic and connections")
     rented = Decimal(box.facts["gpu"]["count"])
     try:
-        results = _all(world, [partial(measure, target) for target in nodes])
+        results = _all(world, box, [partial(measure, target) for target in nodes])
+    except BoxLostError:
+        raise
     except (GpucloudError, TimedOutError) as error:  # a GPU that hangs takes the test along
         raise UnfitError(f"the GPU test of {box.name!r} did not end: {error}") from error
     for target, measured in zip(nodes, results, strict=True):
@@ -155,7 +164,7 @@ def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
         )
 
 
-def _cut(world: World, nodes: Sequence[Target], wanted: str) -> list[dict[str, Any]]:
+def _cut(world: World, box: Box, nodes: Sequence[Target], wanted: str) -> list[dict[str, Any]]:
     """The MIG slices of each node.
 
     Raises:
@@ -163,7 +172,7 @@ def _cut(world: World, nodes: Sequence[Target], wanted: str) -> list[dict[str, A
     """
     profile, _, counts = wanted.partition("=")
     count = sum(map(int, counts.split(",")))
-    found: list[list[Slice]] = _all(world, [partial(mig_slices, target) for target in nodes])
+    found: list[list[Slice]] = _all(world, box, [partial(mig_slices, target) for target in nodes])
     for target, each in zip(nodes, found, strict=True):
         if [one.profile for one in each] != [profile] * count:
             seen = ", ".join(one.profile for one in each) or "none"
@@ -212,7 +221,35 @@ def _say_nothing(_: str) -> None:
     pass
 
 
-def _all(world: World, calls: Sequence[partial[Any]]) -> list[Any]:
-    """Runs one call per node at the same time; the first failure in their order is raised."""
+def _all(world: World, box: Box, calls: Sequence[partial[Any]]) -> list[Any]:
+    """Runs one call per node at the same time; the first failure in their order is raised.
+
+    Raises:
+        BoxLostError: a machine has ended meanwhile, so that its answer would be waited for in vain.
+    """
     running = [world.waiter.start(call) for call in calls]
-    return [world.waiter.wait(call, STEP_TIMEOUT_S) for call in running]
+    end = world.clock() + timedelta(seconds=STEP_TIMEOUT_S)
+    results: list[Any] = []
+    for call in running:
+        while True:
+            try:
+                results.append(world.waiter.wait(call, LOOK_EVERY_S))
+                break
+            except TimedOutError:
+                if call.done or world.clock() >= end:
+                    raise
+                _check_there(world, box)
+    return results
+
+
+def _check_there(world: World, box: Box) -> None:
+    for node in range(len(box.facts["nodes"])):
+        ref = machine_ref(box, node)
+        try:
+            machine = world.waiter.run(partial(world.clouds[ref.cloud].get, ref), CALL_TIMEOUT_S)
+        except (GpucloudError, TimedOutError):  # it will be asked again
+            continue
+        if isinstance(machine, Machine) and machine.state is State.GONE:
+            taken_back = machine.preempted
+            why = "was taken back by its cloud" if taken_back else "ended by itself"
+            raise BoxLostError(f"box {box.name!r} {why} while it booted", taken_back=taken_back)

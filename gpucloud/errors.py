@@ -9,6 +9,7 @@ The tree::
     │   └── OutcomeUnknownError    a mutating call may or may not have been applied
     ├── PriceError        7    only dearer than allowed, or the price of a saved plan moved
     ├── OwedError         8    something may still be billed
+    ├── BoxLostError      1    a box ended while it was in use
     └── InterruptedBySignal    130, 143, 129
 """
 
@@ -149,6 +150,18 @@ class OwedError(GpucloudError):
 
     exit_code = 8
     error_class = "owed"
+
+
+class BoxLostError(GpucloudError):
+    """A box ended while it was in use. ``taken_back``: its cloud took it, as it may with spot."""
+
+    error_class = "box_lost"
+
+    def __init__(self, message: str, *, taken_back: bool, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.taken_back = taken_back
+        if taken_back:
+            self.error_class = "interruption"
 
 
 class InterruptedBySignal(GpucloudError):  # noqa: N818  (an interruption, not an error of anybody)

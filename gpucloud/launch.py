@@ -190,9 +190,8 @@ def _first_that_starts(
             continue
         if world.clock() > end:
             break
-        price = {"price": format(candidate.price, "f"), "currency": candidate.currency}
         try:
-            with about(box=box.id, **price):
+            with about(box=box.id):
                 return buy(world, box, terms, candidate)
         except CloudError as error:
             if isinstance(error, OutcomeUnknownError):

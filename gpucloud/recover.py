@@ -11,9 +11,9 @@ from functools import partial
 
 from gpucloud.errors import GpucloudError
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState
-from gpucloud.model import Kind, Machine, Ref, State, Thing, rfc3339
+from gpucloud.model import Machine, Ref, State, Thing, rfc3339
 from gpucloud.store import Box
-from gpucloud.teardown import CALL_TIMEOUT_S, node_facts, settle_box, take_down
+from gpucloud.teardown import CALL_TIMEOUT_S, machine_ref, node_facts, settle_box, take_down
 from gpucloud.waiter import Call, TimedOutError
 from gpucloud.world import World
 from gpucloud_templates import GUARD_LAST_WORDS
@@ -150,23 +150,14 @@ def refresh_all(
 
 
 def _ask(world: World, box: Box) -> list[Call]:
-    facts = box.facts
-    refs = [
-        Ref(
-            cloud=facts["cloud"],
-            account=facts["account"],
-            region=facts["region"],
-            kind=Kind.INSTANCE,
-            id=node["instance_id"],
-        )
-        for node in facts["nodes"]
-    ]
-
     def look(ref: Ref) -> Thing | None:
         # The cloud is made here: its SDK takes long to import, and clouds do not wait for each other.
         return world.clouds[ref.cloud].get(ref)
 
-    return [world.waiter.start(partial(look, ref)) for ref in refs]
+    return [
+        world.waiter.start(partial(look, ref))
+        for ref in (machine_ref(box, node) for node in range(len(box.facts["nodes"])))
+    ]
 
 
 def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:

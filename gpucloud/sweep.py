@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gpucloud.adopt import adopt_box, end_of
+from gpucloud.adopt import adopt_box, age_of, end_of
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, OVER, BoxState, Lease, id_time
+from gpucloud.lifecycle import OVER, BoxState, Lease
 from gpucloud.model import Machine, Ref, Search, Thing
 from gpucloud.recover import is_remains
 from gpucloud.store import Box
@@ -92,30 +92,6 @@ def judge(
     return finds
 
 
-def age_of(things: Sequence[Thing], now: datetime) -> timedelta | None:
-    """How long ago the youngest of a box's things was made; ``None`` where nothing tells."""
-    made = [thing.created_at for thing in things if thing.created_at]
-    tags = things[0].tags
-    born = max(made, default=id_time(tags.box) if tags else None)
-    return None if born is None else now - born
-
-
-def state_of(things: Sequence[Thing], now: datetime) -> BoxState | None:
-    """What a box is of which the journal knows nothing, by what was found of it.
-
-    Returns:
-        ``ready`` where a machine of it lives, ``deleting`` for what is left of one or is past its end;
-        ``None`` while its machine may only be shown late.
-    """
-    tags, age = things[0].tags, age_of(things, now)
-    end = end_of(tags) if tags else None
-    if end is not None and end < now:
-        return BoxState.DELETING
-    if any(isinstance(thing, Machine) for thing in things):
-        return BoxState.READY
-    return BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None
-
-
 def _of_stranger(thing: Thing, now: datetime, *, old: bool) -> Reason:
     end = end_of(thing.tags) if thing.tags else None
     if end is not None and end < now:
@@ -169,7 +145,7 @@ def _listed(world: World, survey: Survey, owner: str, older_than: timedelta) -> 
     return Sweep(finds=tuple(finds), survey=survey)
 
 
-def end(world: World, finds: Sequence[Find], market: Callable[[], Market]) -> list[GpucloudError]:
+def end(world: World, finds: Sequence[Find], market: Market) -> list[GpucloudError]:
     """Ends what was found, box by box; one that cannot be ended does not keep the others.
 
     Returns:
@@ -188,7 +164,7 @@ def end(world: World, finds: Sequence[Find], market: Callable[[], Market]) -> li
     return troubles
 
 
-def _end_box(world: World, box_id: str, finds: Sequence[Find], market: Callable[[], Market]) -> None:
+def _end_box(world: World, box_id: str, finds: Sequence[Find], market: Market) -> None:
     things = [find.thing for find in finds]
     adopted = adopt_box(world, things, BoxState.DELETING, market)
     box = adopted or world.journal.box(box_id)

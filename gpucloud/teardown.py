@@ -376,6 +376,17 @@ def made_data(ref: Ref, *, name: str) -> dict[str, Any]:
     }
 
 
+def machine_ref(box: Box, node: int) -> Ref:
+    """Which machine is a node of a box, from its facts."""
+    return Ref(
+        cloud=box.facts["cloud"],
+        account=str(box.facts.get("account", "")),
+        region=box.facts["region"],
+        kind=Kind.INSTANCE,
+        id=box.facts["nodes"][node]["instance_id"],
+    )
+
+
 def node_facts(machine: Machine) -> dict[str, Any]:
     """A machine as ``facts["nodes"]`` and the contract's BOX hold it."""
     return {

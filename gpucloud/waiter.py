@@ -18,6 +18,9 @@ from gpucloud.errors import InterruptedBySignal
 
 T = TypeVar("T")
 
+LISTEN_S = 0.5
+"""The kernel may give a signal to any thread (signal(7)), and that alone does not wake the main one."""
+
 
 class TimedOutError(Exception):
     """A call did not end by its deadline; it may still be running."""
@@ -117,7 +120,7 @@ class Waiter:
             if left_s <= 0:
                 raise TimedOutError(f"no answer within {timeout_s:.0f} s")
             try:
-                self._inbox.get(timeout=left_s)
+                self._inbox.get(timeout=min(left_s, LISTEN_S))
             except Empty:
                 continue
         return running.value()

@@ -6,6 +6,7 @@ A forked command is a process of its own, with its own arguments, environment, f
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import io
@@ -134,6 +135,7 @@ def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     try:
         for number, descriptor in enumerate(descriptors[:3]):
             os.dup2(descriptor, number)
+        faulthandler.enable(2)
         for descriptor in descriptors:
             os.close(descriptor)
         os.environ.clear()
@@ -258,13 +260,14 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Waits for its end; what it has written."""
+        """Waits for its end; what it has written. One that takes too long dies, and shows where it hung."""
         end = None if timeout is None else time.monotonic() + timeout
         texts = ["", ""]
 
         def read(number: int, stream: IO[str]) -> None:
             with stream:
-                texts[number] = stream.read()
+                for line in stream:
+                    texts[number] += line
 
         readers = [
             threading.Thread(target=read, args=each, daemon=True)
@@ -275,7 +278,9 @@ class Forked:
         for reader in readers:
             reader.join(None if end is None else max(end - time.monotonic(), 0))
             if reader.is_alive():
-                raise subprocess.TimeoutExpired(["gpucloud"], timeout or 0)
+                self.send_signal(signal.SIGABRT)
+                reader.join(5)
+                raise AssertionError(f"no end within {timeout} s ({self.poll()}): {texts}")
         self.wait(None if end is None else max(end - time.monotonic(), 1))
         return texts[0], texts[1]
 

@@ -57,7 +57,7 @@ COMMANDS: dict[str, Entry] = {
     "down": Entry("gpucloud.cli.down:down", "Take boxes down until nothing is billed.", BOXES),
     "run": Entry("gpucloud.cli.run:run", "Run a command on a box of its own.", BOXES, relays=True),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and end what no box accounts for.", BOXES),
-    "recover": Entry("gpucloud.cli.sweep:recover", "Take what is found by tag into the journal.", BOXES),
+    "recover": Entry("gpucloud.cli.recover:recover", "Take what is found by tag into the journal.", BOXES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),

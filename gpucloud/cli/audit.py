@@ -35,7 +35,19 @@ def audit(
     if app.output.json:
         app.output.document("audit", {"calls": calls, "damaged": damaged})
         return
-    columns = ("WHEN", "WHO", "COMMAND", "CLOUD", "REGION", "CALL", "WHAT", "BOX", "OUTCOME", "REQUEST ID")
+    columns = (
+        "WHEN",
+        "WHO",
+        "COMMAND",
+        "CLOUD",
+        "REGION",
+        "CALL",
+        "WHAT",
+        "BOX",
+        "PER HOUR",
+        "OUTCOME",
+        "REQUEST ID",
+    )
     app.output.table(columns, [_row(call) for call in calls])
 
 
@@ -49,6 +61,7 @@ def _row(call: Any) -> list[Any]:
         call.get("action"),
         short_id(str(call.get("target") or "")) or None,
         call.get("box"),
+        f"{call['price']} {call.get('currency')}" if call.get("price") else None,
         call.get("outcome") or "unanswered",
         call.get("request_id"),
     ]

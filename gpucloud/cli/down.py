@@ -12,7 +12,9 @@ import typer
 from gpucloud.cli.boxes import box_document, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, settle_owed
+from gpucloud.cli.options import RunId
 from gpucloud.cli.timeline import Timeline
+from gpucloud.cli.unread import say_unread
 from gpucloud.errors import GpucloudError, InterruptedBySignal, OwedError, UsageError
 from gpucloud.lifecycle import BoxState
 
@@ -31,7 +33,7 @@ def down(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names or ids of boxes.", metavar="NAME...")
     ] = None,
-    run_id: Annotated[str | None, typer.Option("--run-id", help="Every box of this run.")] = None,
+    run_id: RunId = None,
     all: Annotated[bool, typer.Option("--all", help="Every box of yours.")] = False,  # noqa: A002
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
@@ -78,11 +80,12 @@ def _take_in(app: App, world: World, run_id: str) -> Sequence[Unread]:
 
     world.tell("down", f"looking for run {run_id} in every region of every cloud")
     survey = finish(world, begin(world, Search(run=run_id)))
-    for region in survey.unread:
-        app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
-    for owner, things in by_box(survey.things):
-        if owner == world.owner:
-            adopt_box(world, things, BoxState.DELETING, open_market)
+    say_unread(app, survey)
+    boxes = by_box(survey.things)
+    market = open_market() if boxes else None
+    for owner, things in boxes:
+        if market is not None and owner == world.owner:
+            adopt_box(world, things, BoxState.DELETING, market)
         else:
             what = f"{things[0].ref.kind} {things[0].ref.id}"
             app.output.say(

@@ -13,7 +13,7 @@ from gpucloud.cli.boxes import box_document, paying_text
 from gpucloud.cli.buying import Buyer, environment_of, refuse_impossible
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, now
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.plan import AcceptSnapshot, price_text, read_plan, show_plan, spec_json
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import UsageError
@@ -35,7 +35,7 @@ def launch(
         Path | None, typer.Argument(help="A plan saved by `gpucloud plan -o`.", metavar="[PLAN]")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    run_id: Annotated[str | None, typer.Option("--run-id", help="Your own id for this run.")] = None,
+    run_id: RunId = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
     """Launch the cheapest box that will start, and wait until its GPUs answer over ssh."""

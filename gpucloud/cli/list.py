@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ from gpucloud.cli.boxes import box_document, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now, open_journal
 from gpucloud.cli.reached import look_at_guards
+from gpucloud.cli.unread import say_unread, unread_document
 
 
 def list_boxes(
@@ -54,10 +54,7 @@ def _look(app: App) -> dict[str, Any]:
         for trouble in look_at_guards(app, world, world.journal.boxes(owner=app.owner)):
             app.output.say(f"Not asked: {trouble.message}")
         survey = finish(world, calls)
-        for cloud, reason in survey.left_out.items():
-            app.output.say(f"Left out: {cloud}: {reason}")
-        for region in survey.unread:
-            app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
+        say_unread(app, survey)
         return {
             "strangers": [
                 {
@@ -69,6 +66,5 @@ def _look(app: App) -> dict[str, Any]:
                 }
                 for thing in strangers(world, survey)
             ],
-            "unread": [asdict(region) for region in survey.unread],
-            "left_out": dict(survey.left_out),
+            **unread_document(survey),
         }

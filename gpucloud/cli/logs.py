@@ -128,16 +128,9 @@ def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
 
 
 def _console(app: App, name: str, node: int) -> str:
-    from gpucloud.model import Kind, Ref
+    from gpucloud.teardown import machine_ref
 
     box = find_box(open_journal(app), app.owner, name)
     with engine(app) as world:
         cloud = world.clouds[box.facts["cloud"]]
-        ref = Ref(
-            cloud=cloud.name,
-            account=str(box.facts.get("account", "")),
-            region=box.facts["region"],
-            kind=Kind.INSTANCE,
-            id=box.facts["nodes"][node]["instance_id"],
-        )
-        return world.waiter.run(lambda: cloud.console(ref))
+        return world.waiter.run(lambda: cloud.console(machine_ref(box, node)))

@@ -7,6 +7,7 @@ def offers(app: App, spec: Spec, *, why: Annotated[bool, typer.Option("--why")] 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,31 @@ import typer
 
 from gpucloud.spec import Spec
 from gpucloud.spec_file import load_spec
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/=+-]{0,127}")
+"""What a run's id may look like: it travels in tags and is part of a command for people to copy."""
+
+
+def read_run_id(text: str) -> str:
+    """A run's id as it was given. An empty one would stand for everything that belongs to no run.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    if not RUN_ID.fullmatch(text):
+        raise typer.BadParameter(f"{text[:80]!r} is none; allowed: 1-128 letters, digits and . _ @ / = + -")
+    return text
+
+
+RunId = Annotated[
+    str | None,
+    typer.Option(
+        "--run-id",
+        help="Your own id for a run, by which `down` finds its boxes anywhere.",
+        parser=read_run_id,
+        metavar="ID",
+    ),
+]
 
 _GPU, _PAY, _PLACE, _BOX = "What GPU", "How to pay", "Where", "What box"
 

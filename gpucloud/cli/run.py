@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -18,10 +19,17 @@ from gpucloud.cli.boxes import box_document, paying_text
 from gpucloud.cli.buying import Buyer, environment_of, refuse_impossible
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, now
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.cli.timeline import Timeline
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.errors import (
+    BoxLostError,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    InterruptedBySignal,
+    UsageError,
+)
 from gpucloud.lifecycle import BoxState, new_id
 from gpucloud.spec import Spec
 from gpucloud.ssh import forget
@@ -51,16 +59,18 @@ def run(
     command: Annotated[
         list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")
     ] = None,
-    run_id: Annotated[
-        str | None, typer.Option("--run-id", help="Your own id for this run; `down --run-id` ends it.")
-    ] = None,
+    run_id: RunId = None,
     timeout: Annotated[
         str | None,
         typer.Option("--timeout", help="End the command after this: exit code 124.", metavar="TIME"),
     ] = None,
     retry_on: Annotated[
         str | None,
-        typer.Option("--retry-on", help=f"Begin anew, at most {RETRIES} times: interruption, capacity."),
+        typer.Option(
+            "--retry-on",
+            help=f"Begin anew, at most {RETRIES} times: interruption, capacity.",
+            metavar="REASONS",
+        ),
     ] = None,
     fetch: Annotated[
         list[str] | None,
@@ -103,29 +113,19 @@ def run(
         world.waiter.clean_up = f"gpucloud down --run-id {orders.run_id} --yes"
         buyer = Buyer(app, world, spec, orders.run_id, proxy_command, orders.environment, attended=True)
         attendant = _Attendant(app, world, timeline, buyer, orders)
-        failure: BaseException | None = None
-        try:
+        with _summarised(app, attendant, summary):
             buyer.settle_first()
             if run_id is not None:
                 _refuse_live(world, run_id)
             app.output.say(f"Run {orders.run_id}; from anywhere: {world.waiter.clean_up}")
-            attendant.run(accept_snapshot_price=accept_snapshot_price)
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            box = attendant.box and world.journal.box(attendant.box.id)
-            if summary is not None:
-                _summarise(app, summary, timeline, orders, box, attendant.code, failure)
+            code = attendant.run(accept_snapshot_price=accept_snapshot_price)
         living = world.journal.boxes(owner=app.owner)
     if app.output.json:
         steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
-        fields = {"box": box_document(box, now()) if box else None, "exit_code": attendant.code}
-        app.output.document("run", {**fields, "timeline": steps})
-    app.output.say(f"The command ended with exit code {attendant.code}.")
+        app.output.document("run", {"box": attendant.box_seen(), "exit_code": code, "timeline": steps})
+    app.output.say(f"The command ended with exit code {code}.")
     app.output.say(paying_text(living))
-    assert attendant.code is not None  # noqa: S101  (else something was raised)
-    return attendant.code
+    return code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,18 +141,6 @@ class _Orders:
     keep_on_failure: bool
 
 
-class BoxLostError(GpucloudError):
-    """The box ended under its command. ``taken_back``: its cloud took it, as it may with spot."""
-
-    error_class = "box_lost"
-
-    def __init__(self, message: str, *, taken_back: bool, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.taken_back = taken_back
-        if taken_back:
-            self.error_class = "interruption"
-
-
 @dataclass(slots=True)
 class _Attendant:
     """Sees to it that the command is run, and that the box ends with it."""
@@ -166,14 +154,17 @@ class _Attendant:
     code: int | None = None
     _tries: int = field(default=0)
 
-    def run(self, *, accept_snapshot_price: bool) -> None:
-        """Runs it, and again after failures that are to be borne with."""
+    def box_seen(self) -> dict[str, Any] | None:
+        """The last box as documents show it; ``None`` where none was started."""
+        return None if self.box is None else box_document(self.world.journal.box(self.box.id), now())
+
+    def run(self, *, accept_snapshot_price: bool) -> int:
+        """Runs it, and again after failures that are to be borne with; the command's exit code."""
         while True:
             try:
-                self.buyer.settle_first()
                 plan = self.buyer.plan(None, accept_snapshot_price=accept_snapshot_price)
                 self.box = self.buyer.buy(plan)
-                self._with_box(self.box)
+                self.code = self._with_box(self.box)
             except BoxLostError as error:
                 if not error.taken_back or not self._again("interruption"):
                     raise
@@ -184,13 +175,13 @@ class _Attendant:
                 self.world.tell("retry", f"no capacity anywhere; trying again in {CAPACITY_PAUSE_S:.0f} s")
                 self.world.waiter.pause(CAPACITY_PAUSE_S)
             else:
-                return
+                return self.code
 
     def _again(self, reason: str) -> bool:
         self._tries += 1
         return reason in self.orders.retry_on and self._tries <= RETRIES
 
-    def _with_box(self, box: Box) -> None:
+    def _with_box(self, box: Box) -> int:
         """Runs the command on the box, which is gone when this returns or raises, unless it is to be kept."""
         from gpucloud.bringup import targets
         from gpucloud.launch import abandon
@@ -212,11 +203,10 @@ class _Attendant:
             abandon(self.world, box, error, ends_as=BoxState.DELETED)
             forget(keys, box.id, nodes=len(box.facts["nodes"]))
             raise
-        self.code = code
         self.timeline.resume()
         if code and self.orders.keep_on_failure:
             self._keep(box)
-            return
+            return code
         self.world.tell("down", f"ending {box.name}")
         try:
             with self.world.waiter.finishing():
@@ -226,6 +216,7 @@ class _Attendant:
         forget(keys, box.id, nodes=len(box.facts["nodes"]))
         if self.world.waiter.signum is not None:
             raise InterruptedBySignal("ended by a signal; the box is gone", signum=self.world.waiter.signum)
+        return code
 
     def _command(self, box: Box, target: Target) -> int:
         """The command's exit code."""
@@ -333,25 +324,28 @@ def _refuse_live(world: World, run_id: str) -> None:
         )
 
 
-def _summarise(
-    app: App,
-    file: Path,
-    timeline: Timeline,
-    orders: _Orders,
-    box: Box | None,
-    code: int | None,
-    failure: BaseException | None,
-) -> None:
-    """Appends the summary; a file that cannot be written is no reason to fail."""
-    from gpucloud.cli.summary import markdown
-
-    document = box_document(box, now()) if box else None
-    text = markdown(orders.run_id, timeline.steps, timeline.elapsed_s, document, code, failure)
+@contextmanager
+def _summarised(app: App, attendant: _Attendant, file: Path | None) -> Generator[None]:
+    """Appends the summary of what the body does, however it ends; that it cannot is no reason to fail."""
+    failure: BaseException | None = None
     try:
-        with file.open("a", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        app.output.say(f"cannot write the summary to {file}: {error.strerror}")
+        yield
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        if file is not None:
+            from gpucloud.cli.summary import markdown
+
+            steps, took_s = attendant.timeline.steps, attendant.timeline.elapsed_s
+            try:
+                text = markdown(
+                    attendant.orders.run_id, steps, took_s, attendant.box_seen(), attendant.code, failure
+                )
+                with file.open("a", encoding="utf-8") as stream:
+                    stream.write(text)
+            except (OSError, GpucloudError) as error:
+                app.output.say(f"cannot write the summary to {file}: {error}")
 
 
 def _seconds(text: str | None) -> float:

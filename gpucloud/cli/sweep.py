@@ -1,29 +1,29 @@
-"""``gpucloud sweep`` and ``gpucloud recover``: what the clouds hold of us that no journal accounts for."""
+"""``gpucloud sweep``: what the clouds hold of us that no journal accounts for, shown and ended."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import box_document, paying_text, show_boxes
+from gpucloud.cli.boxes import paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, now, settle_owed
+from gpucloud.cli.engine import engine, settle_owed
 from gpucloud.cli.output import money, money_text
 from gpucloud.cli.timeline import Timeline
+from gpucloud.cli.unread import say_unread, unread_document
 from gpucloud.errors import GpucloudError, OwedError, UsageError
-from gpucloud.model import Kind, rfc3339, short_id
+from gpucloud.model import Kind, Ref, rfc3339, short_id
 
 if TYPE_CHECKING:
-    from gpucloud.store import Box, Journal
-    from gpucloud.survey import Survey
     from gpucloud.sweep import Find
     from gpucloud_pricing import Market
+    from gpucloud_pricing.values import Money
 
 WHY = {
     "past_deadline": "past its end",
@@ -62,11 +62,13 @@ def sweep(
         world.tell("sweep", "looking in every region of every cloud")
         first = look(world, owner=whose, older_than=age)
         unwanted = [find for find in first.finds if find.unwanted]
-        report = _Report(app, open_market(), world.journal, first.finds, first.survey, dry_run)
+        market = open_market()
+        report = _Report(app, market, first.finds)
         troubles: list[GpucloudError] = []
         still: Sequence[Find] = ()
         unread = list(first.survey.unread)
         timeline.pause()
+        say_unread(app, first.survey)
         report.show()
         if unwanted and not dry_run:
             if not yes:
@@ -74,15 +76,23 @@ def sweep(
                     _confirm(app, unwanted, report.per_hour())
             timeline.resume()
             second = look_again(world, first, owner=whose, older_than=age)
-            _say_unread(app, second.survey)
+            say_unread(app, second.survey)
             unread += second.survey.unread
             still = second.finds
-            troubles = end(world, still, report.market_again)
+            troubles = end(world, still, market)
         timeline.resume()
         if not dry_run:
             settle_owed(app, world)
         living = world.journal.boxes(owner=app.owner)
-    left = report.finish(still)
+        rows = world.journal.things(present=False)
+    gone = {row.ref for row in rows if row.state in {"gone", "gone_once"}}
+    if app.output.json:
+        around = unread_document(replace(first.survey, unread=tuple(unread)))
+        app.output.document("sweep", {**report.document(set() if dry_run else gone), **around})
+    if still:
+        ended = sum(find.thing.ref in gone for find in still)
+        app.output.say(f"{ended} of {len(still)} things ended.")
+    left = [find for find in still if find.thing.ref.kind.billable and find.thing.ref not in gone]
     command = "gpucloud sweep" + (f" --owner {owner}" if owner else "") + " --yes"
     for trouble in troubles:
         app.output.say(f"Still owed: {trouble.message}")
@@ -92,70 +102,16 @@ def sweep(
     return STILL_OWED if troubles or left or unread else 0
 
 
-def recover(app: App) -> int:
-    """Take what is found by tag into the journal, where it is not in it: after the state file was lost.
-
-    A box that lives is listed and used again (its ssh key must still be in the state folder); what is left of
-    one is ended by the next command that changes anything. Exit code 8: some regions could not be read.
-    """
-    from gpucloud.adopt import adopt_box
-    from gpucloud.cli.market import open_market
-    from gpucloud.model import Search
-    from gpucloud.recover import refresh_all
-    from gpucloud.survey import begin, by_box, finish
-    from gpucloud.sweep import state_of
-
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
-        world.tell("recover", "looking in every region of every cloud")
-        survey = finish(world, begin(world, Search(owner=app.owner)))
-        market = open_market()
-        adopted: list[Box] = []
-        for _, things in by_box(survey.things):
-            state = state_of(things, survey.clocks[things[0].ref.cloud])
-            box = adopt_box(world, things, state, lambda: market) if state else None
-            if box is not None:
-                adopted.append(box)
-        for trouble in refresh_all(world, adopted):
-            app.output.say(f"Not asked: {trouble.message}")
-        settle_owed(app, world)
-        boxes = [world.journal.box(box.id) for box in adopted]
-        living = world.journal.boxes(owner=app.owner)
-    _say_unread(app, survey)
-    if app.output.json:
-        document = {"boxes": [box_document(box, now()) for box in boxes], **_unread(survey)}
-        app.output.document("recover", document)
-    elif boxes:
-        show_boxes(app.output, boxes, now())
-    app.output.say(f"{len(boxes)} taken into the journal." if boxes else "Nothing that was not known.")
-    app.output.say(paying_text(living))
-    return STILL_OWED if survey.unread else 0
-
-
 class _Report:
-    """The list, before and after."""
+    """The list with its prices, for people and as a document."""
 
-    def __init__(
-        self,
-        app: App,
-        market: Market,
-        journal: Journal,
-        finds: Sequence[Find],
-        survey: Survey,
-        dry_run: bool,
-    ) -> None:
+    def __init__(self, app: App, market: Market, finds: Sequence[Find]) -> None:
         from gpucloud.bill import price_of
 
         self._app = app
         self._market = market
-        self._journal = journal
         self._finds = finds
-        self._survey = survey
-        self._dry_run = dry_run
         self._prices = [price_of(market, find.thing) for find in finds]
-
-    def market_again(self) -> Market:
-        """The market that the list was made with."""
-        return self._market
 
     def per_hour(self) -> Decimal:
         """What this owner's part of the list costs, in USD, as far as prices are known."""
@@ -163,7 +119,6 @@ class _Report:
 
     def show(self) -> None:
         """For people."""
-        _say_unread(self._app, self._survey)
         if self._app.output.json:
             return
         if not self._finds:
@@ -205,24 +160,14 @@ class _Report:
         known = [self._market.usd(price.amount, price.currency) for price in prices]
         return sum((amount for amount in known if amount is not None), Decimal(0))
 
-    def finish(self, tried: Sequence[Find]) -> list[Find]:
-        """The document; gives what may still be billed of what was to be ended."""
-        gone = {row.ref for row in self._journal.things(present=False) if row.state in {"gone", "gone_once"}}
-        if self._app.output.json:
-            per_hour = money(self.per_hour())
-            found = [
-                self._entry(find, price, gone) for find, price in zip(self._finds, self._prices, strict=True)
-            ]
-            fields = {"found": found, **_unread(self._survey), "price_per_hour": per_hour}
-            self._app.output.document("sweep", fields)
-        ended = [find for find in tried if find.thing.ref in gone]
-        if tried:
-            self._app.output.say(f"{len(ended)} of {len(tried)} things ended.")
-        return [find for find in tried if find.thing.ref.kind.billable and find.thing.ref not in gone]
+    def document(self, gone: Collection[Ref]) -> dict[str, Any]:
+        """As the contract has it, with what is gone of it now."""
+        pairs = zip(self._finds, self._prices, strict=True)
+        found = [self._entry(find, price, find.thing.ref in gone) for find, price in pairs]
+        return {"found": found, "price_per_hour": money(self.per_hour())}
 
-    def _entry(self, find: Find, price: Any, gone: set[Any]) -> dict[str, Any]:
+    def _entry(self, find: Find, price: Money | str, gone: bool) -> dict[str, Any]:
         thing, tags = find.thing, find.thing.tags
-        known = not isinstance(price, str)
         return {
             "kind": str(thing.ref.kind),
             "id": thing.ref.id,
@@ -233,11 +178,11 @@ class _Report:
             "run_id": tags.run or None if tags else None,
             "created_at": rfc3339(thing.created_at) if thing.created_at else None,
             "expires_at": tags.expires if tags and tags.expires != "none" else None,
-            "price": price.document() if known else None,
-            **({} if known else {"unknown": {"price": price}}),
+            **({"price": None, "unknown": {"price": price}} if isinstance(price, str) else {}),
+            **({} if isinstance(price, str) else {"price": price.document()}),
             "reason": str(find.reason),
             "unwanted": find.unwanted,
-            "removed": not self._dry_run and find.unwanted and thing.ref in gone,
+            "removed": find.unwanted and gone,
         }
 
 
@@ -264,14 +209,3 @@ def _confirm(app: App, finds: Sequence[Find], per_hour: Decimal) -> None:
         raise UsageError(f"not ending {what} without a yes", hint="add --yes, or look only: --dry-run")
     if not app.output.ask(f"End {what}? What is on the disks is lost."):
         raise UsageError("nothing was ended")
-
-
-def _say_unread(app: App, survey: Survey) -> None:
-    for region in survey.unread:
-        app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
-    for cloud, reason in survey.left_out.items():
-        app.output.say(f"Left out: {cloud}: {reason}")
-
-
-def _unread(survey: Survey) -> dict[str, Any]:
-    return {"unread": [asdict(region) for region in survey.unread], "left_out": dict(survey.left_out)}

@@ -32,7 +32,6 @@ class Timeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.pause()
-        self._print_last()
         self._live = None
 
     def _print_last(self) -> None:
@@ -42,9 +41,10 @@ class Timeline:
             self._line = ""
 
     def pause(self) -> None:
-        """Takes the live line away, to ask a question or print something."""
+        """Ends the live line, to ask a question or print something: what it said stays."""
         if self._live is not None:
             self._live.stop()
+            self._print_last()
 
     def resume(self) -> None:
         """Brings the live line back."""

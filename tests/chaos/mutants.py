@@ -225,7 +225,7 @@ MUTANTS = (
         SWEEP,
     ),
     Mutant(
-        "the youngest thing tells the age", "gpucloud/sweep.py", "born = max(made", "born = min(made", SWEEP
+        "the youngest thing tells the age", "gpucloud/adopt.py", "born = max(made", "born = min(made", SWEEP
     ),
     Mutant(
         "who works on a box keeps it",
@@ -292,7 +292,7 @@ MUTANTS = (
     ),
     Mutant(
         "the machine may only be shown late",
-        "gpucloud/sweep.py",
+        "gpucloud/adopt.py",
         "BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None",
         "BoxState.DELETING",
         SWEEP,

@@ -107,6 +107,22 @@ def test_a_bad_line_is_refused_before_anything_is_bought(
     assert cli.changes_asked() == []
 
 
+@pytest.mark.parametrize("text", ["", "a b", "a;rm", "-x", "x" * 129])
+@pytest.mark.parametrize("command", ["run", "launch", "down"])
+def test_a_run_id_that_is_none_is_refused(cli: Shell, command: str, text: str) -> None:
+    """An empty one, from an unset variable of a CI script, would stand for every box without a run id."""
+    line = {
+        "run": (*RUN, "--", "true"),
+        "launch": ("launch", "--gpu", "T4", "--yes"),
+        "down": ("down", "--yes"),
+    }
+    name, *rest = line[command]
+    refused = cli(name, f"--run-id={text}", *rest)
+    assert refused.code == (125 if command == "run" else 2)
+    assert "--run-id" in refused.err
+    assert cli.changes_asked() == []
+
+
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(cli: Shell) -> None:
     script = "trap 'echo asked; exit 3' TERM; sleep 77777 & wait"
     ran = cli(*RUN, "--timeout", "1s", "--", "bash", "-c", script)
@@ -234,6 +250,19 @@ def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_where_that_i
     assert "taken back" in err
     assert cli.sandbox.status()["billing"] == []
     assert states(cli) == ["deleted", "deleted"]
+
+
+def test_a_spot_box_that_is_taken_back_while_it_boots_is_told_apart_too(cli: Shell) -> None:
+    process = cli.start(*RUN, "--spot", "--setup", "sleep 600", "--json", "--", "true")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "setup-000" in line:
+            break
+    cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
+    result = cli.finish(process)
+    assert (result.code, result.error["class"]) == (125, "interruption")
+    assert "while it booted" in result.error["message"]
+    assert cli.sandbox.status()["billing"] == []
 
 
 def test_a_spot_box_that_is_taken_back_is_a_failure_of_its_own(cli: Shell) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from gpucloud.adopt import adopt_box
+from gpucloud.adopt import adopt_box, state_of
 from gpucloud.bill import price_of
 from gpucloud.errors import OwedError
 from gpucloud.launch import launch
 from gpucloud.lifecycle import BoxState, Lease, new_id
 from gpucloud.model import Kind, Purchase, Search, Thing, Unread, rfc3339
 from gpucloud.survey import EVERYWHERE, Survey, begin, by_box, finish
-from gpucloud.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again, state_of
+from gpucloud.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again
 from gpucloud_pricing import Market
 from tests.builders import START, Clock, a_box, a_machine, a_ref, a_thing, some_tags
 from tests.core.engine import Bench
@@ -247,7 +247,7 @@ def sweep(bench: Bench, *, older_than: timedelta = OLD_ENOUGH, owner: str = OWNE
     world = bench.world()
     first = look(world, owner=owner, older_than=older_than)
     again = look_again(world, first, owner=owner, older_than=older_than)
-    assert end(world, again.finds, lambda: MARKET) == []
+    assert end(world, again.finds, MARKET) == []
     return list(again.finds)
 
 
@@ -291,7 +291,7 @@ def test_a_box_that_was_found_is_in_the_journal_before_anything_of_it_is_ended(b
     bench.providers[0].cloud.deny("delete")
     world = bench.world()
     first = look(world, owner=OWNER, older_than=OLD_ENOUGH)
-    [trouble] = end(world, list(first.finds), lambda: MARKET)
+    [trouble] = end(world, list(first.finds), MARKET)
     assert isinstance(trouble, OwedError)
     assert [box.state for box in bench.world().journal.boxes(owner=OWNER)] == [BoxState.DELETING]
     bench.providers[0].cloud.denied.clear()
@@ -307,7 +307,7 @@ def test_what_is_taken_into_a_journal_between_the_looks_is_left_alone(bench: Ben
     first = look(world, owner=OWNER, older_than=OLD_ENOUGH)
     [(_, things)] = by_box(thing for thing in first.survey.things)
     other_shell = bench.world()
-    assert adopt_box(other_shell, things, BoxState.READY, lambda: MARKET)
+    assert adopt_box(other_shell, things, BoxState.READY, MARKET)
     assert look_again(world, first, owner=OWNER, older_than=OLD_ENOUGH).finds == ()
 
 
@@ -364,7 +364,7 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
     world = bench.world()
     survey = finish(world, begin(world, Search(owner=OWNER)))
     [(owner, things)] = by_box(survey.things)
-    box = adopt_box(world, things, BoxState.READY, lambda: MARKET)
+    box = adopt_box(world, things, BoxState.READY, MARKET)
     assert box is not None
     assert (owner, box.name, box.run_id, box.op) == (OWNER, before.name, "ci-7", before.op)
     assert box.expires_at == before.expires_at
@@ -373,7 +373,7 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
     assert box.facts["gpu"]["model"] == "T4"
     assert box.facts["price"]["currency"] == "USD"
     assert {row.ref for row in world.journal.things(box.id)} >= {thing.ref for thing in things}
-    assert adopt_box(world, things, BoxState.READY, lambda: MARKET) is None, "it is known now"
+    assert adopt_box(world, things, BoxState.READY, MARKET) is None, "it is known now"
 
 
 def test_two_found_boxes_of_one_name_get_two(bench: Bench) -> None:
@@ -384,7 +384,7 @@ def test_two_found_boxes_of_one_name_get_two(bench: Bench) -> None:
     tags = things[0].tags
     assert tags is not None
     others = [replace(thing, tags=replace(tags, box="b-other")) for thing in things]
-    box = adopt_box(world, others, BoxState.DELETING, lambda: MARKET)
+    box = adopt_box(world, others, BoxState.DELETING, MARKET)
     assert box is not None
     assert box.name == "b-1-2"
     world.journal.rebuild()
@@ -392,7 +392,7 @@ def test_two_found_boxes_of_one_name_get_two(bench: Bench) -> None:
 
 
 def test_a_thing_that_nobody_can_name_is_called_by_its_id(bench: Bench) -> None:
-    box = adopt_box(bench.world(), [found(box="b-0123456789ABCDEF")], BoxState.DELETING, lambda: MARKET)
+    box = adopt_box(bench.world(), [found(box="b-0123456789ABCDEF")], BoxState.DELETING, MARKET)
     assert box is not None
     assert box.name == "found-89abcdef"
 

@@ -1,0 +1,42 @@
+"""``gpucloud recover``: the counterpart of a lost state file."""
+
+from __future__ import annotations
+
+from gpucloud.cli.boxes import box_document, paying_text, show_boxes
+from gpucloud.cli.context import App
+from gpucloud.cli.engine import engine, now, settle_owed
+from gpucloud.cli.timeline import Timeline
+from gpucloud.cli.unread import say_unread, unread_document
+from gpucloud.errors import OwedError
+
+
+def recover(app: App) -> int:
+    """Take what is found by tag into the journal, where it is not in it: after the state file was lost.
+
+    A box that lives is listed and used again (its ssh key must still be in the state folder); what is left of
+    one is ended by the next command that changes anything. Exit code 8: some regions could not be read.
+    """
+    from gpucloud.adopt import adopt_found
+    from gpucloud.cli.market import open_market
+    from gpucloud.model import Search
+    from gpucloud.recover import refresh_all
+    from gpucloud.survey import begin, finish
+
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+        world.tell("recover", "looking in every region of every cloud")
+        survey = finish(world, begin(world, Search(owner=app.owner)))
+        adopted = adopt_found(world, survey, open_market())
+        for trouble in refresh_all(world, adopted):
+            app.output.say(f"Not asked: {trouble.message}")
+        settle_owed(app, world)
+        boxes = [world.journal.box(box.id) for box in adopted]
+        living = world.journal.boxes(owner=app.owner)
+    say_unread(app, survey)
+    if app.output.json:
+        document = {"boxes": [box_document(box, now()) for box in boxes], **unread_document(survey)}
+        app.output.document("recover", document)
+    elif boxes:
+        show_boxes(app.output, boxes, now())
+    app.output.say(f"{len(boxes)} taken into the journal." if boxes else "Nothing that was not known.")
+    app.output.say(paying_text(living))
+    return OwedError.exit_code if survey.unread else 0

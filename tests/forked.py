@@ -7,6 +7,7 @@ A forked command is a process of its own, with its own arguments, environment, f
 from __future__ import annotations
 
 import faulthandler
+import functools
 import gc
 import importlib
 import io
@@ -104,6 +105,10 @@ def _preload(more: Sequence[str]) -> None:
         return loaded[path]
 
     loader.load_file = load_once
+    folders: Any = importlib.import_module("botocore.loaders").Loader
+    listed = functools.cache(folders().list_available_services)
+    folders.list_available_services = lambda _self, type_name: listed(type_name)
+    listed("paginators-1")
     for service in ("ec2", "sts", "pricing", "service-quotas"):
         importlib.import_module("boto3.session").Session(region_name="us-east-1").client(
             service, aws_access_key_id="none", aws_secret_access_key="none"

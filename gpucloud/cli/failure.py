@@ -45,12 +45,14 @@ def redact(text: str) -> str:
 def log_to_stderr(verbose: int) -> None:
     """Shows gpucloud's own log on stderr, ``-vv`` in detail; never the SDKs', which log secrets."""
     logger = logging.getLogger("gpucloud")
-    if not verbose or logger.handlers:
+    if logger.handlers:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(_Redacting("%(asctime)s %(name)s: %(message)s"))
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    logger.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
+    # Where nothing handles them, Python itself writes libraries' warnings to stderr, tracebacks included.
+    logging.root.addHandler(logging.NullHandler())
 
 
 class _Redacting(logging.Formatter):

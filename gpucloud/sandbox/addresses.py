@@ -22,7 +22,7 @@ class Addresses:
         self._holders: dict[str, str] = {}
         self._next = 0
         self._load()
-        database.on_rollback(self._load)
+        database.on_read_again(self._load)
 
     def _load(self) -> None:
         self._holders = dict(self._database.setting("addresses") or {})

@@ -33,7 +33,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()
         self._depth = 0
-        self._on_rollback: list[Callable[[], None]] = []
+        self._readers: list[Callable[[], None]] = []
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -53,16 +53,20 @@ class Database:
                 self._depth -= 1
                 if self._depth == 0:
                     self._connection.execute("ROLLBACK")
-                    for restore in self._on_rollback:
-                        restore()
+                    self.read_again()
                 raise
             self._depth -= 1
             if self._depth == 0:
                 self._connection.execute("COMMIT")
 
-    def on_rollback(self, restore: Callable[[], None]) -> None:
+    def on_read_again(self, read: Callable[[], None]) -> None:
         """Registers who must read again what it keeps in memory when changes were taken back."""
-        self._on_rollback.append(restore)
+        self._readers.append(read)
+
+    def read_again(self) -> None:
+        """Makes memory what the file is."""
+        for read in self._readers:
+            read()
 
     def setting(self, name: str) -> Any:
         """A kept setting, as JSON; ``None`` where there is none."""
@@ -92,7 +96,7 @@ class Shelf:
         self._cloud = cloud
         self._things: dict[tuple[str, str], dict[str, Document]] = {}
         self._load()
-        database.on_rollback(self._load)
+        database.on_read_again(self._load)
 
     def _load(self) -> None:
         self._things.clear()

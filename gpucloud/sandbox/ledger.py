@@ -54,7 +54,7 @@ class Ledger:
         self._database = database
         self._alive: dict[tuple[str, str], Entry] = {}
         self._load()
-        database.on_rollback(self._load)
+        database.on_read_again(self._load)
 
     def _load(self) -> None:
         with self._database.transaction() as connection:

@@ -32,7 +32,7 @@ def main() -> int:
     """Runs; gives the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
     parser.add_argument("--seed", default=secrets.token_hex(4))
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("--rounds", type=int, default=1, help="how often each cell is played")
     parser.add_argument("--share", type=float, default=1.0, help="of the cells, by chance")
     parser.add_argument("--only", default="", help="cells with this text in their names")

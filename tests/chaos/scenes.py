@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.chaos.lab import OWNER, Home
+from tests.chaos.lab import OWNER, Before, Home
 
 Line = tuple[str, ...]
 LAUNCH = ("launch", "--gpu", "T4", "--allow-from", "198.51.100.7/32", "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
+
+
+def _nothing(home: Home, cloud: str) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +32,7 @@ class Scene:
 
     name: str
     line: Callable[[str], Line]
-    before: Callable[[Home, str], None] = lambda home, cloud: None
+    before: Before = _nothing
     ends: bool = False
     buys: int = 0
     forgotten: bool = False
@@ -38,17 +42,15 @@ def _launch(*more: str) -> Callable[[str], Line]:
     return lambda cloud: (*LAUNCH, "--cloud", cloud, "--region", REGION[cloud], "--name", "x", *more)
 
 
-def _launched(*more: str) -> Callable[[Home, str], None]:
-    def before(home: Home, cloud: str) -> None:
-        done = home.run(*_launch(*more)(cloud))
-        assert done.code == 0, done.err
-
-    return before
+def _launched(home: Home, cloud: str) -> None:
+    """A box is there."""
+    done = home.run(*_launch("--run-id", "r")(cloud))
+    assert done.code == 0, done.err
 
 
 def _forgotten(home: Home, cloud: str) -> None:
     """A box is there, and the journal is gone."""
-    _launched("--run-id", "r")(home, cloud)
+    _launched(home, cloud)
     for file in home.state.glob("journal.db*"):
         file.unlink()
 
@@ -63,7 +65,7 @@ SCENES = {
         Scene(name="launch", line=_launch(), buys=1),
         Scene(name="launch-spot", line=_launch("--spot"), buys=1),
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
-        Scene(name="down", before=_launched(), line=_always("down", "x", "--yes"), ends=True),
+        Scene(name="down", before=_launched, line=_always("down", "x", "--yes"), ends=True),
         Scene(
             name="down-run",
             before=_forgotten,

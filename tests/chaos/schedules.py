@@ -58,8 +58,7 @@ class Cell:
 
 def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     """Every cell of a command, from a run of it that nothing befalls."""
-    home = lab.begin(cloud)
-    scene.before(home, cloud)
+    home = lab.begin_after(scene.before, cloud)
     lab.clouds.calls(clear=True)
     clean = home.run(*scene.line(cloud), plight={"commit": ["never", 0]})
     assert clean.code == 0, clean.err
@@ -109,10 +108,13 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
     """Runs one schedule."""
     chance = random.Random(seed)  # noqa: S311  (to be replayed)
     scene = SCENES[cell.scene]
-    home = lab.begin(cell.cloud)
+    crowded = chance.random() < 0.05
+    home = lab.begin(cell.cloud) if crowded else lab.begin_after(scene.before, cell.cloud)
     try:
-        theirs = _stranger(home) if chance.random() < 0.05 else 0
-        scene.before(home, cell.cloud)
+        theirs = 0
+        if crowded:
+            theirs = _stranger(home)
+            scene.before(home, cell.cloud)
         victim, struck = _befallen(home, scene, cell)
         wrong = _after_victim(home, scene, victim)
         said = [_told("victim", victim)]

@@ -17,30 +17,46 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import gpucloud.bringup
+import gpucloud.cli.app
+import gpucloud.cli.market
 from gpucloud.cli.market import open_market
 from gpucloud.lifecycle import BoxState
 from gpucloud.store import Box
 from gpucloud.world import World
+from gpucloud_pricing import Demand
+from gpucloud_pricing.gpus import parse_wishes
 
 MARKET = open_market()
-"""Read once, by the process that forks: it is the same for all."""
+ENTRY_POINTS: Any = functools.cache(importlib.metadata.entry_points)
+LOADED: Any = functools.cache(gpucloud.cli.app.load)
+"""Read once, by the process that forks: these are the same for all."""
+
+
+def warm_up() -> None:
+    """Does beforehand what costs each command time, and is the same each time."""
+    for command in ("launch", "down", "sweep", "recover"):
+        LOADED(command)
+    for entry in ENTRY_POINTS(group="gpucloud.providers"):
+        entry.load()
+    for cloud in ("aws", "azure", "alibaba"):
+        MARKET.search(Demand(gpus=parse_wishes("T4"), clouds=(cloud,)), datetime.now(UTC).date())
+
+
+warm_up()
 
 
 def main() -> None:
     """Runs a command; the first argument is JSON: what befalls it besides its clouds."""
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
-    import gpucloud.bringup
-    import gpucloud.cli.market
-    from gpucloud.cli.app import main as program
-
     gpucloud.bringup.bring_up = ready_at_once
     gpucloud.cli.market.open_market = lambda: MARKET
-    entry_points: Any = functools.cache(importlib.metadata.entry_points)
-    importlib.metadata.entry_points = entry_points
+    gpucloud.cli.app.load = LOADED
+    importlib.metadata.entry_points = ENTRY_POINTS
     _hurry()
     for name, value in plight.items():
         globals()[f"with_{name}"](value)
-    program()
+    gpucloud.cli.app.main()
 
 
 def ready_at_once(world: World, box: Box, keys: Path, proxy_command: str | None) -> Box:

@@ -374,3 +374,17 @@ def test_no_credential_is_printed_with_a_failure(text: str, capsys: pytest.Captu
         report(RuntimeError(text), line=["list"], switches=Switches(json=json_wanted))
         told = capsys.readouterr()
         assert "hunter2" not in (told.out + told.err).lower()
+
+
+@pytest.mark.parametrize("verbose", [0, 2])
+def test_what_libraries_log_is_not_shown(verbose: int) -> None:
+    """MSAL, for one, logs a traceback where an answer is no JSON; the words of libraries may hold secrets."""
+    program = (
+        "import logging, sys; from gpucloud.cli.failure import log_to_stderr; log_to_stderr(int(sys.argv[1]));"
+        "logging.getLogger('msal').error('secret'); logging.getLogger('gpucloud.cloud').warning('ours')"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(verbose)], capture_output=True, text=True, check=True
+    )
+    assert ran.stderr.endswith(" gpucloud.cloud: ours\n")
+    assert "secret" not in ran.stderr

@@ -380,7 +380,8 @@ def test_no_credential_is_printed_with_a_failure(text: str, capsys: pytest.Captu
 def test_what_libraries_log_is_not_shown(verbose: int) -> None:
     """MSAL, for one, logs a traceback where an answer is no JSON; the words of libraries may hold secrets."""
     program = (
-        "import logging, sys; from gpucloud.cli.failure import log_to_stderr; log_to_stderr(int(sys.argv[1]));"
+        "import logging, sys; from gpucloud.cli.failure import log_to_stderr;"
+        "log_to_stderr(int(sys.argv[1]));"
         "logging.getLogger('msal').error('secret'); logging.getLogger('gpucloud.cloud').warning('ours')"
     )
     ran = subprocess.run(

@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +37,7 @@ from gpucloud.model import (
 )
 from gpucloud.provider import (
     Audited,
+    BegunError,
     CanExtend,
     CapacitySource,
     Checkup,
@@ -294,6 +295,8 @@ class Cloud:
                 attempt += 1
 
     def _verdict(self, error: Exception) -> Verdict:
+        if isinstance(error, BegunError) and isinstance(error.__cause__, Exception):
+            return replace(self._verdict(error.__cause__), sent=True)
         verdict = self.provider.classify(error)
         if verdict is None:
             raise error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -177,8 +176,7 @@ def abandon(
             owed.message = f"{cause}; {owed.message}"
             raise owed from cause
         finally:
-            with suppress(JournalError):  # its process ends: nobody holds it then
-                world.journal.note(box.id, "released", {})
+            world.journal.release(box)
 
 
 def _first_that_starts(

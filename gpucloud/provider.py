@@ -54,6 +54,13 @@ class Verdict:
     sent: bool = True
 
 
+class BegunError(Exception):
+    """A create that failed in a call after its billable one; raised ``from`` that call's error.
+
+    Whether that later call was sent says nothing of the machines: they may be there.
+    """
+
+
 class Record(Protocol):
     """Told before and after each thing that ``prepare`` makes, so that a crash in between loses nothing."""
 
@@ -102,6 +109,9 @@ class Provider(Protocol):
 
         The tags, the encrypted disk, the closed metadata service and the way in which the box ends itself
         travel in this call.
+
+        Raises :class:`BegunError` for what goes wrong once a machine may have been made, unless all of them
+        have been ended again.
         """
         ...
 

@@ -63,7 +63,7 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
         except GpucloudError as error:
             troubles.append(error)
         finally:
-            world.journal.note(box.id, "released", {})
+            world.journal.release(box)
     _second_looks(world, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
     return troubles
 

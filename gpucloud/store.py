@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -263,6 +263,11 @@ class Journal:
                     hint="see what it does: gpucloud list",
                 )
             self._append(connection, box.id, type, data or {})
+
+    def release(self, box: Box) -> None:
+        """Says that we hold a box no more; where that cannot be written, the end of this process says it."""
+        with suppress(JournalError):
+            self.note(box.id, "released", {})
 
     def note(self, box: str, type: str, data: Data) -> None:  # noqa: A002
         """Appends what was seen of a box, which needs no lease: an observation is never wrong to write."""

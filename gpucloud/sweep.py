@@ -184,7 +184,7 @@ def _end_box(world: World, box_id: str, finds: Sequence[Find], market: Market) -
             else:
                 end_things(world, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)
     finally:
-        world.journal.note(box.id, "released", {})
+        world.journal.release(box)
 
 
 def _is_over(box: Box, finds: Sequence[Find]) -> bool:

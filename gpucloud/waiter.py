@@ -101,7 +101,10 @@ class Waiter:
             running.done = True
             self._inbox.put(running)
 
-        Thread(target=run, daemon=True).start()
+        try:
+            Thread(target=run, daemon=True).start()
+        except RuntimeError:  # no memory for one more: a signal has to wait, but what was begun is finished
+            run()
         return running
 
     def wait(self, running: Call, timeout_s: float) -> Any:

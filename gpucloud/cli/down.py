@@ -148,7 +148,7 @@ def _end_one(world: World, box: Box, state: Path) -> Box:
             done = take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED)
         forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
     finally:
-        world.journal.note(box.id, "released", {})
+        world.journal.release(box)
     return done
 
 

@@ -82,4 +82,4 @@ def _extended(app: App, world: World, box: Box, lives: timedelta | None) -> Box:
         expires_at = None if lives is None else world.clock().replace(microsecond=0) + lives
         return move(world, seen, nodes, expires_at)
     finally:
-        world.journal.note(box.id, "released", {})
+        world.journal.release(box)

@@ -63,7 +63,7 @@ def launch(
         box = buyer.buy(today)
         if spec.run:
             _start(app, world, box, spec.run, environment)
-        world.journal.note(box.id, "released", {})
+        world.journal.release(box)
         box = world.journal.box(box.id)
         living = world.journal.boxes(owner=app.owner)
     if app.output.json:

@@ -212,7 +212,7 @@ class _Attendant:
             with self.world.waiter.finishing():
                 take_down(self.world, self.world.journal.box(box.id), budget_s=TAKE_DOWN_S)
         finally:
-            self.world.journal.note(box.id, "released", {})
+            self.world.journal.release(box)
         forget(keys, box.id, nodes=len(box.facts["nodes"]))
         if self.world.waiter.signum is not None:
             raise InterruptedBySignal("ended by a signal; the box is gone", signum=self.world.waiter.signum)
@@ -292,7 +292,7 @@ class _Attendant:
     def _keep(self, box: Box) -> None:
         """From now on a box like any other."""
         self.world.journal.note(box.id, "seen", {"facts": {"attended": False}})
-        self.world.journal.note(box.id, "released", {})
+        self.world.journal.release(box)
         self.app.output.say(
             f"{box.name} is kept: gpucloud ssh {box.name}. End it with: gpucloud down {box.name}"
         )

@@ -28,6 +28,10 @@ class Effect(StrEnum):
     DROP = "drop"  # the connection is closed without an answer
     REPEAT = "repeat"  # the request arrives twice
     STALE = "stale"  # nothing is done, and an earlier answer to such a call is given
+    IGNORE = "ignore"  # nothing is done, and the answer says that it was; not for calls that start machines
+    EMPTY = "empty"  # the lists in the answer are empty
+    TRICKLE = "trickle"  # the answer comes in pieces
+    BOMB = "bomb"  # a small answer unpacks to a large one
     TRUNCATE = "truncate"  # the answer ends in its middle
     GARBLE = "garble"  # the answer makes no sense
     REDIRECT = "redirect"  # the answer sends the caller to another host
@@ -50,8 +54,8 @@ class Fault:
     """A rule. ``cloud``, ``action`` and ``region`` are globs.
 
     It passes over the first ``skip`` matching calls and strikes the next ``times``; ``None`` is all of them.
-    ``code``, ``status`` and ``message`` are of an ``error``; ``seconds`` of a ``delay``; ``signal`` of a
-    ``kill``.
+    ``code``, ``status`` and ``message`` are of an ``error``; ``seconds`` of a ``delay`` or ``trickle``;
+    ``signal`` of a ``kill``.
     """
 
     effect: Effect

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -11,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
@@ -27,6 +30,18 @@ ECHO_PATH = "/caller-address"
 _HANG_S = 3600.0
 _ELSEWHERE = "https://elsewhere.invalid/"
 _NONSENSE = {"application/json": b'{"nonsense": [null, {"id": 7}], "value": "none"}'}
+
+
+_ALTERS = frozenset(
+    {Effect.TRUNCATE, Effect.GARBLE, Effect.REDIRECT, Effect.EMPTY, Effect.TRICKLE, Effect.BOMB}
+)
+_BOMB_BYTES = 64 * 1024 * 1024
+_PIECES = 10
+_ITEMS = re.compile(rb"<item>.*</item>", re.DOTALL)
+
+
+class _UndoneError(Exception):
+    """Takes back what a call has done."""
 
 
 class _DroppedError(ConnectionError):
@@ -109,13 +124,23 @@ class Front:
                 return self._emulator.fail(call, fault)
             case Effect.STALE if call in self._earlier:
                 return _like(self._emulator.fail(call, fault), self._earlier[call])
-            case Effect.TRUNCATE | Effect.GARBLE | Effect.REDIRECT:
-                return _altered(self._emulator.answer(request, call), fault.effect)
+            case effect if effect in _ALTERS:
+                return _altered(self._emulator.answer(request, call), fault)
+            case Effect.IGNORE:
+                return self._undone(request, call)
             case Effect.REPEAT:
                 self._emulator.answer(request, call)
             case _:
                 pass
         return None
+
+    def _undone(self, request: Request, call: Call) -> Response:
+        """The answer to a call, and nothing has been done."""
+        response = Response()
+        with suppress(_UndoneError), self._world.database.transaction():
+            response = self._emulator.answer(request, call)
+            raise _UndoneError
+        return response
 
 
 def _disturb(fault: Fault, request: Request, call: Call, pid: int | None) -> None:
@@ -142,16 +167,50 @@ def _like(answer: Response, body: bytes) -> Response:
     return Response(body, 200, content_type=answer.content_type)
 
 
-def _altered(answer: Response, effect: Effect) -> Response:
+def _altered(answer: Response, fault: Fault) -> Response:
     """An answer that something on the way has spoilt."""
-    match effect:
+    body, kind = answer.get_data(), answer.mimetype or ""
+    match fault.effect:
         case Effect.TRUNCATE:
-            body = answer.get_data()
             return Response(body[: len(body) // 2], answer.status_code, content_type=answer.content_type)
         case Effect.GARBLE:
-            return _like(answer, _NONSENSE.get(answer.mimetype or "", b"<nonsense/>"))
+            return _like(answer, _NONSENSE.get(kind, b"<nonsense/>"))
+        case Effect.EMPTY:
+            answer.set_data(_without_items(body, kind))
+            return answer
+        case Effect.TRICKLE:
+            answer.response = _in_pieces(body, fault.seconds)
+            return answer
+        case Effect.BOMB:  # blanks after a document belong to it
+            answer.set_data(gzip.compress(body + b" " * _BOMB_BYTES))
+            answer.headers["Content-Encoding"] = "gzip"
+            return answer
         case _:
             return Response(status=307, headers={"Location": _ELSEWHERE})
+
+
+def _without_items(body: bytes, kind: str) -> bytes:
+    """A document whose lists are empty: in XML they are made of elements called ``item``."""
+    if kind != "application/json":
+        return _ITEMS.sub(b"", body)
+
+    def emptied(value: Any) -> Any:
+        match value:
+            case list():
+                return []
+            case dict():
+                return {name: 0 if name == "TotalCount" else emptied(each) for name, each in value.items()}
+            case _:
+                return value
+
+    return json.dumps(emptied(json.loads(body or b"null"))).encode()
+
+
+def _in_pieces(body: bytes, seconds: float) -> Iterable[bytes]:
+    size = max(len(body) // _PIECES, 1)
+    for at in range(0, len(body), size):
+        time.sleep(seconds / _PIECES)
+        yield body[at : at + size]
 
 
 def _drop(request: Request) -> None:

@@ -31,7 +31,7 @@ from gpucloud.model import (
     Thing,
     expires_text,
 )
-from gpucloud.provider import Record, Verdict, Witness
+from gpucloud.provider import BegunError, Record, Verdict, Witness
 from gpucloud_aws import (
     checkup,
     create,
@@ -148,7 +148,7 @@ class AwsProvider:
         except Exception as error:
             verdict = errors.classify(error)
             if verdict is None or RULES[verdict.error_class].next is Next.AGAIN:
-                raise
+                raise error if verdict is None or verdict.sent else BegunError from error
             ids = [machine.ref.id for machine in machines]
             self.clients.ec2_once(region).terminate_instances(InstanceIds=ids)
             said = (

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, request_hash
+from gpucloud.provider import BegunError
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.answers import at, plain
 from gpucloud_azure.clients import Clients
@@ -197,9 +198,9 @@ def create(
         if len(machines) > 1:
             _watch(machines, clients, pause, monotonic)
     except Exception as error:
-        verdict = classify(error)
-        if verdict is not None and RULES[verdict.error_class].definite:
-            remove(ids, clients)
+        if not _is_definite(error):
+            _fail_begun(error)
+        remove(ids, clients)
         raise
     return [
         replace(machine, timers=tuple(each for each, id_ in submitted.items() if id_ == machine.ref.id))
@@ -225,11 +226,25 @@ def _put_all(request: Request, ids: Sequence[str], clients: Clients, public_key:
     errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     for error in errors:
         if not _is_definite(error):
-            raise error
+            if len(errors) == len(outcomes) and not any(map(_was_sent, errors)):
+                raise error
+            _fail_begun(error)
     if errors:
         remove(ids, clients)
         raise errors[0]
     return [outcome for outcome in outcomes if isinstance(outcome, Machine)]
+
+
+def _was_sent(error: Exception) -> bool:
+    verdict = classify(error)
+    return verdict is None or verdict.sent
+
+
+def _fail_begun(error: Exception) -> NoReturn:
+    """Fails where a machine may be there: that the last call was not sent says nothing of it."""
+    if _was_sent(error):
+        raise error
+    raise BegunError(str(error)) from error
 
 
 def _is_definite(error: Exception) -> bool:
@@ -256,7 +271,10 @@ def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key
         verdict = classify(error)
         if verdict is None or verdict.error_class is not ErrorClass.CONFLICT:
             raise
-        vm = show(clients, id_in(request["account"], group, Kind.INSTANCE, name))
+        try:
+            vm = show(clients, id_in(request["account"], group, Kind.INSTANCE, name))
+        except Exception as unseen:
+            _fail_begun(unseen)
         if at(vm, "tags", REQUEST_TAG) != body["tags"][REQUEST_TAG]:
             raise ChangedRequestError(f"{name} exists, and was asked for with another request") from error
         return machine_of(vm, request["account"], failed=State.GONE)

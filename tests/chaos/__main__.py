@@ -103,7 +103,7 @@ def _work(file: Path, seed: str) -> int:
                 counts["failed"] += 1
                 counts["leaks"] += " is left" in wrong or " billed" in wrong
                 counts["doubles"] += "machines at once" in wrong or " has made " in wrong
-                print(f"FAILED {cell} --seed '{seed} {number} {text}': {wrong}", flush=True)
+                print(f"FAILED {cell} --seed '{seed} {number} {text}': {wrong}\n{outcome.told}", flush=True)
     print(json.dumps({"counts": counts, "kinds": kinds}))
     return 0
 

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,27 @@ class Home:
     def close(self) -> None:
         """Throws the files away."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+    @contextmanager
+    def newer_journal(self) -> Iterator[None]:
+        """While the body runs, the journal is one of a version to come."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        file = self.state / "journal.db"
+        with closing(sqlite3.connect(file)) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            connection.execute("PRAGMA user_version = 1000")
+        yield
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+
+    def lose_what_was_not_synced(self) -> None:
+        """The journal becomes what of it was on the disk, where that was written down."""
+        synced = self.path / "synced"
+        if synced.exists():
+            for file in self.state.glob("journal.db*"):
+                file.unlink()
+                if (synced / file.name).exists():
+                    (synced / file.name).replace(file)
 
     # --- the journal, read without gpucloud's own code
 

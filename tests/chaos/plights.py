@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+CREATING = frozenset({"RunInstances", "PUT virtualMachines"})
+"""The billable calls."""
+ENDING = ("Terminate", "Delete", "DELETE", "Cancel")
+"""How calls begin that end something."""
+
+ONLY: Mapping[str, Callable[[str, int, bool], bool]] = {
+    "any": lambda action, nth, changing: True,
+    "reading": lambda action, nth, changing: not changing,
+    "changing": lambda action, nth, changing: changing,
+    "creating": lambda action, nth, changing: changing and action in CREATING,
+    "second": lambda action, nth, changing: changing and action in CREATING and nth > 0,
+    "ending": lambda action, nth, changing: changing and action.startswith(ENDING),
+}
+"""Which calls something can befall: by action, the how manieth it is, and whether it changes anything.
+
+``second`` is of several machines that are made one by one.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,9 +31,10 @@ class Plight:
 
     Attributes:
         name: unique.
-        kind: the fault kind: ``F1`` to ``F19``, ``D6`` for signals, ``H2`` for sudden death.
+        kind: the fault kind: ``F1`` to ``F19``, ``D1`` to ``D12``, ``H2`` for sudden death.
         rule: of the sandbox's fault; ``code`` and ``status`` may be per cloud, in ``codes``.
-        only: ``changing`` calls, ``creating`` ones, or any.
+        only: which calls, of :data:`ONLY`.
+        local: what is as it should not be where the command runs, besides.
         codes: code and HTTP status, by cloud.
         deadly: whether the command ends without a word.
         not_first: whether it needs an earlier call of the same kind.
@@ -25,6 +44,7 @@ class Plight:
     kind: str
     rule: Mapping[str, Any]
     only: str = "any"
+    local: Mapping[str, Any] = field(default_factory=dict[str, Any])
     codes: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     deadly: bool = False
     not_first: bool = False
@@ -33,18 +53,13 @@ class Plight:
         """Whether it makes sense for a call."""
         if self.not_first and not nth:
             return False
-        if self.only == "creating":
-            return changing and action in CREATING
-        return self.only == "any" or changing
+        return ONLY[self.only](action, nth, changing)
 
     def fault(self, cloud: str) -> dict[str, Any]:
         """The sandbox's rule, without where it strikes."""
         code = self.codes.get(cloud)
         return {**self.rule, **({"code": code[0], "status": code[1]} if code else {})}
 
-
-CREATING = frozenset({"RunInstances", "PUT virtualMachines"})
-"""The billable calls."""
 
 EXPIRED = {
     "aws": ("ExpiredToken", 400),
@@ -77,19 +92,35 @@ PLIGHTS: tuple[Plight, ...] = (
         Plight(name=f"killed-{stage}", kind="H2", rule={"effect": "kill", "stage": stage}, deadly=True)
         for stage in ("received", "applied", "answered")
     ),
-    Plight(name="throttled", kind="F1", rule={"effect": "throttle"}),
+    Plight(
+        name="power-cut",
+        kind="D7",
+        rule={"effect": "kill", "stage": "applied"},
+        only="changing",
+        local={"power": "cut"},
+        deadly=True,
+    ),
     Plight(name="throttled-thrice", kind="F1", rule={"effect": "throttle", "times": 3}),
-    Plight(name="reset-before", kind="F4", rule={"effect": "drop", "stage": "received"}),
     Plight(name="reset-before-thrice", kind="F4", rule={"effect": "drop", "stage": "received", "times": 3}),
-    Plight(name="answer-late", kind="F5", rule={"effect": "delay", "stage": "applied", "seconds": 1.0}),
+    Plight(
+        name="answer-late",
+        kind="F5",
+        rule={"effect": "delay", "stage": "applied", "seconds": 1.2},
+        local={"timeouts": 0.6},
+    ),
     Plight(name="answer-lost", kind="F6", rule={"effect": "drop", "stage": "applied"}),
     Plight(name="answer-lost-thrice", kind="F6", rule={"effect": "drop", "stage": "applied", "times": 3}),
     Plight(name="error-before", kind="F7", rule={"effect": "error", "stage": "received"}, codes=SERVER),
     Plight(name="error-after", kind="F8", rule={"effect": "error", "stage": "applied"}, codes=SERVER),
     Plight(name="delivered-twice", kind="F9", rule={"effect": "repeat"}, only="changing"),
     Plight(name="answer-stale", kind="F10", rule={"effect": "stale"}, not_first=True),
+    Plight(name="nothing-done", kind="F10", rule={"effect": "ignore"}, only="ending"),
     Plight(name="answer-cut", kind="F11", rule={"effect": "truncate"}),
     Plight(name="answer-nonsense", kind="F12", rule={"effect": "garble"}),
+    Plight(name="lists-empty", kind="F13", rule={"effect": "empty"}, only="reading"),
+    Plight(name="one-of-two", kind="F14", rule={"effect": "error"}, only="second", codes=QUOTA),
+    Plight(name="answer-trickles", kind="F18", rule={"effect": "trickle", "seconds": 0.5}, only="changing"),
+    Plight(name="answer-bomb", kind="F18", rule={"effect": "bomb"}, only="creating"),
     Plight(name="expired", kind="F16", rule={"effect": "error"}, codes=EXPIRED),
     Plight(name="denied-after", kind="F16", rule={"effect": "error", "stage": "applied"}, codes=DENIED),
     Plight(name="quota", kind="F17", rule={"effect": "error"}, only="creating", codes=QUOTA),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from urllib.parse import urlsplit
 
 from tests.chaos.lab import CLOUDS, STRANGER, Home, Lab
 from tests.chaos.plights import BY_NAME, PLIGHTS
@@ -22,10 +25,30 @@ from tests.shell import Result
 
 COMMITS = "commits"
 """In place of an action: the command's own commits to its journal."""
-SHORTAGES = {"disk": ("D1", range(0, 200, 4)), "files": ("D4", range(4, 40))}
-"""Of what this machine has: the fault kind, and how much of it there is."""
-AFTER_THE_WINDOW_S = 660.0
-"""When a call without an answer counts as never made."""
+LOCAL = {
+    COMMITS: ("commit", 1, {"before": "H2", "after": "H2"}),
+    "connections": (
+        "connection",
+        1,
+        {"refused": "F2", "unresolved": "F2", "cut-off": "F2", "timed-out": "F3"},
+    ),
+    "writes": ("write", 8, {"full": "D1"}),
+    "syncs": ("sync", 1, {"failed": "D2"}),
+}
+"""What a command does besides calling: the victim's plight, every how manieth is struck, how and as what."""
+AROUND: Mapping[str, tuple[str, Sequence[int]]] = {
+    "disk": ("D1", range(0, 200, 16)),
+    "files": ("D4", range(4, 40, 2)),
+    "memory": ("D5", (0, 4, 16, 48)),
+    "read_only": ("D3", (1,)),
+    "clock": ("D9", (-48, 48)),
+    "closed": ("D11", range(1, 8)),
+    "newer": ("D12", (1,)),
+    "lag": ("F13", (1, 2, 4)),
+}
+"""How things are around a command: the fault kind, and by how much."""
+AFTER_THE_WINDOW_S = 2000.0
+"""When a call without an answer counts as never made, and what a victim has waited for is over too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +64,9 @@ class Cell:
     @property
     def kind(self) -> str:
         """The fault kind."""
-        if self.action in SHORTAGES:
-            return SHORTAGES[self.action][0]
-        return "H2" if self.action == COMMITS else BY_NAME[self.plight].kind
+        if self.action in AROUND:
+            return AROUND[self.action][0]
+        return LOCAL[self.action][2][self.plight] if self.action in LOCAL else BY_NAME[self.plight].kind
 
     def __str__(self) -> str:
         return f"{self.scene}/{self.cloud}/{self.action}/{self.nth}/{self.plight}"
@@ -60,24 +83,32 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     """Every cell of a command, from a run of it that nothing befalls."""
     home = lab.begin_after(scene.before, cloud)
     lab.clouds.calls(clear=True)
-    clean = home.run(*scene.line(cloud), plight={"commit": ["never", 0]})
+    ports = _ports(lab)
+    clean = home.run(*scene.line(cloud), plight={"commit": ["never", 0], "connection": ["never", 0, ports]})
     assert clean.code == 0, clean.err
     counted: dict[tuple[str, bool], int] = {}
     for call in lab.clouds.calls():
         if call["cloud"] == cloud:
             key = (call["action"], call["mutating"])
             counted[key] = counted.get(key, 0) + call["count"]
-    commits = int((home.path / "commits").read_text())
+    done = {what: int((home.path / what).read_text()) for what in ("commits", "connections")}
+    for what in ("writes", "syncs"):
+        home = lab.begin_after(scene.before, cloud)
+        again = home.run(*scene.line(cloud), plight={LOCAL[what][0]: ["never", 0]})
+        assert again.code == 0, again.err
+        done[what] = int((home.path / what).read_text())
     home.close()
     found = [
-        Cell(scene=scene.name, cloud=cloud, action=COMMITS, nth=nth, plight=f"killed-{moment}")
-        for nth in range(commits)
-        for moment in ("before", "after")
+        Cell(scene=scene.name, cloud=cloud, action=what, nth=nth, plight=how)
+        for what, (_, step, hows) in LOCAL.items()
+        for nth in range(0, done[what], step)
+        for how in hows
     ]
     found += [
-        Cell(scene=scene.name, cloud=cloud, action=what, nth=amount, plight="short")
-        for what, (_, amounts) in SHORTAGES.items()
+        Cell(scene=scene.name, cloud=cloud, action=what, nth=amount, plight="around")
+        for what, (_, amounts) in AROUND.items()
         for amount in amounts
+        if what != "read_only" or may_unshare()
     ]
     return found + [
         Cell(scene=scene.name, cloud=cloud, action=action, nth=nth, plight=plight.name)
@@ -86,6 +117,17 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
         for plight in PLIGHTS
         if plight.strikes(action, nth, changing)
     ]
+
+
+@cache
+def may_unshare() -> bool:
+    """Whether a process may have its own view of the file systems here; in some containers none may."""
+    command = ["unshare", "--user", "--map-root-user", "--mount", "true"]
+    return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def _ports(lab: Lab) -> list[int | None]:
+    return [urlsplit(url).port for url in lab.endpoint.endpoints.values()]
 
 
 def all_cells(lab: Lab) -> Iterator[Cell]:
@@ -116,7 +158,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
             theirs = _stranger(home)
             scene.before(home, cell.cloud)
         victim, struck = _befallen(home, scene, cell)
-        wrong = _after_victim(home, scene, victim)
+        wrong = _after_victim(home, scene, victim, short_of_memory=cell.action == "memory")
         said = [_told("victim", victim)]
         if chance.random() < 0.2:
             where = ("--cloud", cell.cloud, "--region", REGION[cell.cloud])
@@ -135,26 +177,40 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
 
 def _befallen(home: Home, scene: Scene, cell: Cell) -> tuple[Result, bool]:
     """Runs the command with what befalls it; whether it was struck."""
-    if cell.action == COMMITS:
-        plight = {"commit": [cell.plight.removeprefix("killed-"), cell.nth + 1]}
-        victim = home.run(*scene.line(cell.cloud), plight=plight)
-        return victim, victim.code == -signal.SIGKILL
-    if cell.action in SHORTAGES:
-        return home.run(*scene.line(cell.cloud), plight={cell.action: cell.nth}), True
-    clouds = home.lab.clouds
-    rule = BY_NAME[cell.plight].fault(cell.cloud)
-    clouds.fault(**{**rule, "cloud": cell.cloud, "action": cell.action, "skip": cell.nth})
-    victim = home.run(*scene.line(cell.cloud))
-    struck = all(each["struck"] for each in clouds.fault())
-    clouds.clear_faults()
-    return victim, struck
+    line, clouds = scene.line(cell.cloud), home.lab.clouds
+    match cell.action:
+        case "newer":
+            with home.newer_journal():
+                return home.run(*line), True
+        case "lag":
+            clouds.pace(lag_calls=cell.nth)
+            try:
+                return home.run(*line), True
+            finally:
+                clouds.pace(lag_calls=0)
+        case around if around in AROUND:
+            return home.run(*line, plight={around: cell.nth}), True
+        case local if local in LOCAL:
+            more = [_ports(home.lab)] if local == "connections" else []
+            victim = home.run(*line, plight={LOCAL[local][0]: [cell.plight, cell.nth + 1, *more]})
+            return victim, (home.path / local).exists()
+        case action:
+            plight = BY_NAME[cell.plight]
+            rule = plight.fault(cell.cloud)
+            clouds.fault(**{**rule, "cloud": cell.cloud, "action": action, "skip": cell.nth})
+            victim = home.run(*line, plight=plight.local)
+            struck = all(each["struck"] for each in clouds.fault())
+            clouds.clear_faults()
+            home.lose_what_was_not_synced()
+            return victim, struck
 
 
-def _after_victim(home: Home, scene: Scene, victim: Result) -> list[str]:
+def _after_victim(home: Home, scene: Scene, victim: Result, *, short_of_memory: bool) -> list[str]:
     wrong = check_nothing_is_lost(home, forgotten=scene.forgotten) + check_price(home)
     wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
     if victim.code != -signal.SIGKILL:
-        if victim.code < 0 or "unexpected:" in victim.err or "Traceback" in victim.err:
+        own_words = "unexpected:" in victim.err or "Traceback" in victim.err
+        if victim.code < 0 or (own_words and not short_of_memory):
             wrong.append(f"the victim ended with {victim.code} and words of its own making")
         wrong += check_truthful(home, victim.code, ends=scene.ends, buys=scene.buys)
     return wrong

@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.lab import CLOUDS, Lab, a_lab
 from tests.chaos.plights import PLIGHTS
 from tests.chaos.scenes import SCENES
-from tests.chaos.schedules import COMMITS, cells_of, play
+from tests.chaos.schedules import COMMITS, LOCAL, cells_of, play
 from tests.forked import ForkServer
 
 EACH = 3
@@ -38,6 +38,7 @@ def test_whatever_befalls_a_command_nothing_is_lost_doubled_or_dearer(
     assert changing or name == "recover"
     always = {plight.name for plight in PLIGHTS if plight.only == "any" and not plight.not_first}
     assert {cell.plight for cell in cells} >= always
+    assert {cell.action for cell in cells} >= set(LOCAL)
     chosen = chance.sample([cell for cell in cells if cell.action in changing | {COMMITS}] or cells, EACH - 1)
     for cell in [*chosen, chance.choice(cells)]:
         outcome = play(lab, cell, f"{seed} {cell}")

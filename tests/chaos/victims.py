@@ -6,19 +6,27 @@ program as it is.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import functools
 import importlib.metadata
 import json
 import os
 import resource
+import shutil
+import socket
 import sys
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 import gpucloud.bringup
 import gpucloud.cli.app
+import gpucloud.cli.engine
 import gpucloud.cli.market
 from gpucloud.cli.market import open_market
 from gpucloud.lifecycle import BoxState
@@ -26,7 +34,12 @@ from gpucloud.store import Box
 from gpucloud.world import World
 from gpucloud_pricing import Demand
 from gpucloud_pricing.gpus import parse_wishes
+from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
+LASTING = frozenset({"cut-off", "full"})
+"""What does not end once it has begun."""
 MARKET = open_market()
 ENTRY_POINTS: Any = functools.cache(importlib.metadata.entry_points)
 LOADED: Any = functools.cache(gpucloud.cli.app.load)
@@ -65,19 +78,38 @@ def ready_at_once(world: World, box: Box, keys: Path, proxy_command: str | None)
     return world.journal.box(box.id)
 
 
+class _Time:
+    """What the program takes for the time: waiting between tries takes none of ours, but counts."""
+
+    ahead_s = 0.0
+
+    @classmethod
+    def sleep(cls, seconds: float) -> None:
+        cls.ahead_s += seconds
+        time.sleep(min(seconds, 0.01))  # other threads may be what is waited for
+
+    @classmethod
+    def now(cls) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=cls.ahead_s)
+
+
 def _hurry() -> None:
-    """Waiting between tries costs no time, but counts: the clock of the budgets jumps over it."""
+    """Nothing is waited for in vain."""
+    from azure.core.pipeline.transport import RequestsTransport
+
     import gpucloud.cloud
+    from gpucloud.waiter import Waiter
 
-    skipped = 0.0
+    def pause(waiter: Waiter, seconds: float) -> None:
+        waiter.check()
+        _Time.sleep(seconds)
 
-    def sleep(seconds: float) -> None:
-        nonlocal skipped
-        skipped += seconds
-
+    gpucloud.cli.engine.now = _Time.now
+    Waiter.pause = pause  # type: ignore[method-assign, assignment]
+    RequestsTransport.sleep = lambda self, duration: _Time.sleep(duration)
     defaults = gpucloud.cloud.Cloud.__init__.__kwdefaults__ or {}
-    defaults["sleep"] = sleep
-    defaults["monotonic"] = lambda: time.monotonic() + skipped
+    defaults["sleep"] = _Time.sleep
+    defaults["monotonic"] = lambda: time.monotonic() + _Time.ahead_s
 
 
 def with_cloud(name: str) -> None:
@@ -94,9 +126,22 @@ def with_cloud(name: str) -> None:
 
 def with_later(seconds: float) -> None:
     """Lives so much later."""
-    import gpucloud.cli.engine
+    _Time.ahead_s = seconds
 
-    gpucloud.cli.engine.now = lambda: datetime.now(UTC) + timedelta(seconds=seconds)
+
+def with_clock(hours: int) -> None:
+    """Has a clock that is wrong by so much."""
+    with_later(hours * 3600.0)
+
+
+def with_timeouts(seconds: float) -> None:
+    """Waits no longer than this for an answer."""
+    import gpucloud_alibaba.clients
+    import gpucloud_aws.clients
+    import gpucloud_azure.clients
+
+    gpucloud_aws.clients.READ_TIMEOUT_S = gpucloud_azure.clients.READ_TIMEOUT_S = seconds  # type: ignore[assignment]
+    gpucloud_alibaba.clients.READ_TIMEOUT_MS = int(seconds * 1000)
 
 
 def with_disk(kib: int) -> None:
@@ -109,27 +154,119 @@ def with_files(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def with_memory(mib: int) -> None:
+    """May have only so much memory more than it has."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most = pages * resource.getpagesize() + mib * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def with_read_only(_: int) -> None:
+    """Cannot write to its files."""
+    home = os.fsencode(Path.home())
+    library = ctypes.CDLL(None, use_errno=True)
+    user, group = os.geteuid(), os.getegid()
+    done = library.unshare(CLONE_NEWUSER | CLONE_NEWNS)
+    if not done:
+        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+        done = library.mount(home, home, None, MS_BIND, None)
+        done = done or library.mount(None, home, None, MS_BIND | MS_REMOUNT | MS_RDONLY, None)
+    if done:
+        raise OSError(ctypes.get_errno(), "a file system that is read-only cannot be had here")
+
+
+def with_closed(which: int) -> None:
+    """Was started without stdin (1), stdout (2), stderr (4), or several of them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if which >> number & 1:
+            os.close(number)
+            setattr(sys, name, None)
+
+
+def with_connection(at: list[Any]) -> None:
+    """Its n-th connection to a cloud fails: ``refused``, ``unresolved``, ``timed-out``; ``cut-off``: all
+    from there on. ``never`` only counts."""
+    how, number, ports = at
+    errors = {
+        "refused": ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+        "unresolved": socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+        "timed-out": TimeoutError("timed out"),
+        "cut-off": OSError(errno.ENETUNREACH, "Network is unreachable"),
+    }
+    count = _Count("connections", how, number)
+    original: Any = socket.socket.connect
+
+    def connect(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and address[1] in ports and count.strikes():
+            raise errors[how]
+        original(self, address)
+
+    socket.socket.connect = connect  # type: ignore[method-assign, assignment]
+
+
+def with_write(at: list[Any]) -> None:
+    """The disk of its journal is full from the n-th write on; ``never`` only counts."""
+    how, number = at
+    count = _Count("writes", how, number)
+    interpose(lambda: FULL if count.strikes() else OK, lambda: OK, lambda path: None)
+
+
+def with_sync(at: list[Any]) -> None:
+    """The n-th sync of its journal fails; ``never`` only counts."""
+    how, number = at
+    count = _Count("syncs", how, number)
+    interpose(lambda: OK, lambda: FAILED_SYNC if count.strikes() else OK, lambda path: None)
+
+
+def with_power(_: str) -> None:
+    """What is on the disk, should the power go, is in the folder ``synced``."""
+    folder = Path.home() / "synced"
+    folder.mkdir()
+
+    def synced(path: Path) -> None:
+        shutil.copyfile(path, folder / "new")
+        (folder / "new").replace(folder / path.name)
+
+    interpose(lambda: OK, lambda: OK, synced)
+
+
 def with_commit(at: list[Any]) -> None:
     """Dies just before, or just after, its n-th commit to the journal; ``never`` only counts."""
-    import sqlalchemy as sa
-
     moment, number = at
-    count = 0
+    count = _Count("commits", moment, number)
     changes: dict[int, int] = {}
     original: Any = sa.engine.default.DefaultDialect.do_commit
 
     def commit(self: Any, connection: Any) -> None:
-        nonlocal count
         total = connection.driver_connection.total_changes
         writes = total > changes.get(id(connection), 0)
         changes[id(connection)] = total
-        count += writes
-        if moment == "never":
-            Path.home().joinpath("commits").write_text(str(count), encoding="ascii")
-        if writes and count == number and moment == "before":
+        strikes = writes and count.strikes()
+        if strikes and moment == "before":
             os.kill(os.getpid(), 9)
         original(self, connection)
-        if writes and count == number and moment == "after":
+        if strikes and moment == "after":
             os.kill(os.getpid(), 9)
 
     sa.engine.default.DefaultDialect.do_commit = commit  # type: ignore[method-assign]
+
+
+class _Count:
+    """Counts, and says when the time has come. A file tells how many there were, or that it has come."""
+
+    def __init__(self, what: str, how: str, number: int) -> None:
+        self._file = Path.home() / what
+        self._how, self._number = how, number
+        self._seen = 0
+        self._lock = threading.Lock()
+
+    def strikes(self) -> bool:
+        """Counts one more."""
+        with self._lock:
+            self._seen += 1
+            now = self._seen == self._number or (self._how in LASTING and self._seen > self._number)
+            if self._how == "never" or (now and self._seen == self._number):
+                self._file.write_text(str(self._seen), encoding="ascii")
+            return now and self._how != "never"

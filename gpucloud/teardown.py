@@ -272,7 +272,10 @@ def _settle(world: World, box: Box, chosen: Callable[[Ref], bool] | None) -> Gpu
                     if (row.ref.cloud, row.ref.region) == (cloud_name, region)
                     and (chosen is None or chosen(row.ref))
                 ]
-            trouble = _delete_in_order(world, cloud, mine) or trouble
+            refused = _delete_in_order(world, cloud, mine)
+            if refused is not None and chosen is None:
+                _note_unknown(world, cloud, box, region)
+            trouble = refused or trouble
         except JournalError:
             raise  # nothing more can be written down: to try again would change nothing
         except GpucloudError as error:
@@ -315,6 +318,18 @@ def _resolve_intents(world: World, cloud: Cloud, intents: Sequence[Intent], foun
                 world.journal.note(intent.box, "resolved", {"intent": intent.id, "status": "closed"})
             case _:
                 continue
+
+
+def _note_unknown(world: World, cloud: Cloud, box: Box, region: str) -> None:
+    """Writes down what of a box is there and the journal does not have: it may be what holds the rest.
+
+    A box that was taken in from a list that lagged has such things.
+    """
+    found = world.waiter.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
+    known = {row.ref for row in world.journal.things(box.id)}
+    for thing in found.things:
+        if thing.state is not State.GONE and thing.ref not in known:
+            world.journal.note(box.id, "made", made_data(thing.ref, name=thing.ref.id))
 
 
 def _resolve_makings(world: World, rows: Sequence[ThingRow], found: Found) -> None:

@@ -1,5 +1,20 @@
-"""The fixtures of somebody at a shell."""
+"""The fixtures of somebody at a shell, and the lab."""
 
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.lab import Lab, a_lab
+from tests.forked import ForkServer
 from tests.shell import cli, endpoint, forks
 
-__all__ = ["cli", "endpoint", "forks"]
+__all__ = ["cli", "endpoint", "forks", "lab"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Three clouds without insides, and processes that know what can befall them."""
+    victims = ForkServer("tests.chaos.victims")
+    with a_lab(tmp_path_factory.mktemp("lab"), victims) as made:
+        yield made
+    victims.close()

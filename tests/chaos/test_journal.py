@@ -21,7 +21,7 @@ from tests.forked import Forked, ForkServer
 MEMBER = "tests.chaos.crowd:main"
 CROWD = int(os.environ.get("CROWD_PROCESSES", "30"))
 OPERATIONS = int(os.environ.get("CROWD_OPERATIONS", "30"))
-"""``make chaos`` asks for a hundred of each."""
+"""``make torture`` asks for a hundred of each."""
 
 
 @pytest.fixture(scope="module")

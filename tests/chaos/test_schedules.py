@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.lab import CLOUDS, Lab, a_lab
+from tests.chaos.lab import CLOUDS, Lab
 from tests.chaos.plights import PLIGHTS
 from tests.chaos.scenes import SCENES
 from tests.chaos.schedules import COMMITS, LOCAL, cells_of, play
-from tests.forked import ForkServer
 
 EACH = 3
 """So many cells of each command on each cloud."""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    forks = ForkServer("tests.chaos.victims")
-    with a_lab(tmp_path_factory.mktemp("lab"), forks) as made:
-        yield made
-    forks.close()
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

@@ -16,6 +16,8 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
 
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
+# What must be covered whole, every branch, in one process: no box is lost or ended in any other place.
+PROVED := gpucloud/launch.py,gpucloud/recover.py,gpucloud/store.py,gpucloud/sweep.py
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --quiet $(LOCK_ARGS)
 
@@ -55,6 +57,8 @@ torture: setup  ## beside chaos: crowds, mutants, incidents, histories, sweeps, 
 	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/cli/test_ci.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
 	$(BIN)/python -m tests.chaos.mutants
+	$(BIN)/coverage run --branch --include='$(PROVED)' -m pytest -q tests/core
+	$(BIN)/coverage report --show-missing --fail-under=100
 
 demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account
 	@PATH="$(CURDIR)/$(BIN):$$PATH" docs/demo.sh

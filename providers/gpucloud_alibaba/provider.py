@@ -43,7 +43,7 @@ from gpucloud_alibaba import (
     zones,
 )
 from gpucloud_alibaba.clients import Clients, ecs_models
-from gpucloud_alibaba.errors import reading
+from gpucloud_alibaba.errors import MalformedAnswerError, reading
 from gpucloud_alibaba.shelves import CLOUD, DELETION_ORDER, Place
 
 if TYPE_CHECKING:
@@ -255,7 +255,10 @@ class AlibabaProvider:
         ecs = self.clients.ecs(self.clients.home_region)
         body = ecs.describe_regions(models.DescribeRegionsRequest()).body
         with reading("DescribeRegions"):
-            return sorted(str(region.region_id) for region in body.regions.region)
+            regions = sorted(str(region.region_id) for region in body.regions.region)
+        if not regions:  # to look in none of them would be to find nothing
+            raise MalformedAnswerError("the answer to DescribeRegions names no region")
+        return regions
 
     def _placed(self, order: Order) -> Order:
         """The order with a zone."""

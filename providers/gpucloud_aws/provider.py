@@ -305,7 +305,10 @@ class AwsProvider:
 
     def _enabled_regions(self) -> Sequence[str]:
         answer = self.clients.ec2(self.clients.home_region).describe_regions()
-        return sorted(region["RegionName"] for region in answer["Regions"] if region.get("RegionName"))
+        regions = sorted(region["RegionName"] for region in answer["Regions"] if region.get("RegionName"))
+        if not regions:  # to look in none of them would be to find nothing
+            raise errors.MalformedAnswerError("the answer to DescribeRegions names no region")
+        return regions
 
     def _subnets_of(self, region: str) -> Sequence[network.Subnet]:
         vpc = os.environ.get(VPC_VARIABLE) or None

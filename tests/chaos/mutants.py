@@ -24,6 +24,7 @@ ENGINE = (
     "tests/core/test_launch.py",
     "tests/core/test_lifecycle.py",
     "tests/core/test_store.py",
+    "tests/core/test_recover.py",
 )
 SWEEP = (PROMISES, "tests/core/test_sweep.py")
 WAITER = (PROMISES, "tests/core/test_waiter.py", "tests/core/test_launch.py")
@@ -296,6 +297,37 @@ MUTANTS = (
         "BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None",
         "BoxState.DELETING",
         SWEEP,
+    ),
+    # --- what cannot be written, sent or seen
+    Mutant(
+        "what was not sent is only a create's last call",
+        "gpucloud/cloud.py",
+        "return replace(self._verdict(error.__cause__), sent=True)",
+        "return self._verdict(error.__cause__)",
+    ),
+    Mutant(
+        "what holds the rest is looked for",
+        "gpucloud/teardown.py",
+        "            if refused is not None and chosen is None:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a full disk keeps no machine running",
+        "gpucloud/launch.py",
+        "                end_unrecorded(world, box, budget_s=TAKE_DOWN_S)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "an end counts by the cloud's clock too",
+        "gpucloud/recover.py",
+        "        if not is_remains(box) and not _is_past_end(world, box, troubles):\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "a box that somebody took is theirs",
+        "gpucloud/recover.py",
+        "        if taken is None:\n            continue\n",
+        "        taken = taken or box\n",
     ),
     # --- signals
     Mutant(

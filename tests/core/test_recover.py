@@ -16,8 +16,9 @@ from gpucloud.adopt import adopt_found
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, NoOfferError, OwedError, Scope, UsageError
 from gpucloud.launch import Tried, check_name, launch, replace_machines
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
-from gpucloud.model import Found, Identity, Kind, Permission, Ref, Search, Thing
+from gpucloud.model import Found, Identity, Kind, Machine, Permission, Ref, Request, Search, Thing
 from gpucloud.plan import MAX_ATTEMPT_SECONDS
+from gpucloud.provider import BegunError
 from gpucloud.recover import refresh, refresh_all, remains, settle
 from gpucloud.store import Box
 from gpucloud.survey import begin, finish
@@ -28,7 +29,7 @@ from gpucloud_pricing import Market
 from gpucloud_templates import GUARD_LAST_WORDS
 from tests.builders import Clock, a_ref
 from tests.core.engine import OWNER, Bench
-from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Temperament
+from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace, Temperament
 
 
 def a_bench(folder: Path, temperament: Temperament = TOKEN_ATOMIC) -> Bench:
@@ -151,7 +152,39 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_asked(bench: Bench, 
     assert ("may show until" if owed else "gpucloud down x") in str(caught.value.hint)
 
 
+class CutOff(MemoryProvider):
+    """Makes a machine, and cannot be reached for what comes after that."""
+
+    def create(self, request: Request, /) -> Sequence[Machine]:
+        super().create(request)
+        raise BegunError from ConnectionLost(sent=False)
+
+
+def test_a_create_that_is_cut_off_after_its_billable_call_is_looked_up(bench: Bench) -> None:
+    """That its last call never left says nothing of the machine."""
+    bench.kind = CutOff
+    bench.providers[0].cloud.listed = Pace()
+    box = launch(bench.world(), bench.terms(), bench.offers())
+    assert (bench.machines(), box.facts["zone"]) == (1, "use1-az4")
+
+
 # --- settling
+
+
+def test_what_holds_a_thing_of_ours_and_is_not_in_the_journal_is_ended_too(bench: Bench) -> None:
+    """As in a box that was taken in from a list that lagged."""
+    world = bench.world()
+    box = ready(bench)
+    for row in world.journal.things(box.id):
+        if row.ref.kind is not Kind.GROUP:
+            world.journal.note(box.id, "gone", made_data(row.ref, name=row.name))
+    taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+    assert taken is not None
+    assert take_down(world, taken, budget_s=600).state is BoxState.DELETED
+    bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds() + 1)
+    for _ in range(3):
+        assert settle(world, budget_s=300) == []
+    assert bench.billed() == []
 
 
 class WithClock(MemoryProvider):

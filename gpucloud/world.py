@@ -49,16 +49,21 @@ class World:
         return this_process(self.clock())
 
     def may_take(self, lease: Lease | None) -> bool:
-        """Whether a box with this lease is free: nobody holds it, or its holder is dead, or it is ours."""
-        here = self.lease()
-        if lease is None or (lease.host, lease.boot, lease.pid, lease.started) == (
-            here.host,
-            here.boot,
-            here.pid,
-            here.started,
-        ):
-            return True
-        return not lease_is_live(lease, here=here, alive=_alive([lease.pid]), now=self.clock())
+        """See :func:`is_free`."""
+        return is_free(lease, self.clock())
+
+
+def is_free(lease: Lease | None, now: datetime) -> bool:
+    """Whether a box with this lease is free: nobody holds it, or its holder is dead, or it is ours."""
+    here = this_process(now)
+    if lease is None or (lease.host, lease.boot, lease.pid, lease.started) == (
+        here.host,
+        here.boot,
+        here.pid,
+        here.started,
+    ):
+        return True
+    return not lease_is_live(lease, here=here, alive=_alive([lease.pid]), now=now)
 
 
 def this_process(now: datetime) -> Lease:

@@ -21,6 +21,9 @@ def list_boxes(
     ] = False,
 ) -> None:
     """List boxes: state, age, price, cost so far, time left."""
+    from gpucloud.recover import is_remains
+    from gpucloud.world import is_free
+
     around: dict[str, Any] = {}
     if live:
         around = _look(app)
@@ -36,6 +39,12 @@ def list_boxes(
         app.output.table(columns, rows)
     if boxes:
         show_boxes(app.output, boxes, moment)
+        for box in boxes:
+            if is_remains(box) and is_free(box.lease, moment):
+                app.output.say(
+                    f"{box.name} is what a command left that has ended: the next one that changes anything "
+                    f"ends it, or: gpucloud down {box.name}"
+                )
         app.output.say(paying_text(boxes))
     else:
         app.output.say("No boxes. Launch one: gpucloud launch --gpu T4")

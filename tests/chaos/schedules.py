@@ -44,7 +44,8 @@ AROUND: Mapping[str, tuple[str, Sequence[int]]] = {
     "clock": ("D9", (-48, 48)),
     "closed": ("D11", range(1, 8)),
     "newer": ("D12", (1,)),
-    "lag": ("F13", (1, 2, 4)),
+    "lag_calls": ("F13", (1, 2, 4)),
+    "lag_s": ("F13", (600,)),
 }
 """How things are around a command: the fault kind, and by how much."""
 AFTER_THE_WINDOW_S = 2000.0
@@ -182,12 +183,13 @@ def _befallen(home: Home, scene: Scene, cell: Cell) -> tuple[Result, bool]:
         case "newer":
             with home.newer_journal():
                 return home.run(*line), True
-        case "lag":
-            clouds.pace(lag_calls=cell.nth)
+        case "lag_calls" | "lag_s":
+            clouds.pace(**{cell.action: cell.nth})
             try:
                 return home.run(*line), True
             finally:
-                clouds.pace(lag_calls=0)
+                clouds.pace(**{cell.action: 0})
+                home.lab.end_lag()
         case around if around in AROUND:
             return home.run(*line, plight={around: cell.nth}), True
         case local if local in LOCAL:

@@ -47,18 +47,6 @@ def test_the_same_name_again_after_a_kill_gives_one_box_or_none(cli: Shell, stag
     assert named(cli.billed()) <= known(cli)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_down_that_is_killed_is_finished_by_the_next_one(cli: Shell, stage: str) -> None:
-    """The deletion is owed until the cloud confirms it."""
-    cli("launch", "--gpu", "T4", "--name", "x", "--yes")
-    cli.sandbox.fault(effect="kill", action="TerminateInstances", stage=stage)
-    assert cli("down", "x", "--yes").code == -signal.SIGKILL
-    assert [box["state"] for box in cli.boxes()] == ["deleting"]
-    assert cli("down", "x", "--yes").code == 0
-    assert cli.billed() == []
-    assert cli.boxes() == []
-
-
 def test_an_answer_that_is_lost_is_asked_for_again_with_the_same_token(cli: Shell) -> None:
     """The connection breaks after the instance was made: the same call again gives the same instance."""
     cli.sandbox.fault(effect="drop", action="RunInstances", stage="applied", times=2)

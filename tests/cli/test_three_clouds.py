@@ -84,8 +84,12 @@ def cheapest(wanted: Wanted) -> tuple[bool, Decimal] | None:
 
 
 def launches() -> list[Wanted]:
-    """Every combination that the data has an offer for."""
-    wishes = product(SPECS, (*CLOUDS, None), ("on_demand", "spot"))
+    """Every combination that the data has an offer for; one GPU also in no cloud by name."""
+    wishes = [
+        *product(SPECS, CLOUDS, ("on_demand", "spot")),
+        (SPECS[-1], None, "on_demand"),
+        (SPECS[-1], None, "spot"),
+    ]
     wanted = (Wanted(*spec, cloud, purchase) for spec, cloud, purchase in wishes)
     return [each for each in wanted if cheapest(each) is not None]
 

@@ -17,7 +17,7 @@ import typer
 from gpucloud.spec import Spec
 from gpucloud.spec_file import load_spec
 
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/=+-]{0,127}")
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/=+%-]{0,127}")
 """What a run's id may look like: it travels in tags and is part of a command for people to copy."""
 
 
@@ -28,7 +28,7 @@ def read_run_id(text: str) -> str:
         typer.BadParameter: it is none.
     """
     if not RUN_ID.fullmatch(text):
-        raise typer.BadParameter(f"{text[:80]!r} is none; allowed: 1-128 letters, digits and . _ @ / = + -")
+        raise typer.BadParameter(f"{text[:80]!r} is none; allowed: 1-128 letters, digits and . _ : @ / = + % -")
     return text
 
 

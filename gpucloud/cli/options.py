@@ -28,7 +28,9 @@ def read_run_id(text: str) -> str:
         typer.BadParameter: it is none.
     """
     if not RUN_ID.fullmatch(text):
-        raise typer.BadParameter(f"{text[:80]!r} is none; allowed: 1-128 letters, digits and . _ : @ / = + % -")
+        raise typer.BadParameter(
+            f"{text[:80]!r} is none; allowed: 1-128 letters, digits and . _ : @ / = + % -"
+        )
     return text
 
 

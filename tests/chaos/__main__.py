@@ -13,17 +13,20 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from tests.chaos.lab import Lab, a_lab
 from tests.chaos.schedules import Cell, Outcome, all_cells, play
 from tests.forked import ForkServer
 
+TELL_EVERY_S = 60.0
 TRIES = 3
 """Threads may order calls otherwise than the clean run did: a cell is played again if its fault missed."""
 
@@ -59,6 +62,22 @@ def _all_of(cells: list[str], seed: str, workers: int) -> int:
     began = time.monotonic()
     counts: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
+    told_at = began
+
+    def tell(line: str) -> None:
+        """What a worker says: what came of a schedule, as JSON, or words for people."""
+        nonlocal told_at
+        if not line.startswith("{"):
+            print(line, end="", flush=True)
+            return
+        document: dict[str, Any] = json.loads(line)
+        counts.update(document["counts"])
+        kinds.update(document["kinds"])
+        now = time.monotonic()
+        if now - told_at > TELL_EVERY_S:
+            told_at = now
+            print(f"{counts['schedules']} of {len(cells)} after {now - began:.0f} s", flush=True)
+
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         parts: list[subprocess.Popen[str]] = []
         for number in range(workers):
@@ -66,45 +85,48 @@ def _all_of(cells: list[str], seed: str, workers: int) -> int:
             file.write_text("\n".join(cells[number::workers]))
             command = [sys.executable, "-m", "tests.chaos", "--cells", str(file), "--seed", f"{seed}"]
             parts.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        lines: SimpleQueue[str | None] = SimpleQueue()
         for part in parts:
-            assert part.stdout is not None
-            for line in part.stdout:
-                if line.startswith("{"):
-                    document: dict[str, Any] = json.loads(line)
-                    counts.update(document["counts"])
-                    kinds.update(document["kinds"])
-                else:
-                    print(line, end="", flush=True)
-            part.wait()
+            threading.Thread(target=_read, args=(part, lines), daemon=True).start()
+        for _ in parts:
+            while (line := lines.get()) is not None:
+                tell(line)
+        codes = [part.wait() for part in parts]
     took_s = time.monotonic() - began
     struck = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
     print(f"{counts['schedules']} schedules in {took_s:.0f} s, {counts['schedules'] / took_s:.1f} per second")
     print(f"{sum(kinds.values())} faults struck: {struck}; cells that were missed: {counts['missed']}")
     print(f"{counts['failed']} failed; {counts['leaks']} leaks, {counts['doubles']} doubles")
-    incomplete = counts["schedules"] != len(cells) or any(part.returncode for part in parts)
+    incomplete = counts["schedules"] != len(cells) or any(codes)
     return int(bool(counts["failed"] or counts["missed"]) or incomplete)
+
+
+def _read(part: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+    assert part.stdout is not None
+    for line in part.stdout:
+        lines.put(line)
+    lines.put(None)
 
 
 def _work(file: Path, seed: str) -> int:
     """Plays the cells of a file."""
-    counts: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
     with _a_lab() as lab:
         for number, text in enumerate(file.read_text().splitlines()):
             cell = Cell.parse(text)
             outcome = _played(lab, cell, f"{seed} {number} {text}")
-            counts["schedules"] += 1
-            counts["missed"] += not outcome.struck
-            kinds[cell.kind] += outcome.struck
-            if not outcome.struck:
-                print(f"MISSED {cell}", flush=True)
-            if outcome.wrong:
-                wrong = "; ".join(outcome.wrong)
-                counts["failed"] += 1
-                counts["leaks"] += " is left" in wrong or " billed" in wrong
-                counts["doubles"] += "machines at once" in wrong or " has made " in wrong
+            wrong = "; ".join(outcome.wrong)
+            counts = {
+                "schedules": 1,
+                "missed": not outcome.struck,
+                "failed": bool(wrong),
+                "leaks": " is left" in wrong or " billed" in wrong,
+                "doubles": "machines at once" in wrong or " has made " in wrong,
+            }
+            if wrong:
                 print(f"FAILED {cell} --seed '{seed} {number} {text}': {wrong}\n{outcome.told}", flush=True)
-    print(json.dumps({"counts": counts, "kinds": kinds}))
+            elif not outcome.struck:
+                print(f"MISSED {cell}", flush=True)
+            print(json.dumps({"counts": counts, "kinds": {cell.kind: int(outcome.struck)}}), flush=True)
     return 0
 
 

@@ -1,8 +1,11 @@
-"""What can befall a call, as data: the fault kinds of the reliability page, and where each applies."""
+"""What can befall a command, as data: of its calls, of what else it does, and of the machine that it runs on.
+
+The kinds: ``F`` of the way to a cloud and back, ``D`` of this machine, ``H2`` sudden death.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,12 +34,11 @@ class Plight:
 
     Attributes:
         name: unique.
-        kind: the fault kind: ``F1`` to ``F19``, ``D1`` to ``D12``, ``H2`` for sudden death.
+        kind: of fault.
         rule: of the sandbox's fault; ``code`` and ``status`` may be per cloud, in ``codes``.
         only: which calls, of :data:`ONLY`.
         local: what is as it should not be where the command runs, besides.
         codes: code and HTTP status, by cloud.
-        deadly: whether the command ends without a word.
         not_first: whether it needs an earlier call of the same kind.
     """
 
@@ -46,7 +48,6 @@ class Plight:
     only: str = "any"
     local: Mapping[str, Any] = field(default_factory=dict[str, Any])
     codes: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
-    deadly: bool = False
     not_first: bool = False
 
     def strikes(self, action: str, nth: int, changing: bool) -> bool:
@@ -89,7 +90,7 @@ SERVER = {
 
 PLIGHTS: tuple[Plight, ...] = (
     *(
-        Plight(name=f"killed-{stage}", kind="H2", rule={"effect": "kill", "stage": stage}, deadly=True)
+        Plight(name=f"killed-{stage}", kind="H2", rule={"effect": "kill", "stage": stage})
         for stage in ("received", "applied", "answered")
     ),
     Plight(
@@ -98,7 +99,6 @@ PLIGHTS: tuple[Plight, ...] = (
         rule={"effect": "kill", "stage": "applied"},
         only="changing",
         local={"power": "cut"},
-        deadly=True,
     ),
     Plight(name="throttled-thrice", kind="F1", rule={"effect": "throttle", "times": 3}),
     Plight(name="reset-before-thrice", kind="F4", rule={"effect": "drop", "stage": "received", "times": 3}),
@@ -132,3 +132,29 @@ PLIGHTS: tuple[Plight, ...] = (
     ),
 )
 BY_NAME = {plight.name: plight for plight in PLIGHTS}
+
+COMMITS = "commits"
+"""In place of an action: the command's own commits to its journal."""
+LOCAL = {
+    COMMITS: ("commit", 1, {"before": "H2", "after": "H2"}),
+    "connections": (
+        "connection",
+        1,
+        {"refused": "F2", "unresolved": "F2", "cut-off": "F2", "timed-out": "F3"},
+    ),
+    "writes": ("write", 8, {"full": "D1"}),
+    "syncs": ("sync", 1, {"failed": "D2"}),
+}
+"""What a command does besides calling: the victim's plight, every how manieth is struck, how and as what."""
+AROUND: Mapping[str, tuple[str, Sequence[int]]] = {
+    "disk": ("D1", range(0, 200, 16)),
+    "files": ("D4", range(4, 40, 2)),
+    "memory": ("D5", (0, 4, 16, 48)),
+    "read_only": ("D3", (1,)),
+    "clock": ("D9", (-48, 48)),
+    "closed": ("D11", range(1, 8)),
+    "newer": ("D12", (1,)),
+    "lag_calls": ("F13", (1, 2, 4)),
+    "lag_s": ("F13", (600,)),
+}
+"""How things are around a command: the fault kind, and by how much."""

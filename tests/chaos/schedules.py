@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
 
 from tests.chaos.lab import CLOUDS, STRANGER, Home, Lab
-from tests.chaos.plights import BY_NAME, PLIGHTS
+from tests.chaos.plights import AROUND, BY_NAME, LOCAL, PLIGHTS
 from tests.chaos.scenes import LAUNCH, REGION, SCENES, Scene
 from tests.chaos.truth import (
     check_nothing_is_doubled,
@@ -23,31 +23,6 @@ from tests.chaos.truth import (
 )
 from tests.shell import Result
 
-COMMITS = "commits"
-"""In place of an action: the command's own commits to its journal."""
-LOCAL = {
-    COMMITS: ("commit", 1, {"before": "H2", "after": "H2"}),
-    "connections": (
-        "connection",
-        1,
-        {"refused": "F2", "unresolved": "F2", "cut-off": "F2", "timed-out": "F3"},
-    ),
-    "writes": ("write", 8, {"full": "D1"}),
-    "syncs": ("sync", 1, {"failed": "D2"}),
-}
-"""What a command does besides calling: the victim's plight, every how manieth is struck, how and as what."""
-AROUND: Mapping[str, tuple[str, Sequence[int]]] = {
-    "disk": ("D1", range(0, 200, 16)),
-    "files": ("D4", range(4, 40, 2)),
-    "memory": ("D5", (0, 4, 16, 48)),
-    "read_only": ("D3", (1,)),
-    "clock": ("D9", (-48, 48)),
-    "closed": ("D11", range(1, 8)),
-    "newer": ("D12", (1,)),
-    "lag_calls": ("F13", (1, 2, 4)),
-    "lag_s": ("F13", (600,)),
-}
-"""How things are around a command: the fault kind, and by how much."""
 AFTER_THE_WINDOW_S = 2000.0
 """When a call without an answer counts as never made, and what a victim has waited for is over too."""
 

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from tests.chaos.lab import CLOUDS, Lab
-from tests.chaos.plights import PLIGHTS
+from tests.chaos.plights import COMMITS, LOCAL, PLIGHTS
 from tests.chaos.scenes import SCENES
-from tests.chaos.schedules import COMMITS, LOCAL, cells_of, play
+from tests.chaos.schedules import cells_of, play
 
 EACH = 3
 """So many cells of each command on each cloud."""

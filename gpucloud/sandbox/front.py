@@ -84,8 +84,8 @@ class Front:
         if request.path == ECHO_PATH:
             echo = Response(self._world.dials.caller_address + "\n", mimetype="text/plain")
             return echo(environ, start_response)
-        request.get_data(cache=True)
         try:
+            request.get_data(cache=True)  # a client that dies meanwhile is no fault of the server
             response = self._answer(request)
         except HTTPException as refusal:
             response = Response.force_type(refusal.get_response(environ), environ)

@@ -251,6 +251,9 @@ def _create(world: World, cloud: Cloud, order: Order, intent: str, request: Requ
         machines, _ = world.waiter.wait(call, CREATE_TIMEOUT_S)
     except OutcomeUnknownError as error:
         machines = _look(world, cloud, order, error)
+        if machines and error.unfinished:  # known, so that it can be ended
+            adopt(world, box, intent, machines, name=order.name)
+            raise
         if not machines:
             if error.error_class is ErrorClass.BAD_PARAM:
                 # The cloud complained about the request itself and shows nothing: look once more later.

@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -118,7 +118,7 @@ class Cloud:
             OutcomeUnknownError: it may have been made.
         """
         deadline = self.monotonic() + self.backoff.budget_s
-        attempt, unknown = 0, False
+        attempt, unknown, unfinished = 0, False, False
         while True:
             try:
                 return self.provider.create(request), unknown
@@ -126,18 +126,19 @@ class Cloud:
                 verdict = self._verdict(error)
                 rule = RULES[verdict.error_class]
                 log.info("create: %s (%s)", verdict.code, verdict.error_class)
-                if rule.definite or not verdict.sent:
+                unfinished = unfinished or isinstance(error, BegunError)
+                if (rule.definite or not verdict.sent) and not isinstance(error, BegunError):
                     failure = self._error("create the instance", verdict)
                     failure.earlier_unknown = unknown
                     if rule.definite:
                         raise failure from error
                 else:
                     unknown = True
-                    failure = OutcomeUnknownError(**self._words("create the instance", verdict))
+                    failure = self._unknown(verdict, unfinished=unfinished)
                 delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
                 if rule.next is not Next.AGAIN or self.monotonic() + delay_s > deadline:
                     if unknown and not isinstance(failure, OutcomeUnknownError):
-                        failure = OutcomeUnknownError(**self._words("create the instance", verdict))
+                        failure = self._unknown(verdict, unfinished=unfinished)
                     raise failure from error
                 self.sleep(delay_s)
                 attempt += 1
@@ -296,11 +297,16 @@ class Cloud:
 
     def _verdict(self, error: Exception) -> Verdict:
         if isinstance(error, BegunError) and isinstance(error.__cause__, Exception):
-            return replace(self._verdict(error.__cause__), sent=True)
+            return self._verdict(error.__cause__)
         verdict = self.provider.classify(error)
         if verdict is None:
             raise error
         return verdict
+
+    def _unknown(self, verdict: Verdict, *, unfinished: bool) -> OutcomeUnknownError:
+        failure = OutcomeUnknownError(**self._words("create the instance", verdict))
+        failure.unfinished = unfinished
+        return failure
 
     def _error(self, what: str, verdict: Verdict) -> CloudError:
         return CloudError(**self._words(what, verdict))

@@ -199,7 +199,7 @@ def create(
             _watch(machines, clients, pause, monotonic)
     except Exception as error:
         if not _is_definite(error):
-            _fail_begun(error)
+            raise BegunError(str(error)) from error
         remove(ids, clients)
         raise
     return [
@@ -330,17 +330,25 @@ def _watch(
 
 
 def remove(ids: Sequence[str], clients: Clients) -> None:
-    """Ends machines at once, whatever state they are in; says nothing of those that were never made."""
+    """Ends machines at once, whatever state they are in; says nothing of those that were never made.
 
-    def end(machine: str) -> None:
+    Raises:
+        BegunError: the end of one was not taken.
+    """
+
+    def end(machine: str) -> Exception | None:
         group, name = name_of(machine)
         try:
             clients.compute().virtual_machines.begin_delete(group, name, force_deletion=True, polling=False)
         except Exception as error:
-            if classify(error) is None:
-                raise
+            verdict = classify(error)
+            if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
+                return error
+        return None
 
-    in_threads(end, ids)
+    for error in in_threads(end, ids):
+        if error is not None:
+            raise BegunError from error
 
 
 def throw_away_key() -> str:

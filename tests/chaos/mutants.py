@@ -302,8 +302,8 @@ MUTANTS = (
     Mutant(
         "what was not sent is only a create's last call",
         "gpucloud/cloud.py",
-        "return replace(self._verdict(error.__cause__), sent=True)",
-        "return self._verdict(error.__cause__)",
+        " and not isinstance(error, BegunError):",
+        ":",
     ),
     Mutant(
         "what holds the rest is looked for",

@@ -185,7 +185,7 @@ def _befallen(home: Home, scene: Scene, cell: Cell) -> tuple[Result, bool]:
 def _after_victim(home: Home, scene: Scene, victim: Result, *, short_of_memory: bool) -> list[str]:
     wrong = check_nothing_is_lost(home, forgotten=scene.forgotten) + check_price(home)
     wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
-    if victim.code != -signal.SIGKILL:
+    if victim.code != -signal.SIGKILL and not (short_of_memory and victim.code < 0):
         own_words = "unexpected:" in victim.err or "Traceback" in victim.err
         if victim.code < 0 or (own_words and not short_of_memory):
             wrong.append(f"the victim ended with {victim.code} and words of its own making")

@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from gpucloud.adopt import adopt_found
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, NoOfferError, OwedError, Scope, UsageError
+from gpucloud.errors import (
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    NoOfferError,
+    OutcomeUnknownError,
+    OwedError,
+    Scope,
+    UsageError,
+)
 from gpucloud.launch import Tried, check_name, launch, replace_machines
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
 from gpucloud.model import Found, Identity, Kind, Machine, Permission, Ref, Request, Search, Thing
@@ -160,12 +169,22 @@ class CutOff(MemoryProvider):
         raise BegunError from ConnectionLost(sent=False)
 
 
-def test_a_create_that_is_cut_off_after_its_billable_call_is_looked_up(bench: Bench) -> None:
-    """That its last call never left says nothing of the machine."""
+@pytest.mark.parametrize("reached", [False, True])
+def test_what_a_create_that_was_cut_off_has_made_is_ended_and_not_used(bench: Bench, reached: bool) -> None:
+    """That its last call never left says nothing of the machine, which lacks what that call was for."""
     bench.kind = CutOff
-    bench.providers[0].cloud.listed = Pace()
-    box = launch(bench.world(), bench.terms(), bench.offers())
-    assert (bench.machines(), box.facts["zone"]) == (1, "use1-az4")
+    cloud = bench.providers[0].cloud
+    cloud.listed = Pace()
+    blind = (
+        [] if reached else [cloud.fail(action, ConnectionLost(), times=9999) for action in ("list", "delete")]
+    )
+    with pytest.raises(OutcomeUnknownError if reached else OwedError):
+        launch(bench.world(), bench.terms(), bench.offers())
+    assert bench.machines() == (0 if reached else 1)
+    for fault in blind:
+        cloud.faults.remove(fault)
+    assert settle(bench.world(), budget_s=300) == []
+    assert bench.billed() == []
 
 
 # --- settling

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
@@ -199,7 +199,8 @@ def _without_items(body: bytes, kind: str) -> bytes:
             case list():
                 return []
             case dict():
-                return {name: 0 if name == "TotalCount" else emptied(each) for name, each in value.items()}
+                members = cast("dict[str, Any]", value)
+                return {name: 0 if name == "TotalCount" else emptied(each) for name, each in members.items()}
             case _:
                 return value
 

@@ -19,7 +19,9 @@ def plain(model: Any) -> dict[str, Any]:
     Its models are made ready by whoever needs one first, without a lock; a thread that comes in between is
     given the JSON itself (the SDK's model_base hands on what it cannot deserialize: azure-mgmt-network 33.1).
     """
-    whole: dict[str, Any] = model if isinstance(model, dict) else model.as_dict()
+    if isinstance(model, dict):
+        return cast("dict[str, Any]", model)
+    whole: dict[str, Any] = model.as_dict()
     return whole
 
 

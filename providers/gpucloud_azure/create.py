@@ -200,7 +200,8 @@ def create(
     except Exception as error:
         if not _is_definite(error):
             raise BegunError(str(error)) from error
-        remove(ids, clients)
+        for refused in remove(ids, clients).values():
+            raise BegunError from refused
         raise
     return [
         replace(machine, timers=tuple(each for each, id_ in submitted.items() if id_ == machine.ref.id))
@@ -230,7 +231,10 @@ def _put_all(request: Request, ids: Sequence[str], clients: Clients, public_key:
                 raise error
             _fail_begun(error)
     if errors:
-        remove(ids, clients)
+        there = remove(ids, clients)
+        for id_, outcome in zip(ids, outcomes, strict=True):
+            if isinstance(outcome, Machine) and id_ in there:
+                raise BegunError from there[id_]
         raise errors[0]
     return [outcome for outcome in outcomes if isinstance(outcome, Machine)]
 
@@ -329,11 +333,11 @@ def _watch(
         pause_s = min(pause_s * 1.6, 5.0)
 
 
-def remove(ids: Sequence[str], clients: Clients) -> None:
-    """Ends machines at once, whatever state they are in; says nothing of those that were never made.
+def remove(ids: Sequence[str], clients: Clients) -> dict[str, Exception]:
+    """Ends machines at once, whatever state they are in: also one that was refused may be there, and failed.
 
-    Raises:
-        BegunError: the end of one was not taken.
+    Returns:
+        Why the end of some was not taken; nothing of those that were never made.
     """
 
     def end(machine: str) -> Exception | None:
@@ -346,9 +350,8 @@ def remove(ids: Sequence[str], clients: Clients) -> None:
                 return error
         return None
 
-    for error in in_threads(end, ids):
-        if error is not None:
-            raise BegunError from error
+    refused = zip(ids, in_threads(end, ids), strict=True)
+    return {id_: error for id_, error in refused if error is not None}
 
 
 def throw_away_key() -> str:

@@ -43,8 +43,9 @@ class _Vfs(ctypes.Structure):
 
 
 _Open = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(_File), ctypes.c_int, ctypes.c_void_p
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(_File), ctypes.c_int, ctypes.c_void_p
 )
+"""The name is a pointer as it came: SQLite keeps it, and would keep one to a copy of ours that is gone."""
 _Write = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(_File), ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 )
@@ -71,10 +72,10 @@ def interpose(
     original_open = _Open(vfs.xOpen)
     names: dict[int, Path] = {}
 
-    def opened(vfs_: int, path: bytes | None, file: Any, flags: int, out: int) -> int:
+    def opened(vfs_: int, path: int | None, file: Any, flags: int, out: int) -> int:
         code: int = original_open(vfs_, path, file, flags, out)
         if code == OK and path is not None:
-            names[ctypes.addressof(file.contents)] = Path(path.decode())
+            names[ctypes.addressof(file.contents)] = Path(ctypes.string_at(path).decode())
             _replace(file)
         return code
 

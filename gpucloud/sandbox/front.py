@@ -30,8 +30,6 @@ ECHO_PATH = "/caller-address"
 _HANG_S = 3600.0
 _ELSEWHERE = "https://elsewhere.invalid/"
 _NONSENSE = {"application/json": b'{"nonsense": [null, {"id": 7}], "value": "none"}'}
-
-
 _ALTERS = frozenset(
     {Effect.TRUNCATE, Effect.GARBLE, Effect.REDIRECT, Effect.EMPTY, Effect.TRICKLE, Effect.BOMB}
 )

@@ -148,12 +148,12 @@ class AwsProvider:
         except Exception as error:
             verdict = errors.classify(error)
             if verdict is None or RULES[verdict.error_class].next is Next.AGAIN:
-                raise error if verdict is None or verdict.sent else BegunError from error
+                raise BegunError(str(error)) from error
             ids = [machine.ref.id for machine in machines]
             try:
                 self.clients.ec2_once(region).terminate_instances(InstanceIds=ids)
             except Exception as refused:
-                raise BegunError from refused
+                raise BegunError(str(refused)) from refused
             said = (
                 f"no rule would end the box from outside, so it was ended: {verdict.code}: {verdict.message}"
             )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -81,3 +83,48 @@ def test_the_old_handlers_come_back() -> None:
     with Waiter().listening():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def _run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_a_signal_that_another_thread_got_ends_the_wait() -> None:
+    """The kernel may choose any thread: that the main one sleeps must not matter."""
+    program = (
+        "import signal, threading, time\n"
+        "from gpucloud.waiter import Waiter\n"
+        "from gpucloud.errors import InterruptedBySignal\n"
+        "waiter = Waiter()\n"
+        "def blow():\n"
+        "    time.sleep(0.3)  # the main thread waits by now\n"
+        "    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
+        "    threading.Event().wait()\n"
+        "with waiter.listening():\n"
+        "    try:\n"
+        "        waiter.run(blow, 600)\n"
+        "    except InterruptedBySignal as ended:\n"
+        "        print(ended.signum)\n"
+    )
+    ran = _run(program)
+    assert ran.stdout == f"{signal.SIGTERM:d}\n"
+
+
+def test_where_no_thread_can_be_had_the_call_is_made_all_the_same() -> None:
+    """Its stack does not fit into what is left of the memory: a teardown must not end so."""
+    program = (
+        "import resource, threading\n"
+        "from pathlib import Path\n"
+        "from gpucloud.waiter import Waiter\n"
+        "waiter = Waiter()\n"
+        "used = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20),) * 2)\n"
+        "try:\n"
+        "    threading.Thread(target=print, daemon=True).start()\n"
+        "except RuntimeError:\n"
+        "    print(waiter.run(lambda: 'done', 5))\n"
+    )
+    ran = _run(program)
+    assert ran.stdout == "done\n", ran.stderr

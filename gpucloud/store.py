@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from gpucloud.errors import UsageError
 from gpucloud.lifecycle import OVER, BoxState, Lease
 from gpucloud.model import Kind, Ref, Tags, rfc3339
 from gpucloud.tables import MIGRATIONS, PROJECT, Data, boxes, events, intents, things
+
+_BUSY_PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,14 +134,14 @@ class Journal:
         journal = cls(engine, clock)
         with _explained(path):
             _make_private(path)
-            journal._migrate(path)
+            journal._migrate(path, busy_s)
         return journal
 
-    def _migrate(self, path: Path) -> None:
+    def _migrate(self, path: Path, busy_s: float) -> None:
         with self._reader.connect() as raw:
             driver = raw.connection.driver_connection
             assert driver is not None  # noqa: S101  (a pooled connection always has one)
-            driver.execute("PRAGMA journal_mode = WAL")
+            _use_wal(driver, busy_s)
             version = int(driver.execute("PRAGMA user_version").fetchone()[0])
         if version == len(MIGRATIONS):
             return
@@ -420,6 +423,19 @@ def _make_private(path: Path) -> None:
     """Only the user may read the journal; SQLite gives its side files the same mode."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     os.close(handle)
+
+
+def _use_wal(driver: sqlite3.Connection, busy_s: float) -> None:
+    """Gives a new file its write-ahead log. SQLite itself does not wait for another who does so."""
+    until = time.monotonic() + busy_s
+    while True:
+        try:
+            driver.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_BUSY_PAUSE_S)
 
 
 @contextmanager

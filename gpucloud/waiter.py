@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Thread, get_ident
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -58,7 +60,7 @@ class Waiter:
         self._deaf = 0
         self._asking = False
         self._inbox: SimpleQueue[Call | None] = SimpleQueue()
-        self._thread = get_ident()
+        self._thread = threading.get_ident()
 
     @contextmanager
     def listening(self) -> Generator[Waiter]:
@@ -94,6 +96,8 @@ class Waiter:
         context = copy_context()
 
         def run() -> None:
+            if (tracer := threading.gettrace()) is not None:  # a debugger, or who measures coverage
+                sys.settrace(tracer)
             try:
                 running.result = context.run(call)
             except BaseException as error:
@@ -101,8 +105,8 @@ class Waiter:
             running.done = True
             self._inbox.put(running)
 
-        try:
-            Thread(target=run, daemon=True).start()
+        try:  # Thread.start() would wait for ever for a thread that runs out of memory before its first line
+            start_new_thread(run, ())
         except RuntimeError:  # no memory for one more: a signal has to wait, but what was begun is finished
             run()
         return running
@@ -114,7 +118,9 @@ class Waiter:
             TimedOutError: it did not end in time; it goes on in its thread.
             InterruptedBySignal: a signal came first; the call goes on in its thread.
         """
-        if get_ident() != self._thread:  # who waits here too would take the news that the other waits for
+        if (
+            threading.get_ident() != self._thread
+        ):  # who waits here too would take the news that the other waits for
             raise RuntimeError("only one thread may wait here")
         deadline = time.monotonic() + timeout_s
         while not running.done:

@@ -22,21 +22,31 @@ def peer_pid(peer_port: int, own_port: int) -> int | None:
 
 
 def _inode(peer_port: int, own_port: int) -> str | None:
+    ends = f":{peer_port:04X} ", f":{own_port:04X} "
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = Path(table).read_text().splitlines()[1:]
         except OSError:
             continue
         for line in lines:
-            fields = line.split()
-            local, remote = (int(field.rpartition(":")[2], 16) for field in fields[1:3])
-            if (local, remote) == (peer_port, own_port) and fields[9] != "0":
-                return fields[9]
+            if ends[0] in line and ends[1] in line:  # most are others', and reading them takes the time
+                fields = line.split()
+                local, remote = (int(field.rpartition(":")[2], 16) for field in fields[1:3])
+                if (local, remote) == (peer_port, own_port) and fields[9] != "0":
+                    return fields[9]
     return None
 
 
 def _holds(process: Path, wanted: str) -> bool:
     try:
-        return any(str(descriptor.readlink()) == wanted for descriptor in (process / "fd").iterdir())
+        descriptors = list((process / "fd").iterdir())
     except OSError:  # gone meanwhile, or another user's
         return False
+    return any(_target(descriptor) == wanted for descriptor in descriptors)
+
+
+def _target(descriptor: Path) -> str | None:
+    try:
+        return str(descriptor.readlink())
+    except OSError:  # closed meanwhile
+        return None

@@ -79,7 +79,11 @@ class Lab:
     def begin(self, cloud: str) -> Home:
         """Everything as on the first day, and a new home, for one cloud."""
         self.clouds.reset()
-        home = Home(self, self.folder / "home", cloud)
+        return self.new_home("home", cloud)
+
+    def new_home(self, name: str, cloud: str) -> Home:
+        """An empty home, for one cloud."""
+        home = Home(self, self.folder / name, cloud)
         home.close()
         home.path.mkdir()
         (home.path / "sandbox").symlink_to(self.endpoint.folder)

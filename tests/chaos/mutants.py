@@ -259,7 +259,7 @@ MUTANTS = (
     Mutant(
         "a cloud that does not answer is unread",
         "gpucloud/survey.py",
-        "if name in used or not _is_absent(error):",
+        "if name in used or not is_absent(error):",
         "if False:",
         SWEEP,
     ),

@@ -136,19 +136,18 @@ BY_NAME = {plight.name: plight for plight in PLIGHTS}
 COMMITS = "commits"
 """In place of an action: the command's own commits to its journal."""
 LOCAL = {
-    COMMITS: ("commit", 1, {"before": "H2", "after": "H2"}),
+    COMMITS: ("commit", {"before": ("H2", 1), "after": ("H2", 1)}),
     "connections": (
         "connection",
-        1,
-        {"refused": "F2", "unresolved": "F2", "cut-off": "F2", "timed-out": "F3"},
+        {"refused": ("F2", 2), "unresolved": ("F2", 2), "cut-off": ("F2", 2), "timed-out": ("F3", 2)},
     ),
-    "writes": ("write", 8, {"full": "D1"}),
-    "syncs": ("sync", 1, {"failed": "D2"}),
+    "writes": ("write", {"full": ("D1", 8)}),
+    "syncs": ("sync", {"failed": ("D2", 2)}),
 }
-"""What a command does besides calling: the victim's plight, every how manieth is struck, how and as what."""
+"""What a command does besides calling: the victim's plight; how it fails, as what, and every how manieth."""
 AROUND: Mapping[str, tuple[str, Sequence[int]]] = {
-    "disk": ("D1", range(0, 200, 16)),
-    "files": ("D4", range(4, 40, 2)),
+    "disk": ("D1", range(0, 200, 24)),
+    "files": ("D4", range(4, 40, 3)),
     "memory": ("D5", (0, 4, 16, 48)),
     "read_only": ("D3", (1,)),
     "clock": ("D9", (-48, 48)),

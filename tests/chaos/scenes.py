@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tests.chaos.lab import OWNER, Before, Home
 
 Line = tuple[str, ...]
-LAUNCH = ("launch", "--gpu", "T4", "--allow-from", "198.51.100.7/32", "--yes")
+WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
+LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
 
@@ -28,6 +29,8 @@ class Scene:
         ends: whether, when it succeeds, nothing of ours may be billed any more.
         buys: how many machines it starts.
         forgotten: whether the journal has been lost: then only tags tell.
+        kinds: of faults; ``None`` for all. Where a command does what others do, only how it may die is new,
+            and what comes of its own changing calls.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Scene:
     ends: bool = False
     buys: int = 0
     forgotten: bool = False
+    kinds: frozenset[str] | None = None
 
 
 def _launch(*more: str) -> Callable[[str], Line]:
@@ -79,6 +83,19 @@ SCENES = {
             line=_always("sweep", "--older-than", "0s", "--yes"),
             ends=True,
             forgotten=True,
+        ),
+        Scene(
+            name="extend",
+            before=_launched,
+            line=_always("extend", "x", "--ttl", "48h"),
+            kinds=frozenset({"H2", "D6", "D7", "F4", "F5", "F6", "F7", "F8", "F9", "F16"}),
+        ),
+        Scene(
+            name="run",
+            line=lambda cloud: ("run", *WANTED, "--cloud", cloud, "--region", REGION[cloud], "--", "true"),
+            ends=True,
+            buys=1,
+            kinds=frozenset({"H2", "D6", "F9"}),
         ),
         Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True),
     )

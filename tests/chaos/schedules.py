@@ -42,7 +42,9 @@ class Cell:
         """The fault kind."""
         if self.action in AROUND:
             return AROUND[self.action][0]
-        return LOCAL[self.action][2][self.plight] if self.action in LOCAL else BY_NAME[self.plight].kind
+        if self.action in LOCAL:
+            return LOCAL[self.action][1][self.plight][0]
+        return BY_NAME[self.plight].kind
 
     def __str__(self) -> str:
         return f"{self.scene}/{self.cloud}/{self.action}/{self.nth}/{self.plight}"
@@ -76,9 +78,9 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     home.close()
     found = [
         Cell(scene=scene.name, cloud=cloud, action=what, nth=nth, plight=how)
-        for what, (_, step, hows) in LOCAL.items()
+        for what, (_, hows) in LOCAL.items()
+        for how, (_, step) in hows.items()
         for nth in range(0, done[what], step)
-        for how in hows
     ]
     found += [
         Cell(scene=scene.name, cloud=cloud, action=what, nth=amount, plight="around")
@@ -86,13 +88,14 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
         for amount in amounts
         if what != "read_only" or may_unshare()
     ]
-    return found + [
+    found += [
         Cell(scene=scene.name, cloud=cloud, action=action, nth=nth, plight=plight.name)
         for (action, changing), count in sorted(counted.items())
         for nth in range(count)
         for plight in PLIGHTS
         if plight.strikes(action, nth, changing)
     ]
+    return [cell for cell in found if scene.kinds is None or cell.kind in scene.kinds]
 
 
 @cache
@@ -131,7 +134,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
     try:
         theirs = 0
         if crowded:
-            theirs = _stranger(home)
+            theirs = _stranger(lab, cell.cloud)
             scene.before(home, cell.cloud)
         victim, struck = _befallen(home, scene, cell)
         wrong = _after_victim(home, scene, victim, short_of_memory=cell.action == "memory")
@@ -208,13 +211,13 @@ def _to_nothing(home: Home, scene: Scene, said: list[str]) -> list[str]:
     return [f"{each['kind']} {each['id']} of {each['box']} is left" for each in left]
 
 
-def _stranger(home: Home) -> int:
+def _stranger(lab: Lab, cloud: str) -> int:
     """Something of somebody else's, under the same name; how many things that is."""
-    launched = home.run(*SCENES["launch"].line(home.cloud), owner=STRANGER)
+    home = lab.new_home("stranger", cloud)
+    launched = home.run(*SCENES["launch"].line(cloud), owner=STRANGER)
     assert launched.code == 0, launched.err
-    for file in home.state.glob("journal.db*"):
-        file.unlink()
-    return sum(entry["owner"] == STRANGER for entry in home.lab.billing())
+    home.close()
+    return sum(entry["owner"] == STRANGER for entry in lab.billing())
 
 
 def _told(who: str, result: Result) -> str:

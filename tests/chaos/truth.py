@@ -79,7 +79,7 @@ def check_truthful(home: Home, code: int, *, ends: bool, buys: int) -> list[str]
     billed = sum(entry["kind"] == "instance" for entry in ours(home))
     if code == 0 and ends and billed:
         return [f"exit code 0, and {billed} machines are billed"]
-    if code == 0 and buys and billed != buys:
+    if code == 0 and buys and not ends and billed != buys:
         return [f"exit code 0, and {billed} machines are billed instead of {buys}"]
     if buys and code in SIGNALLED | {1, 2, 3, 4, 5, 6, 7} and ours(home):
         return [f"exit code {code}, and something is billed: {ours(home)[0]['kind']} {ours(home)[0]['id']}"]

@@ -1,7 +1,7 @@
 """What dies in the chaos tests: the program's own ``main``, in a forked process, with what befalls it.
 
-Machines of the chaos lab have no inside, so a box counts as ready once they run; everything else is the
-program as it is.
+Machines of the chaos lab have no inside, so a box counts as ready once they run, and does at once what it is
+told over ssh; everything else is the program as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import os
 import resource
 import shutil
 import socket
+import ssl
 import sys
+import tempfile
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -28,13 +30,23 @@ import gpucloud.bringup
 import gpucloud.cli.app
 import gpucloud.cli.engine
 import gpucloud.cli.market
+import gpucloud.extend
+import gpucloud.reach
+import gpucloud.ssh_job
+import gpucloud_azure.create
 from gpucloud.cli.market import open_market
+from gpucloud.launch import launch
 from gpucloud.lifecycle import BoxState
 from gpucloud.store import Box
+from gpucloud.teardown import take_down
 from gpucloud.world import World
+from gpucloud_azure.create import throw_away_key
 from gpucloud_pricing import Demand
 from gpucloud_pricing.gpus import parse_wishes
+from tests.builders import Clock
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
+from tests.core.engine import Bench
+from tests.memory import MemoryProvider
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
@@ -43,12 +55,36 @@ LASTING = frozenset({"cut-off", "full"})
 MARKET = open_market()
 ENTRY_POINTS: Any = functools.cache(importlib.metadata.entry_points)
 LOADED: Any = functools.cache(gpucloud.cli.app.load)
+THROWN_AWAY_KEY = throw_away_key()
 """Read once, by the process that forks: these are the same for all."""
+
+
+def share_statements() -> None:
+    """Lets the journals of all commands have their statements compiled once."""
+    make: Any = sa.create_engine
+    first = make("sqlite://")
+    dialect: Any = type(first.dialect)  # part of the key, and as good as any other of its kind
+    dialect.__eq__ = lambda one, other: type(one) is type(other)
+    dialect.__hash__ = lambda one: hash(type(one))
+
+    def share(*how: Any, **more: Any) -> Any:
+        engine = make(*how, **more)
+        engine._compiled_cache = first._compiled_cache
+        return engine
+
+    sa.create_engine = share
 
 
 def warm_up() -> None:
     """Does beforehand what costs each command time, and is the same each time."""
-    for command in ("launch", "down", "sweep", "recover"):
+    share_statements()
+    for cloud in ("aws", "azure", "alibaba"):
+        with tempfile.TemporaryDirectory() as folder:
+            clock = Clock()
+            bench = Bench(Path(folder), clock, [MemoryProvider.named(cloud, clock=clock)])
+            world = bench.world()
+            take_down(world, launch(world, bench.terms(), bench.offers()), budget_s=60)
+    for command in ("launch", "run", "extend", "down", "sweep", "recover"):
         LOADED(command)
     for entry in ENTRY_POINTS(group="gpucloud.providers"):
         entry.load()
@@ -63,9 +99,18 @@ def main() -> None:
     """Runs a command; the first argument is JSON: what befalls it besides its clouds."""
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
     gpucloud.bringup.bring_up = ready_at_once
+    for module, name, instead in (
+        (gpucloud.reach, "reach", told),
+        (gpucloud.extend, "move_end", told),
+        (gpucloud.ssh_job, "start", told),
+        (gpucloud.ssh_job, "Follower", Over),
+    ):
+        setattr(module, name, instead)
     gpucloud.cli.market.open_market = lambda: MARKET
     gpucloud.cli.app.load = LOADED
     importlib.metadata.entry_points = ENTRY_POINTS
+    gpucloud_azure.create.throw_away_key = lambda: THROWN_AWAY_KEY
+    ssl.SSLContext.load_default_certs = lambda *_: None  # type: ignore[method-assign]
     _hurry()
     for name, value in plight.items():
         globals()[f"with_{name}"](value)
@@ -76,6 +121,24 @@ def ready_at_once(world: World, box: Box, keys: Path, proxy_command: str | None)
     """In place of waiting for ssh, the boot and the GPUs."""
     world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": {}})
     return world.journal.box(box.id)
+
+
+def told(*_: object, **__: object) -> None:
+    """In place of what is said to a box over ssh."""
+
+
+class Over:
+    """In place of the output of a job: it has none, and is over."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def follow(self) -> int:
+        """The job's exit code."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class _Time:
@@ -221,9 +284,11 @@ def with_sync(at: list[Any]) -> None:
 
 
 def with_power(_: str) -> None:
-    """What is on the disk, should the power go, is in the folder ``synced``."""
+    """What is on the disk, should the power go, is in the folder ``synced``: at first, all that there is."""
     folder = Path.home() / "synced"
     folder.mkdir()
+    for file in Path.home().glob("state-sandbox/journal.db*"):
+        shutil.copyfile(file, folder / file.name)
 
     def synced(path: Path) -> None:
         shutil.copyfile(path, folder / "new")

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -229,9 +230,20 @@ def test_a_full_disk_stops_before_anything_is_bought(tmp_path: Path) -> None:
     assert journal.boxes(owner="me")[0].name == "x"
 
 
+def test_a_file_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+    """SQLite itself does not wait before a change to the write-ahead log."""
+    file = tmp_path / "journal.db"
+    maker = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    maker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(UsageError, match="locked"):
+        Journal.open(file, clock, busy_s=0.05)
+    threading.Timer(0.2, maker.execute, ["ROLLBACK"]).start()
+    assert Journal.open(file, clock).boxes(owner="me") == []
+    maker.close()
+
+
 def test_twenty_processes_write_at_once_and_one_gets_the_name(tmp_path: Path) -> None:
-    """One winner, nineteen refusals, no "database is locked"."""
-    Journal.open(tmp_path / "j.db", clock)
+    """One winner, nineteen refusals, no "database is locked", also where each would make the file."""
     code = (
         "import sys; from tests.core.test_store import *\n"
         "try: a_box(Journal.open(Path(sys.argv[1]), clock), id='b-' + sys.argv[2]); print('won')\n"

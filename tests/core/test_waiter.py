@@ -128,3 +128,16 @@ def test_where_no_thread_can_be_had_the_call_is_made_all_the_same() -> None:
     )
     ran = _run(program)
     assert ran.stdout == "done\n", ran.stderr
+
+
+def test_a_thread_that_dies_as_it_begins_is_not_waited_for() -> None:
+    """So it is where memory runs out between its first instruction and its first line."""
+    program = (
+        "import threading\n"
+        "from gpucloud.waiter import Waiter\n"
+        "def die(self):\n"
+        "    raise MemoryError\n"
+        "threading.Thread._set_tstate_lock = threading.Thread._set_ident = die\n"
+        "print(Waiter().run(lambda: 'done', 5))\n"
+    )
+    assert _run(program).stdout == "done\n"

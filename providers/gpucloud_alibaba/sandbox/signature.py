@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,8 @@ class Signatures:
 
     def __init__(self) -> None:
         self._nonces: dict[str, datetime] = {}
+        """When each was seen, oldest first."""
+        self._lock = threading.Lock()
 
     def verify(
         self, request: Request, credentials: Mapping[str, Credential], *, now: datetime, unmoved: datetime
@@ -63,11 +66,16 @@ class Signatures:
             raise AlibabaError("InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")
         if not nonce:
             raise AlibabaError("MissingSignatureNonce", "SignatureNonce is mandatory for this action.")
-        if nonce in self._nonces:
-            raise AlibabaError("SignatureNonceUsed", "Specified signature nonce was used already.")
-        self._nonces = {each: at for each, at in self._nonces.items() if now - at < OLDEST}
-        self._nonces[nonce] = now
+        self._use(nonce, now)
         return key
+
+    def _use(self, nonce: str, now: datetime) -> None:
+        with self._lock:
+            if nonce in self._nonces:
+                raise AlibabaError("SignatureNonceUsed", "Specified signature nonce was used already.")
+            while self._nonces and now - self._nonces[oldest := next(iter(self._nonces))] >= OLDEST:
+                del self._nonces[oldest]
+            self._nonces[nonce] = now
 
     def _check_moment(self, text: str, now: datetime) -> None:
         try:

@@ -71,7 +71,7 @@ docs: setup  ## write the generated parts of docs/
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet uv
-	$(COMPILE) pyproject.toml --extra sandbox --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra sandbox --extra plot --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from gpucloud.model import Kind, Machine, Purchase, Thing
 from gpucloud_pricing import Market, Price
-from gpucloud_pricing.estimate import HOURS_PER_MONTH, tariff_at
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.estimate import tariff_at
 from gpucloud_pricing.values import Money
 
 

@@ -46,7 +46,9 @@ from gpucloud.provider import (
     IdentitySource,
     ImageSource,
     Ingress,
+    Inquiry,
     MetadataSource,
+    PriceList,
     PriceSource,
     Provider,
     QuotaSource,
@@ -173,6 +175,17 @@ class Cloud:
         return self._call(
             f"ask today's prices in {region}", lambda: source.quotes(region, instance_types, purchase)
         )
+
+    def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None) -> Sequence[Inquiry]:
+        """What to ask for every price of these types; nothing where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, PriceSource):
+            return ()
+        return self._call("find out what to ask", lambda: source.inquiries(instance_types, regions))
+
+    def ask(self, inquiry: Inquiry) -> PriceList:
+        """The answer to an inquiry."""
+        return self._call(f"ask for {inquiry.name}", inquiry.ask)
 
     def held(self, region: str, instance_types: Sequence[str]) -> Sequence[Held]:
         """Capacity that the account holds; empty where this cloud has no such thing."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpucloud.errors import UsageError
 from gpucloud.model import Held, Purchase, Quote, rfc3339
+from gpucloud_pricing.rules import IMPLAUSIBLE
 
 SCHEMA = "gpucloud.plan/v1"
 MAX_ATTEMPTS = 20
@@ -206,6 +207,7 @@ def requote(
     quotes: Iterable[Quote],
     *,
     usd: Callable[[Decimal, str], Decimal | None],
+    plausible: Callable[[str, Decimal], bool],
 ) -> list[Candidate]:
     """The candidates with today's prices where a cloud named one.
 
@@ -213,6 +215,7 @@ def requote(
         candidates: offers at snapshot prices.
         quotes: what clouds said today; a zonal quote beats a regional one.
         usd: turns an amount of a currency into USD; ``None`` for a currency without a rate.
+        plausible: whether a GPU of a model can cost so many USD per hour; what cannot is flagged.
     """
     by_key = {(q.cloud, q.region, q.zone or "", q.instance_type, str(q.purchase)): q for q in quotes}
     zonal: dict[tuple[str, str, str, str], list[Quote]] = {}
@@ -227,15 +230,23 @@ def requote(
         # A place whose zones were not known is now as many as the cloud named prices for.
         several = zonal.get((cloud, region, instance_type, purchase), []) if not zone and one is None else []
         told = [one] if one is not None else several
-        result += [_at(candidate, quote, usd) for quote in told] or [candidate]
+        result += [_at(candidate, quote, usd, plausible) for quote in told] or [candidate]
     return result
 
 
-def _at(candidate: Candidate, quote: Quote, usd: Callable[[Decimal, str], Decimal | None]) -> Candidate:
+def _at(
+    candidate: Candidate,
+    quote: Quote,
+    usd: Callable[[Decimal, str], Decimal | None],
+    plausible: Callable[[str, Decimal], bool],
+) -> Candidate:
     """A candidate at a price that its cloud named; unchanged where the currency has no rate."""
     price_usd = usd(quote.price_per_hour, quote.currency)
     if price_usd is None:
         return candidate
+    flags = [flag for flag in candidate.flags if flag not in {"stale", IMPLAUSIBLE}]
+    if not plausible(candidate.gpu_model, price_usd / candidate.gpu_count):
+        flags.append(IMPLAUSIBLE)
     return replace(
         candidate,
         zone=candidate.zone or quote.zone or "",
@@ -245,7 +256,7 @@ def _at(candidate: Candidate, quote: Quote, usd: Callable[[Decimal, str], Decima
         as_of=quote.as_of.date(),
         source=quote.source,
         quoted=True,
-        flags=tuple(flag for flag in candidate.flags if flag != "stale"),
+        flags=tuple(flags),
     )
 
 

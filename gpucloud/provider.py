@@ -10,7 +10,7 @@ the environment, as the vendor's SDK does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -34,6 +34,8 @@ from gpucloud.model import (
 )
 
 if TYPE_CHECKING:
+    from gpucloud_pricing import Price
+    from gpucloud_pricing.history import Coverage, SetAside
     from gpucloud_templates import Image, Metadata, SelfDelete
 
 
@@ -178,12 +180,68 @@ class Audited(Protocol):
         ...
 
 
+NO_PRICE = "no price that anybody pays"
+"""Why a row is set aside: zero, negative, text."""
+ROW_SHOWN = 200
+"""How many characters of a row that is set aside are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """The answer to an inquiry: prices, and what of it was no price."""
+
+    prices: Sequence[Price]
+    set_aside: Sequence[SetAside] = ()
+
+    @classmethod
+    def of(cls, quotes: Iterable[Quote], source: str, refused: Iterable[object] = ()) -> PriceList:
+        """Quotes as prices of a source of the market; ``refused`` are rows that are no price."""
+        from gpucloud_pricing import Price
+        from gpucloud_pricing.history import SetAside
+
+        prices = [
+            Price(
+                cloud=quote.cloud,
+                region=quote.region,
+                zone=quote.zone,
+                instance_type=quote.instance_type,
+                purchase=str(quote.purchase),
+                amount=quote.price_per_hour,
+                currency=quote.currency,
+                as_of=quote.as_of.date(),
+                source=source,
+            )
+            for quote in quotes
+        ]
+        aside = [SetAside(reason=NO_PRICE, row=str(row)[:ROW_SHOWN]) for row in refused]
+        return cls(prices=prices, set_aside=aside)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inquiry:
+    """A question about prices. It is answered whole or not at all.
+
+    Attributes:
+        name: unique within its cloud, and the same in each refresh.
+        covers: what the answer speaks of.
+        ask: sends it; the cloud's errors pass.
+    """
+
+    name: str
+    covers: Coverage
+    ask: Callable[[], PriceList]
+
+
 @runtime_checkable
 class PriceSource(Protocol):
-    """Clouds that can be asked for today's price."""
+    """Clouds that can be asked for prices."""
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
         """Today's prices of these types in this region: per zone for spot. Unknown types are left out."""
+        ...
+
+    def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        """What to ask for every price of these types, in these regions or in all that the account has."""
         ...
 
 

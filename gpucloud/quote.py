@@ -130,7 +130,8 @@ class Inquiry:
         if self._held is None:
             wanted = Purchase.RESERVED in self._wish.purchases
             self._held = _held(self._world, candidates) if wanted else []
-        today = requote(candidates, self._quotes, usd=self._market.usd)
+        market = self._market
+        today = requote(candidates, self._quotes, usd=market.usd, plausible=market.is_plausible)
         bought = [each for each in today if each.purchase in self._wish.purchases]
         held = into_held(today, self._held, nodes=self._wish.nodes)
         ranked = [each for each in rank(bought + held) if each.key not in self.short]

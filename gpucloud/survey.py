@@ -76,7 +76,7 @@ def finish(world: World, calls: Mapping[str, Call]) -> Survey:
             look: _Look = world.waiter.wait(call, SURVEY_TIMEOUT_S)
         except (ImportError, CloudError, TimedOutError) as error:
             reason = f"its SDK is not installed ({error})" if isinstance(error, ImportError) else str(error)
-            if name in used or not _is_absent(error):
+            if name in used or not is_absent(error):
                 unread.append(Unread(cloud=name, region=EVERYWHERE, error=reason))
             else:
                 left_out[name] = reason
@@ -108,7 +108,7 @@ def by_box(things: Iterable[Thing]) -> list[tuple[str, list[Thing]]]:
     return [(owner, found) for (_, owner), found in groups.items()]
 
 
-def _is_absent(error: Exception) -> bool:
+def is_absent(error: Exception) -> bool:
     """Whether a cloud is not set up here: no SDK, or no credentials to be refused."""
     if isinstance(error, CloudError):
         return error.error_class is ErrorClass.AUTH and not error.sent

@@ -75,6 +75,7 @@ def build(data: Path) -> bytes:
     }
     document = {
         "types": types,
+        "bounds": _bounds(tables),
         "regions": [_region(row) for row in tables["regions"]],
         "zone_origins": zone_origins,
         "tariffs": [list(row.values()) for row in tables["storage_egress"]],
@@ -124,6 +125,18 @@ def _all_prices(tables: dict[str, list[Row]]) -> Iterable[Row]:
     for row in tables["alibaba_subscription_monthly"]:
         per_hour = row["price_per_hour_730h"]
         yield {**row, "zone": "", "purchase": "subscription_1m", "price_per_hour": per_hour}
+
+
+def _bounds(tables: dict[str, list[Row]]) -> dict[str, list[str]]:
+    """The lowest and the highest price per hour and GPU of each model, in USD, however it is paid."""
+    rates = {row["quote"]: Decimal(row["rate"]) for row in tables["fx_reference"] if row["base"] == "USD"}
+    hardware = {_key(row): _hardware(row) for row in tables["instance_types"]}
+    amounts: dict[str, list[Decimal]] = defaultdict(list)
+    for row in _all_prices(tables):
+        model, count, *_ = hardware[_key(row)]
+        usd = Decimal(row["price_per_hour"]) / rates.get(row["currency"], Decimal(1))
+        amounts[model].append(round(usd / Decimal(count), 4))
+    return {model: [str(min(found)), str(max(found))] for model, found in sorted(amounts.items())}
 
 
 def _hardware(row: Row) -> list[Any]:

@@ -45,7 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "cost": Entry("gpucloud.cli.cost:cost", "Estimate every way of paying, side by side.", BEFORE),
     "plan": Entry("gpucloud.cli.plan:plan", "Show or save what launch would do.", BEFORE),
     "images": Entry("gpucloud.cli.images:images", "Which image an offer would boot, and with what.", BEFORE),
-    "prices": Entry("gpucloud.cli.prices:COMMANDS", "Age and origin of the price data.", BEFORE),
+    "prices": Entry("gpucloud.cli.prices:COMMANDS", "What prices are known, how old; asking anew.", BEFORE),
     "launch": Entry("gpucloud.cli.launch:launch", "Launch the cheapest box that will start.", BOXES),
     "list": Entry("gpucloud.cli.list:list_boxes", "List boxes, what they cost, when they end.", BOXES),
     "show": Entry("gpucloud.cli.show:show", "Show one box.", BOXES),

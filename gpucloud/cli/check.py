@@ -37,7 +37,7 @@ def check(
     if policy is not None:
         return _print_policy(app, policy)
     with engine(app) as world:
-        wanted = _wanted(spec)
+        wanted = _wanted(app, spec)
         names = _asked_for(world, spec)
         found = check_clouds(world, names, wanted, spec.nodes)
     machine = check_machine(app.paths.state)
@@ -56,7 +56,7 @@ def _asked_for(world: World, spec: Spec) -> list[str]:
     return [name for name in names if not spec.clouds or admits(spec.clouds, frozenset({name}))]
 
 
-def _wanted(spec: Spec) -> list[Candidate]:
+def _wanted(app: App, spec: Spec) -> list[Candidate]:
     """The offers that a launch of the spec would consider, on demand and spot, the best first."""
     from dataclasses import replace
 
@@ -69,7 +69,7 @@ def _wanted(spec: Spec) -> list[Candidate]:
         demand = replace(demand, gpus=parse_wishes(ANY_GPU))
     if not spec.purchase or list(map(str, spec.purchase)) == ["on_demand"]:
         demand = replace(demand, purchases=("on_demand", "spot"))
-    market = load_market(demand)
+    market = load_market(demand, app.paths.state, app.output.say)
     return candidates_of(market.search(demand, today=now().date()))
 
 

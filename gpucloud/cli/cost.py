@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import subprocess
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
 import typer
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
+from gpucloud.cli.cost_documents import Comparison, write_csv, write_json, write_markdown
+from gpucloud.cli.cost_tables import show
 from gpucloud.cli.options import takes_spec
-from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.errors import NoOfferError, PriceError, UsageError
 from gpucloud.spec import Spec
-from gpucloud_pricing import PURCHASES, Demand, Market, Offer
-from gpucloud_pricing.estimate import (
-    HOURS_PER_MONTH,
-    Estimate,
-    Usage,
-    compare,
-    hourly,
-    on_demand_prices,
-    usage_document,
-    ways,
-)
+from gpucloud.spec_file import load_spec
+from gpucloud_pricing import PURCHASES, Demand
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.estimate import Usage, compare, on_demand_prices, ways
+from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
 
-PERIODS = {"hour": Decimal(1), "day": Decimal(24), "month": HOURS_PER_MONTH}
 _USAGE = "What for"
 
 
@@ -44,6 +43,39 @@ def cost(
     boot: Annotated[
         int, typer.Option("--boot", min=0, help="Minutes paid before work begins.", rich_help_panel=_USAGE)
     ] = 5,
+    checkpoint_every: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-every",
+            help="Work between two checkpoints: 30m; an interruption loses no more.",
+            metavar="TIME",
+            rich_help_panel=_USAGE,
+        ),
+    ] = None,
+    checkpoint_takes: Annotated[
+        str,
+        typer.Option(
+            "--checkpoint-takes",
+            help="What it takes to write one.",
+            metavar="TIME",
+            rich_help_panel=_USAGE,
+        ),
+    ] = "1m",
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            help="When it runs: 8h/day,5d/week, 40h/week, 100h/month; shows the cheapest mix.",
+            metavar="HOURS",
+            rich_help_panel=_USAGE,
+        ),
+    ] = None,
+    steady: Annotated[
+        int, typer.Option("--steady", min=0, help="Boxes that always run.", rich_help_panel=_USAGE)
+    ] = 0,
+    burst: Annotated[
+        int, typer.Option("--burst", min=0, help="Boxes that run as --profile says.", rich_help_panel=_USAGE)
+    ] = 1,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Places to compare per way of paying.", metavar="N")
     ] = 1,
@@ -53,26 +85,105 @@ def cost(
     hidden: Annotated[
         bool, typer.Option("--include-hidden", help="Also retired and not publicly sold types.")
     ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="How each figure came about, with dates and sources.")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Answer with comma-separated values.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Answer with Markdown, for a comment.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", help="Show the difference to another spec: FILE, or REF:FILE of git.", metavar="SPEC"
+        ),
+    ] = None,
 ) -> None:
-    """Estimate every way of paying, side by side: compute, disk, address, egress, boot and idle time."""
-    usage = _usage(spec, hours=hours, egress=egress, boot_minutes=boot)
-    demand = _demand(spec, max_age, include_hidden=hidden)
-    market = shown.load_market(demand)
-    found = market.search(demand, shown.today())
-    if not found:
-        raise shown.nothing_matches(market.explain(demand, shown.today()))
-    chosen = ways(found, demand.purchases, limit)
-    estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
-    if not any(estimate.total is not None for estimate in estimates):
-        raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
+    """Estimate every way of paying, side by side: compute, disk, address, egress, boot and idle time.
+
+    With --budget it is a gate: exit code 7 if nothing that can be launched is expected to cost so little.
+    """
+    checkpoint_s = None if checkpoint_every is None else _time_s("--checkpoint-every", checkpoint_every)
+    save_s = _time_s("--checkpoint-takes", checkpoint_takes)
+    layers = _layers(profile, steady, burst)
+    other = None if against is None else _other_spec(against)
+
+    def compared(wanted: Spec) -> Comparison:
+        demand = _demand(wanted, max_age, include_hidden=hidden)
+        market = shown.load_market(demand, app.paths.state, app.output.say)
+        found = market.search(demand, shown.today())
+        if not found:
+            raise shown.nothing_matches(market.explain(demand, shown.today()))
+        usage = replace(
+            _usage(wanted, hours=hours, egress=egress, boot_minutes=boot),
+            checkpoint_s=checkpoint_s,
+            save_s=save_s,
+        )
+        chosen = ways(found, demand.purchases, limit)
+        estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
+        if not any(estimate.total is not None for estimate in estimates):
+            raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
+        return Comparison(
+            market=market, usage=usage, assumed=hours is None, estimates=estimates, layers=layers
+        )
+
+    comparison = compared(spec)
+    before = None if other is None else compared(other)
+    exceeded = None if spec.budget is None else _exceeded(spec.budget, comparison)
+    if exceeded is not None and app.output.json:
+        raise exceeded  # one document, and that is the error's
     if app.output.json:
-        _write_document(app, market, usage, estimates, assumed=hours is None)
-    elif hours is None:
-        _show_periods(app, market, usage, estimates)
+        write_json(app, comparison, before, explain=explain)
+    elif csv:
+        write_csv(comparison)
+    elif markdown:
+        write_markdown(comparison, before)
     else:
-        _show(app, usage, estimates)
-    if not app.output.json:
-        _say_notes(app, market, usage, estimates)
+        show(app, comparison, before, explain=explain)
+    if exceeded is not None:
+        raise exceeded
+
+
+def _other_spec(text: str) -> Spec:
+    """The spec in a file, or in a file at a commit: ``spec.yaml``, ``main:spec.yaml``.
+
+    Raises:
+        UsageError: there is none.
+    """
+    file = Path(text)
+    if file.exists():
+        return load_spec(file, {})
+    if ":" not in text or text.startswith("-"):
+        raise UsageError(
+            f"--against: there is no file {text!r}; allowed: FILE, or REF:FILE of this repository"
+        )
+    if which("git") is None:
+        raise UsageError(f"--against: {text!r} needs git, which is not installed")
+    found = subprocess.run(["git", "show", text], capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise UsageError(f"--against: git show {text}: {found.stderr.strip()}")
+    with TemporaryDirectory() as folder:
+        copy = Path(folder, "spec.yaml")
+        copy.write_text(found.stdout, encoding="utf-8")
+        return load_spec(copy, {})
+
+
+def _exceeded(budget: Decimal, comparison: Comparison) -> PriceError | None:
+    """Why a budget does not hold; ``None`` where something that can be launched is expected to keep it."""
+    best = comparison.best
+    if best is None or best.expected_total is None:
+        return PriceError("nothing that can be launched has a known cost to hold against the budget")
+    where = f"{best.offer.cloud} {best.offer.region} {shown.paid_text(best.offer)}"
+    if best.expected_total > budget:
+        return PriceError(
+            f"the cheapest way is expected to cost {best.expected_total:.2f} USD ({where}), "
+            f"the budget is {budget:f} USD",
+            hint="fewer --hours, other ways to pay, or a larger --budget",
+        )
+    if any(each.complete and (each.expected_total or 0) <= budget for each in comparison.launchable):
+        return None
+    unknown = " and ".join(name for name in best.parts if name in best.unknown)
+    return PriceError(f"the budget cannot be shown to hold: the price of {unknown} is not known ({where})")
 
 
 def _usage(spec: Spec, *, hours: str | None, egress: str, boot_minutes: int) -> Usage:
@@ -87,6 +198,32 @@ def _usage(spec: Spec, *, hours: str | None, egress: str, boot_minutes: int) -> 
     )
 
 
+def _time_s(flag: str, text: str) -> int:
+    from gpucloud.spec_fields import end
+
+    try:
+        time = end(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from error
+    if isinstance(time, str) or time.total_seconds() < 1:
+        raise UsageError(f"{flag}: {text!r} is not allowed; allowed: 1s or more")
+    return int(time.total_seconds())
+
+
+def _layers(profile: str | None, steady: int, burst: int) -> list[Layer]:
+    """Which boxes run for how long in a month; none where nothing was said of that."""
+    if profile is None:
+        if steady:
+            raise UsageError("--steady goes with --profile, which says when the other boxes run")
+        return []
+    try:
+        hours = hours_per_month(profile)
+    except BadProfileError as error:
+        raise UsageError(f"--profile: {error}") from None
+    layers = [Layer(machines=steady, hours=HOURS_PER_MONTH), Layer(machines=burst, hours=hours)]
+    return [layer for layer in layers if layer.machines]
+
+
 def _amount(flag: str, text: str, *, least: Decimal) -> Decimal:
     try:
         amount = Decimal(text)
@@ -99,131 +236,5 @@ def _amount(flag: str, text: str, *, least: Decimal) -> Decimal:
 
 def _demand(spec: Spec, max_age: str | None, *, include_hidden: bool) -> Demand:
     """The spec's demand; unless ways of paying are named, all of them."""
-    from dataclasses import replace
-
     demand = spec.demand(max_age=shown.read_age(max_age), include_hidden=include_hidden)
     return demand if "purchase" in spec.model_fields_set else replace(demand, purchases=PURCHASES)
-
-
-def _write_document(
-    app: App, market: Market, usage: Usage, estimates: Sequence[Estimate], *, assumed: bool
-) -> None:
-    options = [estimate.document() for estimate in estimates]
-    if assumed:
-        for option, estimate in zip(options, estimates, strict=True):
-            option["running"] = _running(market, estimate.offer, usage)
-    rates = shown.rates_of(market, [estimate.offer for estimate in estimates])
-    used = {**usage_document(usage), "hours_assumed": assumed}
-    app.output.document("cost", {"usage": used, "options": options, "rates": shown.rates_document(rates)})
-
-
-def _running(market: Market, offer: Offer, usage: Usage) -> dict[str, Any]:
-    """What a running box costs per hour, day and month, without boot and egress."""
-    per_hour, _ = hourly(market, offer, nodes=usage.nodes, disk_gib=usage.disk_gib)
-    return {
-        name: None if per_hour is None else {"amount": f"{round(per_hour * period, 4):f}", "currency": "USD"}
-        for name, period in PERIODS.items()
-    }
-
-
-def _place(offer: Offer) -> str:
-    return f"{offer.cloud} {offer.region}"
-
-
-def _part(estimate: Estimate, name: str) -> str:
-    return shown.total_text(estimate.parts[name])
-
-
-def _show(app: App, usage: Usage, estimates: Sequence[Estimate]) -> None:
-    offers = [estimate.offer for estimate in estimates]
-    columns: dict[str, Sequence[object]] = {
-        "PAID AS": [shown.paid_text(o) for o in offers],
-        "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
-        "TOTAL": [_total_text(e.total, e) for e in estimates],
-        "COMPUTE": [_part(e, "compute") for e in estimates],
-        "DISK": [_part(e, "disk") for e in estimates],
-        "ADDRESS": [_part(e, "address") for e in estimates],
-        "EGRESS": [_part(e, "egress") if usage.egress_gib else None for e in estimates],
-        "PAYS FROM": [_break_even_text(e) for e in estimates],
-        "GPU": [shown.gpu_text(o) for o in offers],
-        "WHERE": [_place(o) for o in offers],
-        "TYPE": [o.instance_type for o in offers],
-        "PRICE OF": [o.as_of for o in offers],
-        "FLAGS": [" ".join(o.flags) or None for o in offers],
-    }
-    shown.show_table(
-        app.output,
-        columns,
-        right=("EXPECTED", "TOTAL", "COMPUTE", "DISK", "ADDRESS", "EGRESS", "PAYS FROM"),
-        optional=("GPU", "PRICE OF", "ADDRESS", "DISK", "EGRESS", "COMPUTE", "PAYS FROM"),
-    )
-
-
-def _show_periods(app: App, market: Market, usage: Usage, estimates: Sequence[Estimate]) -> None:
-    rows = [
-        (e, *hourly(market, e.offer, nodes=usage.nodes, disk_gib=usage.disk_gib))
-        for e in estimates
-        if e.total is not None
-    ]
-    rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
-    columns: dict[str, Sequence[object]] = {"PAID AS": [shown.paid_text(e.offer) for e, _, _ in rows]}
-    for name, period in PERIODS.items():
-        columns[name.upper()] = [
-            ("≥ " if missing else "") + _running_text(per_hour and per_hour * period)
-            for _, per_hour, missing in rows
-        ]
-    columns |= {
-        "PAYS FROM": [_break_even_text(e) for e, _, _ in rows],
-        "GPU": [shown.gpu_text(e.offer) for e, _, _ in rows],
-        "WHERE": [_place(e.offer) for e, _, _ in rows],
-        "TYPE": [e.offer.instance_type for e, _, _ in rows],
-        "PRICE OF": [e.offer.as_of for e, _, _ in rows],
-        "FLAGS": [" ".join(e.offer.flags) or None for e, _, _ in rows],
-    }
-    shown.show_table(
-        app.output,
-        columns,
-        right=("HOUR", "DAY", "MONTH", "PAYS FROM"),
-        optional=("GPU", "PRICE OF", "DAY", "PAYS FROM"),
-    )
-
-
-def _running_text(amount: Decimal | None) -> str:
-    """What is paid in a period; a cheap hour shows its small change."""
-    return shown.usd_text(amount) if amount is not None and amount < 10 else shown.total_text(amount)
-
-
-def _total_text(amount: Decimal | None, estimate: Estimate) -> str:
-    """A total; one that leaves parts out is a lower bound."""
-    text = shown.total_text(amount)
-    return text if estimate.complete or amount is None else f"≥ {text}"
-
-
-def _break_even_text(estimate: Estimate) -> str | None:
-    """From how many hours per month a commitment is cheaper than on-demand."""
-    if not estimate.offer.to_buy:
-        return None
-    if estimate.break_even_hours is not None:
-        return f"{estimate.break_even_hours:.0f} h/mo"
-    return "?" if "break_even_hours" in estimate.unknown else "never"
-
-
-def _say_notes(app: App, market: Market, usage: Usage, estimates: Sequence[Estimate]) -> None:
-    say = app.output.say
-    offers = [estimate.offer for estimate in estimates]
-    say(
-        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; "
-        f"{usage.boot_s // 60} min of boot, {usage.idle_s // 60} min idle at the end. List prices before tax."
-    )
-    dates = sorted(offer.as_of for offer in offers if offer.as_of)
-    say(f"Prices of {dates[0]} to {dates[-1]}; --json has the date and source of each.")
-    if any(offer.to_buy for offer in offers):
-        say("Commitments are to buy: the whole term is owed, used or not. gpucloud never buys one.")
-    if any(offer.purchase == "spot" for offer in offers):
-        say("Expected: with the work that is repeated after interruptions, without checkpoints.")
-    missing = {part: why for e in estimates for part, why in e.unknown.items() if part in e.parts}
-    if missing:
-        reasons = {why for e in estimates for part, why in e.unknown.items() if part in e.parts}
-        say(f"≥ and ?: {'; '.join(sorted(reasons))}.")
-    shown.say_rates(app.output, shown.rates_of(market, offers))
-    app.output.say("Next: the same flags with `plan` or `launch`.")

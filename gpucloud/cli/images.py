@@ -49,7 +49,8 @@ def images(app: App, spec: Spec) -> int | None:
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     demand = spec.demand()
-    candidates = candidates_of(load_market(demand).search(demand, today=today()))
+    market = load_market(demand, app.paths.state, app.output.say)
+    candidates = candidates_of(market.search(demand, today=today()))
     if not candidates:
         raise NoOfferError(
             "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"

@@ -5,14 +5,34 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpucloud.cli.output import Output, money_text
+from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec_file import flag_of
-from gpucloud_pricing import BadPlaceError, Demand, Explanation, Market, Offer, Rate, Relaxation, format_count
+from gpucloud_pricing import (
+    BadPlaceError,
+    Demand,
+    Explanation,
+    Market,
+    Offer,
+    Price,
+    Rate,
+    Relaxation,
+    format_count,
+)
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.history import PriceHistory
+
+PRICES = "prices.db"
+"""The history of prices, in the state folder."""
 
 Columns = Mapping[str, Sequence[object]]
 """A table by columns: heading to cells."""
@@ -46,21 +66,68 @@ def open_market() -> Market:
     return market
 
 
-def load_market(demand: Demand) -> Market:
-    """The market in which a demand is looked for.
+def refreshed_market(folder: Path | None, say: Callable[[str], object]) -> Market:
+    """The market with the prices of the last refresh, where there was one.
+
+    Args:
+        folder: where the history of prices is, if there is one.
+        say: told where it cannot be used, and that older prices count.
+    """
+    from gpucloud_pricing.history import HistoryError, PriceHistory
+    from gpucloud_pricing.live import LIVE_SOURCES
+
+    market = open_market()
+    if folder is None:
+        return market
+    try:
+        history = PriceHistory.read(folder / PRICES)
+    except HistoryError as error:
+        say(f"Older prices are used: {error}. To ask anew: rm {folder / PRICES}; gpucloud prices refresh")
+        return market
+    return market if history is None else market.refreshed(history.current, LIVE_SOURCES)
+
+
+def load_market(demand: Demand, folder: Path | None, say: Callable[[str], object]) -> Market:
+    """The market in which a demand is looked for; see :func:`refreshed_market`.
 
     Raises:
         UsageError: the demand names a cloud, region or zone that is not there.
     """
-    market = open_market()
+    market = refreshed_market(folder, say)
+    check_places(market, demand)
+    return market
+
+
+def check_places(market: Market, demand: Demand) -> None:
+    """Makes sure that what a demand names is there.
+
+    Raises:
+        UsageError: a cloud, region or zone is not.
+    """
     try:
         market.check(demand)
     except BadPlaceError as error:
         raise UsageError(f"{flag_of(error.field)}: {error}") from None
-    return market
 
 
-def read_age(text: str | None) -> timedelta | None:
+@contextmanager
+def open_history(folder: Path) -> Generator[PriceHistory]:
+    """The history of prices in a folder, made if there is none.
+
+    Raises:
+        GpucloudError: it cannot be used.
+    """
+    from gpucloud_pricing.history import HistoryError, PriceHistory
+
+    file = make_private(folder) / PRICES
+    try:
+        with closing(PriceHistory.open(file)) as history:
+            yield history
+    except HistoryError as error:
+        raise GpucloudError(str(error), hint=f"it may be asked for again: rm {file}") from error
+
+
+def read_age(text: str | None, flag: str = "--max-age") -> timedelta | None:
     """An age like ``90d``, ``8w``, ``6m``, ``2y``.
 
     Raises:
@@ -70,7 +137,7 @@ def read_age(text: str | None) -> timedelta | None:
         return None
     match = re.fullmatch(r"([0-9]{1,4})([dwmy])", text.strip().lower())
     if match is None:
-        raise UsageError(f"--max-age: {text!r} is no age; allowed: 90d, 8w, 6m, 2y")
+        raise UsageError(f"{flag}: {text!r} is no age; allowed: 90d, 8w, 6m, 2y")
     return timedelta(days=int(match[1]) * _DAYS[match[2]])
 
 
@@ -109,8 +176,26 @@ def usd_text(amount: Decimal | None) -> str:
 
 
 def paid_text(offer: Offer) -> str:
-    """The way of paying as flags write it: ``on-demand``."""
-    return offer.purchase.replace("_", "-")
+    """The way of paying as flags write it, ``on-demand``, and what else belongs to it: ``all upfront``."""
+    return way_text(offer.purchase, offer.terms)
+
+
+def way_text(purchase: str, terms: str) -> str:
+    """See :func:`paid_text`."""
+    return ", ".join(filter(None, (purchase.replace("_", "-"), terms)))
+
+
+def price_document(price: Price) -> dict[str, str | None]:
+    """What a price is of, for JSON; what it is stands beside it."""
+    return {
+        "cloud": price.cloud,
+        "region": price.region,
+        "zone": price.zone,
+        "instance_type": price.instance_type,
+        "purchase": price.purchase,
+        "terms": price.terms or None,
+        "source": price.source,
+    }
 
 
 def gpu_text(offer: Offer) -> str:

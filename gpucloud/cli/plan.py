@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +73,7 @@ def make(world: World, spec: Spec, *, accept_snapshot_price: bool) -> Plan:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     world.tell("plan", "searching the market")
     wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price)
-    market = load_market(wish.demand)
+    market = load_market(wish.demand, world.cache, partial(world.tell, "prices"))
     made = make_plan(world, market, wish)
     return made if spec.budget is None else _where_a_budget_holds(made, market)
 

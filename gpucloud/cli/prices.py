@@ -1,18 +1,21 @@
-"""``gpucloud prices``: the age and origin of the price data."""
+"""``gpucloud prices``: what is known, how old it is and where it comes from; its commands."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict
 
 from gpucloud.cli.context import App
-from gpucloud.cli.market import open_market, rates_document, show_table, today
+from gpucloud.cli.market import PRICES, open_history, rates_document, refreshed_market, show_table, today
+from gpucloud.cli.prices_history import diff, history
+from gpucloud.cli.prices_refresh import refresh
+from gpucloud.cli.prices_watch import watch
 from gpucloud_pricing import Price
 
 
 def show(app: App) -> None:
     """Show how many prices are known, how old they are and where they come from. Asks no cloud."""
-    market = open_market()
+    market = refreshed_market(app.paths.state, app.output.say)
     groups: dict[tuple[str, str, str], list[Price]] = defaultdict(list)
     for price in market.prices():
         groups[price.cloud, price.purchase, price.source].append(price)
@@ -66,7 +69,18 @@ def show(app: App) -> None:
     for rate in market.rates:
         app.output.line(f"1 {rate.base} = {rate.rate} {rate.quote}, {rate.as_of} ({rate.source})")
     total = sum(len(prices) for prices in groups.values())
-    app.output.say(f"{total} prices, all from the snapshot in this version of gpucloud.")
+    live = sum(len(prices) for (_, _, source), prices in groups.items() if market.sources[source].live)
+    app.output.say(
+        f"{total} prices, {live} of them asked for here, the rest from this version's snapshot."
+        if live
+        else f"{total} prices, all from the snapshot in this version of gpucloud."
+    )
+    if (app.paths.state / PRICES).exists() and live:
+        with open_history(app.paths.state) as history:
+            aside = Counter(row.reason for rows in history.set_aside().values() for row in rows)
+        for reason, count in aside.most_common():
+            app.output.say(f"Set aside when they were asked for: {count} × {reason}")
+    app.output.say("Next: gpucloud prices refresh")
 
 
-COMMANDS = {"show": show}
+COMMANDS = {"show": show, "refresh": refresh, "history": history, "diff": diff, "watch": watch}

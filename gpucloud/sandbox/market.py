@@ -109,14 +109,20 @@ class Catalog:
 
     @cached_property
     def prices(self) -> Mapping[tuple[str, str, str, str], Price]:
-        """On-demand and spot prices by region, zone (empty for a regional price), type and purchase."""
-        return {
+        """Prices per hour by region, zone (empty for a regional price), type and way of paying."""
+        known = {
             (row["region"], row["zone"], row["instance_type"], row["purchase"]): Price(
                 amount=Decimal(row["price_per_hour"]), currency=row["currency"], as_of=row["as_of"]
             )
             for row in self._rows("offers")
-            if row["purchase"] in {"on_demand", "spot"}
         }
+        by_month = {
+            (row["region"], "", row["instance_type"], "subscription_1m"): Price(
+                amount=Decimal(row["price_per_hour_730h"]), currency=row["currency"], as_of=row["as_of"]
+            )
+            for row in self._rows(f"{self.cloud}_subscription_monthly")
+        }
+        return known | by_month
 
     @cached_property
     def offered(self) -> Mapping[tuple[str, str], frozenset[str]]:
@@ -129,7 +135,9 @@ class Catalog:
         for row in self._rows("zone_offerings"):
             offered.setdefault((row["region"], row["instance_type"]), set()).add(row["zone"])
         known_types = {type_ for _, type_ in offered}
-        for region, zone, type_, _ in self.prices:
+        for region, zone, type_, purchase in self.prices:
+            if purchase not in {"on_demand", "spot"}:
+                continue
             zones = offered.setdefault((region, type_), set())
             if zone:
                 zones.add(zone)
@@ -148,7 +156,10 @@ class Catalog:
         }
 
     def _rows(self, table: str) -> Iterator[dict[str, str]]:
-        with (files("gpucloud_pricing") / "data" / f"{table}.csv").open(encoding="utf-8") as stream:
+        file = files("gpucloud_pricing") / "data" / f"{table}.csv"
+        if not file.is_file():
+            return
+        with file.open(encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
                 if row["provider"] == self.cloud:
                     yield row

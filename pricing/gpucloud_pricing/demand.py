@@ -8,8 +8,19 @@ from decimal import Decimal
 
 from gpucloud_pricing.gpus import GpuWish
 
-PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "subscription_1m", "capacity_block")
-"""The ways of paying that the market knows. The last four are commitments: listed, never launchable."""
+HOURS_PER_MONTH = Decimal(730)
+TERM_HOURS = {
+    "reserved_1y": Decimal(8760),
+    "reserved_3y": Decimal(26280),
+    "savings_1y": Decimal(8760),
+    "savings_3y": Decimal(26280),
+    "subscription_1m": HOURS_PER_MONTH,
+    "subscription_1y": Decimal(8760),
+}
+"""How long a commitment is paid for, used or not."""
+
+PURCHASES = ("on_demand", "spot", *TERM_HOURS, "capacity_block")
+"""The ways of paying that the market knows. After the first two all are commitments: never launchable."""
 
 COMMITMENTS = frozenset(PURCHASES[2:])
 

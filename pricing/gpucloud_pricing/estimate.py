@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpucloud_pricing.demand import HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.values import Offer, Tariff, number, usd_document
 
-HOURS_PER_MONTH = Decimal(730)
-TERM_HOURS = {
-    "reserved_1y": Decimal(8760),
-    "reserved_3y": Decimal(26280),
-    "subscription_1m": HOURS_PER_MONTH,
-}
-"""How long a commitment is paid for, used or not."""
+if TYPE_CHECKING:
+    from gpucloud_pricing.spot import Outlook
 
 Place = tuple[str, str, str]
 """Cloud, region and instance type."""
@@ -37,6 +33,8 @@ class Usage:
         egress_gib: sent to the internet, all nodes together.
         boot_s: billed before the work can begin; spent again after every interruption.
         idle_s: billed after the work has ended.
+        checkpoint_s: work between two checkpoints; ``None`` where an interruption loses all of it.
+        save_s: what it takes to write a checkpoint.
     """
 
     hours: Decimal
@@ -45,11 +43,43 @@ class Usage:
     egress_gib: Decimal = Decimal(0)
     boot_s: int = 300
     idle_s: int = 0
+    checkpoint_s: int | None = None
+    save_s: int = 0
 
     @property
     def billed_hours(self) -> Decimal:
-        """Work, boot and idle tail, of one node."""
+        """Work, boot and idle tail, of one node that nothing interrupts and that writes no checkpoints."""
         return self.hours + Decimal(self.boot_s + self.idle_s) / 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotEstimate:
+    """What interruptions do to a usage. Times in hours.
+
+    Attributes:
+        outlook: how long it takes, and how often it is interrupted.
+        best_interval: between which hours of work to write a checkpoint; ``None`` where that does not pay.
+        dearer: whether the same is expected to cost less on demand; ``None`` where that price is not known.
+    """
+
+    outlook: Outlook
+    best_interval: float | None
+    dearer: bool | None
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        seen, best = self.outlook, self.best_interval
+        return {
+            "hours": {
+                "low": round(seen.low, 2),
+                "expected": round(seen.expected, 2),
+                "high": round(seen.high, 2),
+            },
+            "interruptions": round(seen.interruptions, 3),
+            "lost_hours": round(seen.lost, 2),
+            "best_checkpoint_interval_s": None if best is None else round(best * 3600),
+            "dearer_than_on_demand": self.dearer,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +88,10 @@ class Estimate:
 
     A part is ``None`` where it is not known; ``unknown`` then says why. ``total`` is the sum of the known
     parts: while ``complete`` is False it is a lower bound. ``compute`` of a commitment is what the whole term
-    costs, because that is what would be owed. ``expected_total`` counts the work that interruptions repeat.
-    ``break_even_hours`` are hours per month from which a commitment is cheaper than on-demand, ``None`` if
-    never.
+    costs, because that is what would be owed, ``upfront`` the part of it that is due at once.
+    ``expected_total`` counts the work that interruptions repeat; in nine of ten cases the total is between
+    ``low_total`` and ``high_total``. ``break_even_hours`` are hours per month from which a commitment is
+    cheaper than on-demand, ``None`` if never. ``spot`` is only there for spot.
     """
 
     offer: Offer
@@ -70,6 +101,10 @@ class Estimate:
     egress: Decimal | None
     expected_total: Decimal | None
     break_even_hours: Decimal | None
+    low_total: Decimal | None = None
+    high_total: Decimal | None = None
+    upfront: Decimal | None = None
+    spot: SpotEstimate | None = None
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -89,12 +124,22 @@ class Estimate:
 
     def document(self) -> dict[str, Any]:
         """The estimate as the contract writes it in JSON."""
-        amounts = {**self.parts, "total": self.total, "expected_total": self.expected_total}
+        amounts = {
+            **self.parts,
+            "total": self.total,
+            "expected_total": self.expected_total,
+            "low_total": self.low_total,
+            "high_total": self.high_total,
+        }
         document: dict[str, Any] = {"offer": self.offer.document(), "purchase": self.offer.purchase}
         document |= {name: None if amount is None else _cents(amount) for name, amount in amounts.items()}
         document["complete"] = self.complete
         hours = self.break_even_hours
         document["break_even_hours"] = None if hours is None else float(round(hours, 1))
+        if self.upfront is not None:
+            document["upfront"] = _cents(self.upfront)
+        if self.spot is not None:
+            document["spot"] = self.spot.document()
         if self.unknown:
             document["unknown"] = self.unknown
         return document
@@ -118,15 +163,20 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         unknown["compute"] = unknown["total"] = unknown["expected_total"] = offer.unknown.get(
             "price", offer.unknown.get("price_usd", "no price is known")
         )
-        compute = expected = None
+        compute = total = upfront = None
     else:
-        paid = hours if term is None else term * math.ceil(hours / term)
-        compute = offer.price_usd * paid * usage.nodes
-        expected = _sum((compute, disk, address, egress))
-        if offer.purchase == "spot":
-            expected = _expected_spot(market, offer, usage, unknown)
+        compute = offer.price_usd * paid_hours(offer, usage) * usage.nodes
+        total = _sum((compute, disk, address, egress))
+        upfront = _upfront(market, offer, usage) if term else None
         if missing := [name for name in ("disk", "address", "egress") if name in unknown]:
             unknown["total"] = f"a lower bound: without {' and '.join(missing)}"
+    spot = _spot(market, offer, usage, on_demand_usd, unknown) if offer.purchase == "spot" else None
+    low, expected, high = (total, total, total) if offer.purchase != "spot" else (None, None, None)
+    if spot is not None:
+        seen = spot.outlook
+        low, expected, high = (
+            _for_hours(market, offer, usage, each) for each in (seen.low, seen.expected, seen.high)
+        )
     return Estimate(
         offer=offer,
         compute=compute,
@@ -135,6 +185,10 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         egress=egress,
         expected_total=expected,
         break_even_hours=break_even,
+        low_total=low,
+        high_total=high,
+        upfront=upfront,
+        spot=spot,
         unknown=unknown,
     )
 
@@ -155,10 +209,10 @@ def place_of(offer: Offer) -> Place:
 
 
 def one_per_place(offers: Iterable[Offer]) -> list[Offer]:
-    """The first offer of each type, region and way of paying: its zones cost the same or more."""
-    first: dict[tuple[Place, str], Offer] = {}
+    """The first offer of each type, region, way of paying and its terms: its zones cost the same or more."""
+    first: dict[tuple[Place, str, str], Offer] = {}
     for offer in offers:
-        first.setdefault((place_of(offer), offer.purchase), offer)
+        first.setdefault((place_of(offer), offer.purchase, offer.terms), offer)
     return list(first.values())
 
 
@@ -202,32 +256,55 @@ def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Dec
     return found
 
 
-def expected_hours(work: Decimal, boot: Decimal, percent_per_month: Decimal) -> Decimal:
-    """Billed hours until some work is done, when every interruption starts it again.
-
-    Interruptions are a Poisson process whose rate r per hour follows from the share of instances
-    taken back within a month: r = -ln(1 - share) / 730. Work of w hours that begins again after each
-    interruption, with b hours of boot each time, takes (e^(r (w + b)) - 1) / r hours on average: the expected
-    time to a run of w + b hours without an event (J. T. Daly, "A higher order estimate of the optimum
-    checkpoint interval for restart dumps", 2006, with one segment and no checkpoint).
-    """
-    if percent_per_month <= 0:
-        return work + boot
-    rate = -(1 - percent_per_month / 100).ln() / HOURS_PER_MONTH
-    return ((rate * (work + boot)).exp() - 1) / rate
+def paid_hours(offer: Offer, usage: Usage) -> Decimal:
+    """How many hours of one machine are paid for: those of the usage, or of as many terms as it needs."""
+    term = TERM_HOURS.get(offer.purchase)
+    return usage.billed_hours if term is None else term * math.ceil(usage.billed_hours / term)
 
 
-def _expected_spot(market: Market, offer: Offer, usage: Usage, unknown: dict[str, str]) -> Decimal | None:
-    """The expected total with the middle of the interruption band; a node's loss restarts all nodes."""
-    if offer.interruption is None or offer.price_usd is None:
+def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
+    """What of a commitment is due at once."""
+    if offer.quote is None:
+        return None
+    upfront = market.usd(offer.quote.upfront, offer.quote.currency)
+    return None if upfront is None else upfront * usage.nodes
+
+
+def _spot(
+    market: Market, offer: Offer, usage: Usage, on_demand_usd: Decimal | None, unknown: dict[str, str]
+) -> SpotEstimate | None:
+    """What interruptions do, with the middle of the interruption band; a node's loss restarts all nodes."""
+    from gpucloud_pricing.spot import Work, best_interval, outlook, rate_per_hour
+
+    if offer.price_usd is None:
+        return None
+    if offer.interruption is None:
         unknown["expected_total"] = "no interruption rate is known"
         return None
-    middle = Decimal(offer.interruption.low + offer.interruption.high) / 2
-    safe_month = (1 - middle / 100) ** usage.nodes
-    boot, idle = Decimal(usage.boot_s) / 3600, Decimal(usage.idle_s) / 3600
-    hours = expected_hours(usage.hours + idle, boot, (1 - safe_month) * 100)
-    disk, address, egress = _beside(market, offer, usage, hours, {})
-    return _sum((offer.price_usd * hours * usage.nodes, disk, address, egress))
+    work = Work(
+        hours=float(usage.hours),
+        boot=usage.boot_s / 3600,
+        rate=rate_per_hour((offer.interruption.low + offer.interruption.high) / 2, usage.nodes),
+        interval=None if usage.checkpoint_s is None else usage.checkpoint_s / 3600,
+        save=usage.save_s / 3600,
+    )
+    seen = outlook(work)
+    if seen is None:
+        unknown["expected_total"] = "interrupted so often that the work practically never ends"
+        return None
+    dearer = None
+    if on_demand_usd is not None:
+        steady = replace(offer, purchase="on_demand", price_usd=on_demand_usd)
+        sure = _for_hours(market, steady, usage, float(usage.hours) + work.boot)
+        dearer = _for_hours(market, offer, usage, seen.expected) > sure
+    return SpotEstimate(outlook=seen, best_interval=best_interval(work), dearer=dearer)
+
+
+def _for_hours(market: Market, offer: Offer, usage: Usage, hours: float) -> Decimal:
+    """What so many hours cost, and the idle tail after them; the known parts."""
+    billed = Decimal(str(round(hours, 6))) + Decimal(usage.idle_s) / 3600
+    beside = _beside(market, offer, usage, billed, {})
+    return _sum(((offer.price_usd or Decimal(0)) * billed * usage.nodes, *beside))
 
 
 def _break_even(offer: Offer, on_demand_usd: Decimal | None, unknown: dict[str, str]) -> Decimal | None:
@@ -242,20 +319,24 @@ def _beside(
     market: Market, offer: Offer, usage: Usage, hours: Decimal, unknown: dict[str, str]
 ) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
     """Disk, public address and egress of a usage that bills so many hours."""
-    node_hours = hours * usage.nodes
-    amounts = {
-        "disk": ("disk_gb_month", usage.disk_gib * node_hours / HOURS_PER_MONTH),
-        "address": ("public_ip_hour", node_hours),
-        "egress": ("egress_gb", usage.egress_gib),
-    }
     costs: list[Decimal | None] = []
-    for part, (kind, quantity) in amounts.items():
+    for part, (kind, quantity) in quantities(usage, hours).items():
         price = Decimal(0) if quantity == 0 else _tariff_usd(market, offer, kind)
         if price is None:
             unknown[part] = f"no {part} price is known for {offer.cloud} {offer.region}"
         costs.append(None if price is None else price * quantity)
     disk, address, egress = costs
     return disk, address, egress
+
+
+def quantities(usage: Usage, hours: Decimal) -> dict[str, tuple[str, Decimal]]:
+    """What is billed beside the compute of so many hours: the kind of tariff, and how much of it, by part."""
+    node_hours = hours * usage.nodes
+    return {
+        "disk": ("disk_gb_month", usage.disk_gib * node_hours / HOURS_PER_MONTH),
+        "address": ("public_ip_hour", node_hours),
+        "egress": ("egress_gb", usage.egress_gib),
+    }
 
 
 def _tariff_usd(market: Market, offer: Offer, kind: str) -> Decimal | None:
@@ -265,7 +346,9 @@ def _tariff_usd(market: Market, offer: Offer, kind: str) -> Decimal | None:
 
 def find_tariff(tariffs: Iterable[Tariff], offer: Offer, kind: str) -> Tariff | None:
     """The tariff of an offer's region; subscription prices only go with a subscription."""
-    return tariff_at(tariffs, offer.cloud, offer.region, kind, subscribed=offer.purchase == "subscription_1m")
+    return tariff_at(
+        tariffs, offer.cloud, offer.region, kind, subscribed=offer.purchase.startswith("subscription")
+    )
 
 
 def tariff_at(
@@ -307,5 +390,7 @@ def usage_document(usage: Usage) -> dict[str, Any]:
         "egress_gib": number(usage.egress_gib),
         "boot_s": usage.boot_s,
         "idle_s": usage.idle_s,
+        "checkpoint_s": usage.checkpoint_s,
+        "save_s": usage.save_s,
         "billed_hours": float(round(usage.billed_hours, 4)),
     }

@@ -18,8 +18,9 @@ from typing import TypeVar
 from gpucloud_pricing import rules
 from gpucloud_pricing.demand import PURCHASES, Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
+from gpucloud_pricing.gpus import GpuWish
 from gpucloud_pricing.places import BadPlaceError, knows, opt_in_head, region_names
-from gpucloud_pricing.rules import Place
+from gpucloud_pricing.rules import IMPLAUSIBLE, Place
 from gpucloud_pricing.snapshot import SNAPSHOT, Snapshot
 from gpucloud_pricing.values import (
     InstanceType,
@@ -33,6 +34,9 @@ from gpucloud_pricing.values import (
 )
 
 T = TypeVar("T")
+
+SANITY = 5
+"""How many times cheaper or dearer than anything known a price may be before it is doubted."""
 
 Key = tuple[str, str]
 """A cloud and a name."""
@@ -58,8 +62,10 @@ class Market:
         tariffs: tuple[Tariff, ...],
         rates: tuple[Rate, ...],
         sources: Mapping[str, Source],
+        bounds: Mapping[str, tuple[Decimal, Decimal]] | None = None,
     ) -> None:
         self.types = types
+        self.bounds = bounds or {}
         self.regions = regions
         self.tariffs = tariffs
         self.rates = rates
@@ -89,6 +95,7 @@ class Market:
             tariffs=snapshot.tariffs,
             rates=snapshot.rates,
             sources=snapshot.sources,
+            bounds=snapshot.bounds,
         )
 
     @classmethod
@@ -149,7 +156,45 @@ class Market:
             tariffs=(*self.tariffs, *other.tariffs),
             rates=(*other.rates, *self.rates),
             sources={**other.sources, **self.sources},
+            bounds={**other.bounds, **self.bounds},
         )
+
+    def refreshed(
+        self, current: Callable[[InstanceType], Iterable[Price]], sources: Iterable[Source]
+    ) -> Market:
+        """This market with newer prices, which take the place of those for the same thing.
+
+        Args:
+            current: the newer prices of a type.
+            sources: where they were read.
+        """
+
+        def prices(kind: InstanceType) -> Iterator[Price]:
+            newer = list(current(kind))
+            told = {(price.region, price.purchase) for price in newer}
+            yield from newer
+            yield from (old for old in self._prices(kind) if (old.region, old.purchase) not in told)
+
+        return Market(
+            types=self.types,
+            regions=self.regions,
+            prices=prices,
+            zones=self._zones,
+            interruptions=self._interruptions,
+            tariffs=self.tariffs,
+            rates=self.rates,
+            sources={**self.sources, **{source.id: source for source in sources}},
+            bounds=self.bounds,
+        )
+
+    def with_gpus(self, wishes: Iterable[GpuWish]) -> list[InstanceType]:
+        """The types that have one of some alternatives; all types where there is none."""
+        wanted = tuple(wishes)
+        return [
+            kind
+            for kind in self.types.values()
+            if not wanted or any(rules.grants(wish, kind) for wish in wanted)
+        ]
 
     def search(self, demand: Demand, today: date, limit: int | None = None) -> list[Offer]:
         """The offers that meet a demand, the best first.
@@ -254,6 +299,11 @@ class Market:
         rate = self._rates.get(currency)
         return None if rate is None else amount if rate == 1 else amount / rate
 
+    def is_plausible(self, model: str, usd_per_gpu: Decimal) -> bool:
+        """Whether a GPU of a model can cost this much an hour, going by all that the snapshot knows of it."""
+        low, high = self.bounds.get(model, (Decimal(0), Decimal("Infinity")))
+        return low / SANITY <= usd_per_gpu <= high * SANITY
+
     def rate(self, currency: str) -> Rate | None:
         """The reference rate from USD to a currency."""
         return next((rate for rate in self.rates if (rate.base, rate.quote) == ("USD", currency)), None)
@@ -354,6 +404,9 @@ class Market:
             if key not in self._bands:
                 self._bands[key] = self._interruptions(kind)
             band = self._bands[key].get(region)
+        flags = rules.flags(kind, purchase, price.as_of if price else None, today)
+        if not no_usd and not self.is_plausible(kind.gpu_model, usd / kind.gpu_count):
+            flags += (IMPLAUSIBLE,)
         return Offer(
             kind=kind,
             region=region,
@@ -361,7 +414,7 @@ class Market:
             purchase=purchase,
             quote=price,
             price_usd=None if no_usd else usd,
-            flags=rules.flags(kind, purchase, price.as_of if price else None, today),
+            flags=flags,
             interruption=band,
         )
 

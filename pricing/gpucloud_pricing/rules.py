@@ -22,6 +22,8 @@ STALE_DAYS = {"spot": 365}
 LIST_STALE_DAYS = 3 * 365
 HIDDEN = frozenset({"retired", "confidential", "no_public_on_demand"})
 FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size"})
+IMPLAUSIBLE = "implausible"
+"""The flag of a price that nothing known of its GPU comes near."""
 INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 _TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667
 

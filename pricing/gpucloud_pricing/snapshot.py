@@ -127,6 +127,11 @@ class Snapshot:
         )
 
     @cached_property
+    def bounds(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """The lowest and highest known price per hour and GPU of each model, in USD."""
+        return {model: (Decimal(low), Decimal(high)) for model, (low, high) in self._raw["bounds"].items()}
+
+    @cached_property
     def rates(self) -> tuple[Rate, ...]:
         """Reference exchange rates."""
         return tuple(

@@ -35,7 +35,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a figure was read."""
+    """Where a figure was read; ``live`` ones were asked for from here, and not shipped."""
 
     id: str
     repository: str
@@ -44,6 +44,7 @@ class Source:
     date: str
     licence: str
     note: str
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,11 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """One price of one type, per hour and instance. ``zone`` is ``None`` for a regional price."""
+    """One price of one type, per hour and instance. ``zone`` is ``None`` for a regional price.
+
+    A commitment's ``amount`` is what an hour of its term costs, with its share of what is paid ``upfront``,
+    for the whole term and one instance. ``terms`` tells apart what else has one name: ``all upfront``.
+    """
 
     cloud: str
     region: str
@@ -109,6 +114,13 @@ class Price:
     currency: str
     as_of: date
     source: str
+    terms: str = ""
+    upfront: Decimal = Decimal(0)
+
+    @property
+    def money(self) -> Money:
+        """The amount with its currency."""
+        return Money(amount=self.amount, currency=self.currency)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +223,12 @@ class Offer:
     @property
     def price(self) -> Money | None:
         """Per hour and instance, in the currency that the cloud bills in."""
-        return Money(amount=self.quote.amount, currency=self.quote.currency) if self.quote else None
+        return None if self.quote is None else self.quote.money
+
+    @property
+    def terms(self) -> str:
+        """What else belongs to the way of paying: ``all upfront``."""
+        return self.quote.terms if self.quote else ""
 
     @property
     def as_of(self) -> date | None:
@@ -270,6 +287,9 @@ class Offer:
             "flags": list(self.flags),
             "to_buy": self.to_buy,
         }
+        if self.to_buy and self.quote is not None:
+            upfront = Money(amount=self.quote.upfront, currency=self.quote.currency)
+            document |= {"terms": self.terms or None, "upfront": upfront.document()}
         if self.purchase == "spot":
             document["interruption"] = self.interruption and {
                 "percent_per_month": [self.interruption.low, self.interruption.high],

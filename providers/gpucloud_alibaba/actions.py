@@ -101,7 +101,7 @@ def refuse_unlisted(
             f"{product}:{action} is not among the calls that gpucloud may send, and was not sent"
         )
     bought = sorted(BUYS & parameters.keys())
-    if bought:
+    if bought and ACTIONS[product, action] is not Repeat.SAFE:  # what a month would cost may be asked
         raise ActionRefusedError(f"{product}:{action} with {', '.join(bought)} was not sent: it may buy")
     if action == "RunInstances" and parameters.get("InstanceChargeType") != "PostPaid":
         raise ActionRefusedError("ecs:RunInstances was not sent: it must say InstanceChargeType=PostPaid")

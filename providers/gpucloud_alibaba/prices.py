@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.model import Held, Purchase, Quote
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import classify, named, reading
 from gpucloud_alibaba.shelves import CLOUD, moment
+
+T = TypeVar("T")
 
 WINDOW = timedelta(hours=24)
 PAGES = 100  # of 1000 prices each; more is a broken endpoint
@@ -31,16 +33,10 @@ def quotes(
     ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase, *, now: datetime
 ) -> Sequence[Quote]:
     """Today's prices; types that are not sold in the region are left out."""
-    ask = _spot if purchase is Purchase.SPOT else _on_demand
+    ask = spot if purchase is Purchase.SPOT else _on_demand
 
     def of_type(instance_type: str) -> list[Quote]:
-        try:
-            return list(ask(ecs, region, instance_type, now))
-        except Exception as error:
-            verdict = classify(error)
-            if verdict is None or not _unsold(verdict.error_class, verdict.code):
-                raise
-            return []
+        return if_sold(lambda: ask(ecs, region, instance_type, now))
 
     if len(instance_types) < 2:  # the usual case, and threads cost more than the call
         return [quote for name in instance_types for quote in of_type(name)]
@@ -48,6 +44,17 @@ def quotes(
 
     with ThreadPool(min(THREADS, len(instance_types))) as pool:
         return [quote for found in pool.map(of_type, instance_types, chunksize=1) for quote in found]
+
+
+def if_sold(ask: Callable[[], Iterable[T]]) -> list[T]:
+    """What a question gives; nothing where the cloud says that it does not sell such a thing."""
+    try:
+        return list(ask())
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or not _unsold(verdict.error_class, verdict.code):
+            raise
+        return []
 
 
 def _unsold(error_class: ErrorClass, code: str) -> bool:
@@ -61,14 +68,8 @@ def _unsold(error_class: ErrorClass, code: str) -> bool:
 
 def _on_demand(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterator[Quote]:
     """The price of the machine alone: one price for all zones of a region."""
-    body = _priced(ecs, region, instance_type)
-    with reading("DescribePrice"):
-        price = body.price_info.price
-        parts = price.detail_infos.detail_info if price.detail_infos else None
-        # Without a disk in the question, the total holds the smallest disk that the type can have.
-        alone = [part.trade_price for part in listed(parts) if part.resource == "instanceType"]
-        amount, currency = amount_of(alone[0] if alone else price.trade_price), named(price.currency)
-    if amount is not None:
+    told, currency = price_of(ecs, region, instance_type)
+    if (amount := amount_of(told)) is not None:
         yield Quote(
             cloud=CLOUD,
             region=region,
@@ -82,7 +83,18 @@ def _on_demand(ecs: Any, region: str, instance_type: str, now: datetime) -> Iter
         )
 
 
-def _priced(ecs: Any, region: str, instance_type: str) -> Any:
+def price_of(ecs: Any, region: str, instance_type: str, unit: str = "Hour") -> tuple[Any, str]:
+    """What a machine alone costs per ``Hour``, ``Month`` or ``Year``, in the cloud's words; the currency."""
+    body = _priced(ecs, region, instance_type, unit)
+    with reading("DescribePrice"):
+        price = body.price_info.price
+        parts = price.detail_infos.detail_info if price.detail_infos else None
+        # Without a disk in the question, the total holds the smallest disk that the type can have.
+        alone = [part.trade_price for part in listed(parts) if part.resource == "instanceType"]
+        return (alone[0] if alone else price.trade_price), named(price.currency)
+
+
+def _priced(ecs: Any, region: str, instance_type: str, unit: str = "Hour") -> Any:
     models = ecs_models()
 
     return ecs.describe_price(
@@ -90,7 +102,8 @@ def _priced(ecs: Any, region: str, instance_type: str) -> Any:
             region_id=region,
             resource_type="instance",
             instance_type=instance_type,
-            price_unit="Hour",
+            price_unit=unit,
+            period=None if unit == "Hour" else 1,
             amount=1,
         )
     ).body
@@ -125,22 +138,28 @@ def reference_rate(currency: str) -> Decimal:
 # --- spot
 
 
-def _spot(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterator[Quote]:
-    """The newest price of each zone, without a protected hour."""
-    newest: dict[str, tuple[datetime, Decimal]] = {}
-    currency = ""
-    for row, currency in _history(ecs, region, instance_type, now):  # noqa: B007
+def spot(
+    ecs: Any,
+    region: str,
+    instance_type: str,
+    now: datetime,
+    refused: Callable[[Any], object] | None = None,
+) -> Iterator[Quote]:
+    """The newest price of each zone, without a protected hour; ``refused`` is told what is no price."""
+    newest: dict[str, tuple[datetime, Quote]] = {}
+    for row, currency in _history(ecs, region, instance_type, now):
         amount = amount_of(row.spot_price)
         since = moment(row.timestamp)
         if amount is None or since is None or row.instance_type != instance_type:
+            if refused is not None:
+                refused(row.to_map())
             continue
-        if row.zone_id not in newest or newest[row.zone_id][0] < since:
-            newest[row.zone_id] = (since, amount)
-    for zone, (_, amount) in sorted(newest.items()):
-        yield Quote(
+        if row.zone_id in newest and newest[row.zone_id][0] >= since:
+            continue
+        quote = Quote(
             cloud=CLOUD,
             region=region,
-            zone=zone,
+            zone=row.zone_id,
             instance_type=instance_type,
             purchase=Purchase.SPOT,
             price_per_hour=amount,
@@ -148,6 +167,9 @@ def _spot(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterator[
             as_of=now,
             source="Alibaba Cloud, ecs:DescribeSpotPriceHistory",
         )
+        newest[row.zone_id] = (since, quote)
+    for _, (_, quote) in sorted(newest.items()):
+        yield quote
 
 
 def _history(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterable[tuple[Any, str]]:

@@ -38,6 +38,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DescribeVolumes"): Repeat.SAFE,
     ("ec2", "GetConsoleOutput"): Repeat.SAFE,
     ("pricing", "GetProducts"): Repeat.SAFE,
+    ("savingsplans", "DescribeSavingsPlansOfferingRates"): Repeat.SAFE,
     ("service-quotas", "GetServiceQuota"): Repeat.SAFE,
     ("sts", "GetCallerIdentity"): Repeat.SAFE,
     ("scheduler", "GetSchedule"): Repeat.SAFE,

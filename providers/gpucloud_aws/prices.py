@@ -21,7 +21,7 @@ CURRENCIES = {"aws": "USD", "aws-cn": "CNY", "aws-us-gov": "USD"}
 PRICE_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
 """Where the price list answers. GovCloud has none: its credentials are not valid in the other partition."""
 
-_ASKED = {
+ASKED = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
     "preInstalledSw": "NA",
@@ -72,7 +72,7 @@ def on_demand(
     """Today's list prices, for the whole region."""
 
     def ask(instance_type: str) -> Quote | None:
-        asked = {**_ASKED, "instanceType": instance_type, "regionCode": region}
+        asked = {**ASKED, "instanceType": instance_type, "regionCode": region}
         pages = pricing.get_paginator("get_products").paginate(
             ServiceCode="AmazonEC2",
             Filters=[
@@ -122,8 +122,9 @@ def spot(
     currency: str,
     now: datetime,
     zone_id: Callable[[str], str],
+    refused: Callable[[Mapping[str, Any]], object] | None = None,
 ) -> Sequence[Quote]:
-    """The spot prices of this moment, per zone."""
+    """The spot prices of this moment, per zone. ``refused`` is told the rows that are no price."""
     if not instance_types:
         return ()
     newest: dict[tuple[str, str], tuple[datetime, Decimal]] = {}
@@ -136,7 +137,11 @@ def spot(
         for row in page["SpotPriceHistory"]:
             amount = amount_of(row.get("SpotPrice"))
             instance_type = str(row.get("InstanceType", ""))
-            if amount is None or instance_type not in instance_types:
+            if amount is None:
+                if refused is not None:
+                    refused(cast("Mapping[str, Any]", row))
+                continue
+            if instance_type not in instance_types:
                 continue
             zone = row.get("AvailabilityZoneId") or zone_id(row.get("AvailabilityZone", ""))
             since = row["Timestamp"]

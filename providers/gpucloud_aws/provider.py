@@ -31,7 +31,7 @@ from gpucloud.model import (
     Thing,
     expires_text,
 )
-from gpucloud.provider import BegunError, Record, Verdict, Witness
+from gpucloud.provider import BegunError, Inquiry, Record, Verdict, Witness
 from gpucloud_aws import (
     checkup,
     create,
@@ -210,6 +210,37 @@ class AwsProvider:
             return ()
         pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
         return prices.on_demand(pricing, region, instance_types, currency=currency, now=now)
+
+    def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        """List prices type by type, spot prices region by region, savings plans some types at a time."""
+        from gpucloud_aws import price_list
+
+        now = datetime.now(UTC)
+        enabled = self._enabled_regions()
+        asked = enabled if regions is None else [each for each in enabled if each in regions]
+        if not asked:
+            return ()
+        currency = self._currency(asked[0])
+        found = [
+            price_list.spot_inquiry(
+                self.clients.ec2,
+                region,
+                instance_types,
+                currency=currency,
+                now=now,
+                zone_id=self._zone_id_in(region),
+            )
+            for region in asked
+        ]
+        partition = self.clients.partition(asked[0])
+        if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:
+            pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
+            for name in instance_types:
+                found.append(price_list.list_inquiry(pricing, name, regions, currency=currency, now=now))
+        if partition == "aws":
+            plans = self.clients.client("savingsplans", "us-east-1", attempts=READ_ATTEMPTS)
+            found += price_list.savings_inquiries(plans, instance_types, regions, currency=currency, now=now)
+        return found
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Active capacity reservations and blocks."""

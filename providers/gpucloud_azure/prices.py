@@ -49,7 +49,7 @@ def price_of(rows: Iterable[Mapping[str, Any]], region: str, size: str, purchase
         for row in rows
         if (row.get("armRegionName"), row.get("armSkuName")) == (region, size)
         and _is_ours(row)
-        and _is_spot(row) == (purchase is Purchase.SPOT)
+        and is_spot(row) == (purchase is Purchase.SPOT)
         and (amount := amount_of(row.get("retailPrice"))) is not None
     ]
     return max(amounts, default=None)
@@ -64,11 +64,17 @@ def _is_ours(row: Mapping[str, Any]) -> bool:
         row.get("type", "Consumption") == "Consumption"
         and row.get("unitOfMeasure") == "1 Hour"
         and not row.get("tierMinimumUnits")
-        and not any(word in _names(row) for word in _NOT_OURS)
+        and is_plain(row)
     )
 
 
-def _is_spot(row: Mapping[str, Any]) -> bool:
+def is_plain(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of a Linux machine of its own, by its names."""
+    return not any(word in _names(row) for word in _NOT_OURS)
+
+
+def is_spot(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of a machine that can be taken back."""
     return "spot" in _names(row)
 
 
@@ -77,7 +83,7 @@ def quotes(
 ) -> Sequence[Quote]:
     """Today's prices, for the whole region; Azure has none of its own for a zone."""
     chunks = [sizes[start : start + SIZES_PER_CALL] for start in range(0, len(sizes), SIZES_PER_CALL)]
-    pages = in_threads(lambda chunk: list(_rows(clients, condition_for(region, chunk))), chunks)
+    pages = in_threads(lambda chunk: list(rows_where(clients, condition_for(region, chunk))), chunks)
     rows = [row for page in pages for row in page]
     currency = next((str(row["currencyCode"]) for row in rows if row.get("currencyCode")), "USD")
     found: list[Quote] = []
@@ -100,7 +106,8 @@ def quotes(
     return found
 
 
-def _rows(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
+def rows_where(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
+    """The API's rows that a ``$filter`` lets through, from all pages."""
     from azure.core.rest import HttpRequest
 
     url = os.environ.get("GPUCLOUD_AZURE_PRICES_URL") or PUBLIC_URL

@@ -25,7 +25,7 @@ from gpucloud.model import (
     Search,
     Thing,
 )
-from gpucloud.provider import Record, Verdict, Witness
+from gpucloud.provider import Inquiry, Record, Verdict, Witness
 from gpucloud_azure import (
     checkup,
     create,
@@ -172,6 +172,13 @@ class AzureProvider:
         if purchase is Purchase.RESERVED or not instance_types:
             return ()
         return prices.quotes(self.clients, region, instance_types, purchase, now=datetime.now(UTC))
+
+    def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        """Size by size; anybody may ask, also without credentials."""
+        from gpucloud_azure import price_list
+
+        now = datetime.now(UTC)
+        return [price_list.inquiry(self.clients, size, regions, now) for size in instance_types]
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Capacity reservations, named by their groups."""

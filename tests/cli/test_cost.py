@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+import subprocess
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +94,164 @@ def test_nodes_multiply(run: Run) -> None:
 
 def test_no_match_is_exit_3(run: Run) -> None:
     assert run("cost", "--gpu", "A100:3")[0] == 3
+
+
+def test_spot_tells_of_interruptions_and_when_the_work_is_done(run: Run) -> None:
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--spot", "--hours", "500")
+    plain = json.loads(run(*line, "--json")[1])["options"][0]
+    saved = json.loads(run(*line, "--json", "--checkpoint-every", "1h")[1])["options"][0]
+    assert (
+        plain["spot"]["hours"]["low"] <= plain["spot"]["hours"]["expected"] <= plain["spot"]["hours"]["high"]
+    )
+    assert amount(saved["expected_total"]) < amount(plain["expected_total"])
+    assert amount(plain["low_total"]) < amount(plain["high_total"])
+    assert saved["spot"]["best_checkpoint_interval_s"] > 3600
+    _, out, err = run(*line)
+    assert "RANGE" in out
+    assert "interruptions and" in err
+    assert "best to save every" in err
+
+
+def test_from_how_many_hours_on_a_commitment_pays(run: Run) -> None:
+    """p4d.24xlarge: 21.957642 on demand, 9.37422 for three years; 730 * 9.37422 / 21.957642 = 311.7."""
+    line = ("cost", "--gpu", "A100-40GB:8", "--cloud", "aws", "--region", "us-east-1")
+    code, out, _ = run(*line, "--json")
+    (place,) = json.loads(out)["cheapest_by_hours"]
+    assert code == 0
+    assert place["stretches"] == [
+        {"from_hours": 0.0, "to_hours": 311.7, "purchase": "on_demand", "terms": None},
+        {"from_hours": 311.7, "to_hours": 730.0, "purchase": "reserved_3y", "terms": None},
+    ]
+    assert "on-demand to 312 h; reserved-3y to 730 h" in run(*line)[2]
+
+
+def test_the_cheapest_mix_for_a_profile(run: Run) -> None:
+    """Four boxes always: 4 * 730 * 9.37422; twelve for 40 of 168 hours: 12 * 173.8 * 21.957642."""
+    line = ("cost", "--gpu", "A100-40GB:8", "--cloud", "aws", "--region", "us-east-1")
+    profile = ("--profile", "8h/day,5d/week", "--steady", "4", "--burst", "12")
+    (mix,) = json.loads(run(*line, *profile, "--json")[1])["mixes"]
+    assert [(s["machines"], s["purchase"], s["month"]["amount"]) for s in mix["shares"]] == [
+        (4, "reserved_3y", "27372.72"),
+        (12, "on_demand", "45797.37"),
+    ]
+    assert mix["month"]["amount"] == "73170.09"
+    assert "$73,170 per month" in run(*line, *profile)[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--profile", "25h/day"],
+        ["--steady", "4"],
+        ["--checkpoint-every", "often"],
+        ["--checkpoint-takes", "none"],
+        ["--checkpoint-every", "0s"],
+    ],
+    ids=" ".join,
+)
+def test_usages_that_cannot_be_are_refused(run: Run, wrong: list[str]) -> None:
+    assert run("cost", "--gpu", "T4", *wrong)[0] == 2
+
+
+def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
+    """And what its formula says is what it is."""
+    line = ("cost", "--gpu", "T4", "--hours", "72", "--egress", "10", "--explain")
+    sources = {s["id"] for s in json.loads(run("prices", "show", "--json")[1])["sources"]}
+    document = json.loads(run(*line, "--json")[1])
+    for option in document["options"]:
+        figures = {figure["part"]: figure for figure in option["figures"]}
+        assert {"compute", "disk", "address", "egress"} <= set(figures)
+        for part, figure in figures.items():
+            if figure["amount"] is None:
+                assert figure["formula"] == option["unknown"][part]
+                continue
+            assert figure["amount"] == option[part]
+            assert figure["rows"] or figure["formula"] == "none"
+            assert all(row["source"] for row in figure["rows"])
+        quote = figures["compute"]["rows"][0]
+        assert quote["source"] in sources
+        assert (quote["amount"], quote["as_of"]) == (
+            option["offer"]["price"]["amount"],
+            option["offer"]["as_of"],
+        )
+    out = run(*line)[1]
+    assert "0.526 USD x 72.0833 h x 1" in out
+    assert "karpenter-aws: aws/karpenter-provider-aws" in out
+
+
+def test_a_price_in_yuan_is_explained_with_its_rate(run: Run) -> None:
+    line = (
+        "cost",
+        "--gpu",
+        "T4",
+        "--cloud",
+        "alibaba",
+        "--region",
+        "cn-hangzhou",
+        "--hours",
+        "1",
+        "--explain",
+    )
+    figures = json.loads(run(*line, "--json")[1])["options"][0]["figures"]
+    assert " CNY / 6.7489 x " in figures[0]["formula"]
+    assert [row["what"] for row in figures[0]["rows"]][1] == "USD in CNY"
+
+
+def test_comma_separated_values_have_a_row_for_each_way(run: Run) -> None:
+    code, out, _ = run("cost", "--gpu", "T4", "--hours", "72", "--csv")
+    header, *rows = list(csv.reader(out.splitlines()))
+    assert code == 0
+    assert header[:6] == ["cloud", "region", "zone", "instance_type", "purchase", "terms"]
+    assert all(len(row) == len(header) for row in rows)
+    assert {row[4] for row in rows} >= {"on_demand", "spot", "reserved_1y"}
+
+
+@pytest.mark.parametrize(("budget", "code"), [("1000", 0), ("10", 7)])
+def test_a_budget_is_a_gate(run: Run, budget: str, code: int) -> None:
+    """What is shown is the same; a commitment cannot save it, as nothing would buy one."""
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--hours", "72")
+    ended, out, err = run(*line, "--budget", budget)
+    assert ended == code, err
+    assert "on-demand" in out
+    assert ("the budget is 10 USD" in err) == (code == 7)
+    ended, out, _ = run(*line, "--budget", budget, "--json")
+    assert (ended, "error" in json.loads(out)) == (code, code == 7), "one document"
+
+
+def test_a_comment_for_a_pull_request_shows_the_difference_to_the_spec_at_another_commit(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two boxes instead of one cost twice as much, disk and address too."""
+    monkeypatch.chdir(tmp_path)
+    spec = tmp_path / "spec.yaml"
+    plain = "gpu: T4\nclouds: [aws]\nregions: [us-east-1]\npurchase: [on-demand]\n"
+    spec.write_text(plain)
+    for command in (
+        ["init", "-q", "-b", "main"],
+        ["add", "spec.yaml"],
+        ["-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", *command], check=True, cwd=tmp_path)
+    spec.write_text(f"{plain}nodes: 2\n")
+    line = ("cost", "--file", "spec.yaml", "--hours", "10", "--against", "main:spec.yaml")
+    against = json.loads(run(*line, "--json")[1])["against"]
+    assert amount(against["after"]) == pytest.approx(2 * amount(against["before"]), abs=Decimal("0.001"))
+    assert amount(against["difference"]) == pytest.approx(amount(against["before"]), abs=Decimal("0.001"))
+    code, out, _ = run(*line, "--markdown")
+    assert code == 0
+    assert re.search(
+        r"^\*\*\+\$5\.\d\d\*\* \(\+100\.0 %\): \$5\.\d\d before, \$1\d\.\d\d now$", out, re.MULTILINE
+    )
+    assert "| on-demand | $1" in out
+    assert "more." in run(*line)[2]
+    other = tmp_path / "other.yaml"
+    other.write_text(plain)
+    assert json.loads(run(*line[:-1], str(other), "--json")[1])["against"] == against
+
+
+def test_a_spec_that_is_not_there_cannot_be_compared_with(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for wrong in ("nothing.yaml", "main:nothing.yaml", "--output=x:y"):
+        assert run("cost", "--gpu", "T4", f"--against={wrong}")[0] == 2

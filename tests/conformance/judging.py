@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import pytest
 
@@ -78,6 +79,25 @@ class Judging(Conformance):
         if not isinstance(source, PriceSource):
             cannot("ask for prices")
         assert not source.quotes(harness.order().region, ["no.such-type"], Purchase.ON_DEMAND)
+
+    def test_lists_of_prices_agree_with_what_is_quoted(self, harness: Harness) -> None:
+        source = harness.provider
+        if not isinstance(source, PriceSource):
+            cannot("ask for prices")
+        order = harness.order()
+        inquiries = source.inquiries([order.instance_type], [order.region])
+        assert len({inquiry.name for inquiry in inquiries}) == len(inquiries)
+        listed: dict[tuple[str, str | None], Decimal] = {}
+        for inquiry in inquiries:
+            covers = inquiry.covers
+            for price in inquiry.ask().prices:
+                assert (price.cloud, price.source) == (covers.cloud, covers.source)
+                assert price.region in (covers.regions or [price.region])
+                assert price.instance_type in (covers.instance_types or [price.instance_type])
+                listed[price.purchase, price.zone] = price.amount
+        for purchase in (Purchase.ON_DEMAND, Purchase.SPOT):
+            for quote in source.quotes(order.region, [order.instance_type], purchase):
+                assert listed[str(purchase), quote.zone] == quote.price_per_hour
 
     def test_looking_changes_nothing(self, harness: Harness) -> None:
         order = harness.order()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from math import isclose, log
 
 from gpucloud_pricing import (
     PURCHASES,
@@ -19,7 +18,7 @@ from gpucloud_pricing import (
     Tariff,
     parse_wishes,
 )
-from gpucloud_pricing.estimate import Usage, compare, estimate, expected_hours, hourly, on_demand_prices, ways
+from gpucloud_pricing.estimate import Usage, compare, estimate, hourly, on_demand_prices, ways
 
 TODAY = date(2026, 11, 20)
 
@@ -195,24 +194,48 @@ def test_spot_without_a_known_interruption_rate_has_no_expected_total() -> None:
     assert e.unknown["expected_total"] == "no interruption rate is known"
 
 
-def test_the_formula_agrees_with_simulated_interruptions() -> None:
-    work, boot, percent = 300.0, 0.5, 40.0
-    rate = -log(1 - percent / 100) / 730
-    dice = random.Random(7)  # noqa: S311
+def test_checkpoints_make_spot_cheaper_and_the_range_narrower() -> None:
+    often = offer("1", purchase="spot", band=band(20, 100))
+    without, with_ = (
+        estimate(market(*ALL), often, usage, on_demand_usd=Decimal(3))
+        for usage in (
+            Usage(hours=Decimal(300)),
+            Usage(hours=Decimal(300), checkpoint_s=7200, save_s=60),
+        )
+    )
+    assert known(with_.expected_total) < known(without.expected_total)
+    for e in (without, with_):
+        assert known(e.low_total) < known(e.expected_total) < known(e.high_total)
+    assert known(with_.high_total) - known(with_.low_total) < known(without.high_total) - known(
+        without.low_total
+    )
 
-    def run() -> float:
-        spent = 0.0
-        while (until := dice.expovariate(rate)) < work + boot:
-            spent += until
-        return spent + work + boot
 
-    simulated = sum(run() for _ in range(40_000)) / 40_000
-    computed = float(expected_hours(Decimal(work), Decimal(boot), Decimal(percent)))
-    assert isclose(simulated, computed, rel_tol=0.01)
+def test_on_demand_can_be_the_better_buy() -> None:
+    """Two hundred hours that begin again after each interruption, a third below the price on demand."""
+    often = offer("1", purchase="spot", band=band(20, 100))
+    usage = Usage(hours=Decimal(500))
+    dear = estimate(market(*ALL), often, usage, on_demand_usd=Decimal("1.1"))
+    cheap = estimate(market(*ALL), often, usage, on_demand_usd=Decimal(9))
+    assert (dear.spot and dear.spot.dearer, cheap.spot and cheap.spot.dearer) == (True, False)
+    assert dear.document()["spot"]["dearer_than_on_demand"] is True
 
 
-def test_without_interruptions_work_takes_its_time_and_the_boot() -> None:
-    assert expected_hours(Decimal(10), Decimal(1), Decimal(0)) == 11
+def test_work_that_practically_never_ends_has_no_expected_total() -> None:
+    often = offer("1", purchase="spot", band=band(20, 100))
+    e = estimate(market(*ALL), often, Usage(hours=Decimal(730), nodes=100), on_demand_usd=None)
+    assert e.expected_total is None
+    assert "never ends" in e.unknown["expected_total"]
+
+
+def test_what_is_due_at_once_is_told_for_all_nodes() -> None:
+    reserved = offer("0.5", purchase="reserved_1y")
+    assert reserved.quote is not None
+    reserved = replace(reserved, quote=replace(reserved.quote, terms="all upfront", upfront=Decimal(4380)))
+    e = estimate(market(*ALL), reserved, Usage(hours=Decimal(1), nodes=2), on_demand_usd=None)
+    assert e.upfront == e.compute == 8760
+    assert e.document()["upfront"]["amount"] == "8760.0000"
+    assert e.document()["offer"]["terms"] == "all upfront"
 
 
 def test_ways_of_paying_are_compared_for_the_same_place_and_sorted_by_what_they_should_cost() -> None:

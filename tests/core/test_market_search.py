@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 import gpucloud_pricing
-from gpucloud_pricing import Demand, InstanceType, Market, Note, Price, Rate, Region, parse_wishes
+from gpucloud_pricing import PURCHASES, Demand, InstanceType, Market, Note, Price, Rate, Region, parse_wishes
 from gpucloud_pricing.gpus import format_count
 
 TODAY = date(2026, 11, 20)
 DATA = Path(gpucloud_pricing.__file__).parent / "data"
-PAID = ("on_demand", "spot", "reserved_1y", "reserved_3y", "subscription_1m", "capacity_block")
 CNY_PER_USD = Decimal("6.7489")
 
 Row = dict[str, str]
@@ -122,7 +121,7 @@ def demands() -> list[tuple[str, str | None, str, str]]:
     return sorted({(m, memory, c, a) for m, size, c, a in models for memory in (None, size)}, key=str)
 
 
-@pytest.mark.parametrize("purchase", PAID)
+@pytest.mark.parametrize("purchase", PURCHASES)
 def test_the_first_offer_for_every_gpu_and_count_is_what_a_plain_reading_gives(purchase: str) -> None:
     for model, memory, count, arch in demands():
         text = f"{model}{f'-{memory}GB' if memory else ''}:{format_count(Decimal(count))}"
@@ -131,7 +130,7 @@ def test_the_first_offer_for_every_gpu_and_count_is_what_a_plain_reading_gives(p
 
 
 def test_the_plain_reading_covers_the_data() -> None:
-    answers = [brute_force(m, size, c, a, p) for m, size, c, a in demands() for p in PAID]
+    answers = [brute_force(m, size, c, a, p) for m, size, c, a in demands() for p in PURCHASES]
     assert len(demands()) > 100
     assert sum(answer is not None for answer in answers) > 200
 
@@ -309,16 +308,47 @@ def test_spot_is_stale_after_a_year_and_a_list_price_after_three() -> None:
             price(as_of=TODAY - timedelta(days=1096), purchase="reserved_1y"),
         ],
     )
-    found = m.search(Demand(purchases=PAID), TODAY)
+    found = m.search(Demand(purchases=PURCHASES), TODAY)
     assert {o.purchase: o.flags for o in found} == {
         "on_demand": (),
         "spot": ("stale",),
         "reserved_1y": ("stale",),
     }
-    assert [o.purchase for o in m.search(Demand(purchases=PAID, max_age=timedelta(days=400)), TODAY)] == [
+    assert [
+        o.purchase for o in m.search(Demand(purchases=PURCHASES, max_age=timedelta(days=400)), TODAY)
+    ] == [
         "on_demand",
         "spot",
     ]
+
+
+def test_a_price_that_nothing_known_of_its_gpu_comes_near_does_not_win() -> None:
+    """Below a fifth of the lowest, above five times the highest; a fifth and five times will do."""
+    offers = [price(amount=amount, region=f"r{amount}") for amount in ("0.09", "0.1", "1", "50", "51")]
+    made = Market.build(types=[kind()], offers=offers)
+    doubting = Market(
+        types=made.types,
+        regions=made.regions,
+        prices=lambda _: offers,
+        zones=lambda _: {},
+        interruptions=lambda _: {},
+        tariffs=(),
+        rates=(),
+        sources={},
+        bounds={"T4": (Decimal("0.5"), Decimal(10))},
+    )
+    found = [(str(o.price_usd), o.flags) for o in doubting.search(Demand(), TODAY)]
+    assert found == [
+        ("0.1", ()),
+        ("1", ()),
+        ("50", ()),
+        ("0.09", ("implausible",)),
+        ("51", ("implausible",)),
+    ]
+
+
+def test_nothing_that_ships_is_implausible() -> None:
+    assert not [o for o in market().search(Demand(include_hidden=True), TODAY) if "implausible" in o.flags]
 
 
 def test_mig_slices_need_a_card_that_has_the_profile() -> None:
@@ -357,13 +387,13 @@ def test_without_a_gpu_demand_only_whole_gpus_are_offered() -> None:
 
 
 def test_commitments_are_marked_as_to_buy() -> None:
-    found = market().search(Demand(gpus=parse_wishes("T4,A100:8"), purchases=PAID), TODAY)
+    found = market().search(Demand(gpus=parse_wishes("T4,A100:8"), purchases=PURCHASES), TODAY)
     assert {o.purchase for o in found if o.to_buy} == {"reserved_1y", "reserved_3y", "subscription_1m"}
     assert not {o.purchase for o in found if not o.to_buy} - {"on_demand", "spot"}
 
 
 def test_limit_gives_the_beginning_of_the_whole_answer() -> None:
-    for purchases in (("on_demand",), ("spot",), PAID):
+    for purchases in (("on_demand",), ("spot",), PURCHASES):
         demand = Demand(gpus=parse_wishes("T4:1..4"), purchases=purchases)
         everything = market().search(demand, TODAY)
         for limit in (0, 1, 7, 20, 10_000):

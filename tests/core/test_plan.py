@@ -58,6 +58,10 @@ def a_quote(place: str, price: str, **change: Any) -> Quote:
     return replace(base, **change)
 
 
+def anything(_model: str, _usd_per_gpu: Decimal) -> bool:
+    return True
+
+
 def usd(amount: Decimal, currency: str) -> Decimal | None:
     return {"USD": amount, "CNY": amount / 7}.get(currency)
 
@@ -106,7 +110,9 @@ def test_at_most_twenty_attempts_are_made() -> None:
 def test_todays_price_replaces_the_snapshots_and_its_staleness() -> None:
     """A zonal quote beats a regional one; what was not quoted stays."""
     offers = [a_candidate(f"aws/r1/z{n}", flags=("stale",)) for n in (1, 2)] + [a_candidate("aws/r2/z1")]
-    fresh = requote(offers, [a_quote("aws/r1/", "1.5"), a_quote("aws/r1/z2", "1.6")], usd=usd)
+    fresh = requote(
+        offers, [a_quote("aws/r1/", "1.5"), a_quote("aws/r1/z2", "1.6")], usd=usd, plausible=anything
+    )
     assert [(str(c.price), c.quoted, c.flags) for c in fresh] == [
         ("1.5", True, ()),
         ("1.6", True, ()),
@@ -114,12 +120,24 @@ def test_todays_price_replaces_the_snapshots_and_its_staleness() -> None:
     ]
 
 
+def test_a_quote_that_cannot_be_is_flagged_and_does_not_win() -> None:
+    """A cent for a GPU is a mistake of somebody's, and nothing to plan with."""
+    offers = [a_candidate("aws/r1/z1", "2"), a_candidate("aws/r2/z1", "3")]
+    quotes = [a_quote("aws/r1/z1", "0.01")]
+    fresh = requote(offers, quotes, usd=usd, plausible=lambda _, per_gpu: per_gpu > Decimal("0.1"))
+    assert [(c.place.split()[1], c.flags) for c in rank(fresh)] == [("r2", ()), ("r1", ("implausible",))]
+    back = requote(fresh, [a_quote("aws/r1/z1", "2")], usd=usd, plausible=anything)
+    assert {c.flags for c in back} == {()}
+
+
 def test_a_quote_in_another_currency_is_compared_in_usd_and_billed_in_its_own() -> None:
     """CNY at the reference rate; a currency without a rate is left out."""
     offer = a_candidate("alibaba/r/z")
-    [fresh] = requote([offer], [a_quote("alibaba/r/", "14", currency="CNY")], usd=usd)
+    [fresh] = requote([offer], [a_quote("alibaba/r/", "14", currency="CNY")], usd=usd, plausible=anything)
     assert (str(fresh.price), fresh.currency, str(fresh.price_usd)) == ("14", "CNY", "2")
-    assert requote([offer], [a_quote("alibaba/r/", "14", currency="XXX")], usd=usd) == [offer]
+    assert requote([offer], [a_quote("alibaba/r/", "14", currency="XXX")], usd=usd, plausible=anything) == [
+        offer
+    ]
 
 
 def test_nothing_above_the_limit_is_planned() -> None:

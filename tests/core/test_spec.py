@@ -19,6 +19,7 @@ from gpucloud.model import Purchase
 from gpucloud.spec import Spec, deadline, json_schema
 from gpucloud.spec_file import flag_of, load_spec
 from gpucloud.spec_yaml import MAX_BYTES, parse
+from gpucloud_pricing import PURCHASES
 
 FULL = """\
 name: trainer
@@ -330,7 +331,7 @@ def test_a_spec_becomes_a_search_of_the_market() -> None:
         None, {"gpu": "A100:8,T4", "purchase": "reserved,spot", "max_price": "9", "regions": "eu"}
     ).demand()
     assert [wish.model for wish in demand.gpus] == ["A100", "T4"]
-    assert demand.purchases == ("spot", "reserved_1y", "reserved_3y", "subscription_1m", "capacity_block")
+    assert demand.purchases == ("spot", *PURCHASES[2:])
     assert (demand.max_price_usd, demand.regions) == (Decimal(9), ("eu",))
 
 

@@ -29,7 +29,8 @@ from gpucloud.model import (
     Unread,
     rfc3339,
 )
-from gpucloud.provider import Record, Verdict
+from gpucloud.provider import Inquiry, PriceList, Record, Verdict
+from gpucloud_pricing.history import Coverage
 from tests.memory.cloud import ADDRESS_PRICE, DISK_PRICE, UNPRICED, Item, MemoryCloud
 from tests.memory.faults import CloudSaid, ConnectionLost
 from tests.memory.temperament import TEMPERAMENT_OF, Temperament
@@ -320,6 +321,24 @@ class MemoryProvider:
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
         return self.cloud.call("quotes", region, lambda: self._quotes(region, instance_types, purchase))
+
+    def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        def ask(region: str) -> PriceList:
+            ways = (Purchase.ON_DEMAND, Purchase.SPOT)
+            told = [self.quotes(region, instance_types, way) for way in ways]
+            return PriceList.of([quote for quotes in told for quote in quotes], "memory")
+
+        return [
+            Inquiry(
+                name=f"prices in {region}",
+                covers=Coverage(
+                    cloud=self.name, source="memory", regions=(region,), instance_types=instance_types
+                ),
+                ask=partial(ask, region),
+            )
+            for region in self.cloud.zones
+            if regions is None or region in regions
+        ]
 
     def _quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase) -> list[Quote]:
         cloud = self.cloud

@@ -71,7 +71,10 @@ def test_the_same_purchase_would_reach_the_wire_from_an_ordinary_client(wire: Wi
 
 def test_nothing_on_the_list_buys_a_commitment() -> None:
     bought = re.compile("Purchase|Reserved|SavingsPlan|CreateCapacityReservation|AllocateHosts|Modify")
-    assert not [operation for _, operation in ACTIONS if bought.search(operation)]
+    changing = [operation for (_, operation), repeat in ACTIONS.items() if repeat is not Repeat.SAFE]
+    assert not [operation for operation in changing if bought.search(operation)]
+    reading = re.compile("Describe|Get|List")
+    assert all(reading.match(operation) for _, operation in ACTIONS if operation not in changing)
 
 
 def test_only_the_launch_and_its_rule_are_repeated_by_token() -> None:

@@ -212,7 +212,12 @@ def test_a_held_reservation_takes_as_many_as_it_holds(ec2: Any, group: str, endp
 
 
 def test_on_demand_prices_have_the_shape_of_the_price_list(endpoint: Endpoint) -> None:
-    filters = {"instanceType": "p4d.24xlarge", "regionCode": "us-east-1", "marketoption": "OnDemand"}
+    filters = {
+        "instanceType": "p4d.24xlarge",
+        "regionCode": "us-east-1",
+        "marketoption": "OnDemand",
+        "operatingSystem": "Linux",
+    }
     asked = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
     pricing = client(endpoint, "pricing")
 

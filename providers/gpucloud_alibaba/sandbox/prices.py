@@ -8,10 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.sandbox.database import Document
-from gpucloud.sandbox.market import Price
+from gpucloud.sandbox.market import HOURS_PER_MONTH, Price
 from gpucloud_alibaba.sandbox.region import CLOUD, Region
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
+_TERMS = {"Month": Decimal(HOURS_PER_MONTH), "Year": HOURS_PER_MONTH * 12 * Decimal("0.85")}
+"""How many hours of a month's subscription are paid for a term; 15 % off a year is the sandbox's own."""
 HISTORY_ROWS = 4
 """How many prices of each zone the history shows: one for every six hours."""
 
@@ -37,12 +39,12 @@ def price_of(region: Region, zone: str, instance_type: str, purchase: str) -> Pr
 
 
 def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribePrice, of instances by the hour."""
-    if (
-        parameters.get("ResourceType", "instance") != "instance"
-        or parameters.get("PriceUnit", "Hour") != "Hour"
-    ):
-        raise AlibabaError("InvalidParameter", "The gpucloud sandbox prices instances by the hour only.")
+    """DescribePrice, of instances: by the hour, or a month or a year in advance."""
+    unit = parameters.get("PriceUnit", "Hour")
+    if parameters.get("ResourceType", "instance") != "instance" or unit not in {"Hour", *_TERMS}:
+        raise AlibabaError("InvalidParameter", "The gpucloud sandbox prices instances only.")
+    if int(parameters.get("Period", 1)) != 1:
+        raise AlibabaError("InvalidParameter", "The gpucloud sandbox knows one month and one year.")
     name = parameters.get("InstanceType")
     if not name:
         raise AlibabaError("MissingParameter", 'The input parameter "InstanceType" is mandatory.')
@@ -51,14 +53,15 @@ def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
             "MissingParameter", 'The input parameter "ImageId" is mandatory with a system disk.'
         )
     zone = parameters.get("ZoneId", "")
-    price = price_of(region, zone, name, way_of(parameters)) if region.type_of(name) else None
+    way = way_of(parameters) if unit == "Hour" else "subscription_1m"
+    price = price_of(region, zone, name, way) if region.type_of(name) else None
     if price is None or (zone and zone not in region.zones_of(name)):
         raise AlibabaError(
             "InvalidInstanceType.ValueNotSupported",
             "The specified InstanceType does not exist or beyond the permitted range.",
             403,
         )
-    amount = price.amount * int(parameters.get("Amount", 1))
+    amount = price.amount * int(parameters.get("Amount", 1)) * _TERMS.get(unit, Decimal(1))
     parts = [_part("instanceType", amount)]
     if size := parameters.get("SystemDisk", {}).get("Size"):
         parts.append(

@@ -1,10 +1,11 @@
-"""The price list service (GetProducts): on-demand prices in AWS's own, deep, shape."""
+"""The price list service (GetProducts): prices on demand and reserved in AWS's own, deep, shape."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,14 +15,24 @@ from gpucloud_aws.sandbox.query import page
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.wire import AwsError
 
-_ON_DEMAND, _HOURLY = "JRTCKXETXF", "6YS6EN2CT7"
-"""AWS's codes for the on-demand term and for a rate per hour."""
+_ON_DEMAND, _HOURLY, _ONCE = "JRTCKXETXF", "6YS6EN2CT7", "2TG2D8R56U"
+"""AWS's codes for the on-demand term, and for a rate per hour and one that is paid once."""
+_LEASES = {"reserved_1y": ("1yr", 8760), "reserved_3y": ("3yr", 26280)}
+PAID_UPFRONT = {
+    "No Upfront": (Decimal(0), Decimal(1)),
+    "Partial Upfront": (Decimal("0.5"), Decimal("0.96")),
+    "All Upfront": (Decimal(1), Decimal("0.94")),
+}
+"""Which part is paid at once, and how much of the price without that is paid in all: the sandbox's own, near
+what AWS takes."""
+CONVERTIBLE = Decimal("1.15")
+"""How much dearer a convertible reservation is; likewise."""
 
 ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
 
 
 def get_products(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """Pricing GetProducts, for ``AmazonEC2``: Linux on demand, and capacity blocks at 0 as AWS lists them."""
+    """Pricing GetProducts, for ``AmazonEC2``: Linux, Windows, and capacity blocks at 0 as AWS lists them."""
     if parameters["ServiceCode"] != "AmazonEC2":
         return {"FormatVersion": "aws_v1", "PriceList": []}
     filters = parameters.get("Filters") or ()
@@ -59,24 +70,41 @@ def _fits(value: str, how: str, wanted: str) -> bool:
 def _products(region: Region, wanted: str | None) -> Iterator[Document]:
     market = region.world.market
     catalog = market.catalog(CLOUD)
-    for (place, zone, name, purchase), _ in catalog.prices.items():
-        if zone or purchase != "on_demand" or wanted not in {None, name}:
-            continue
-        price = market.price(CLOUD, place, "", name, "on_demand")
+    for place, zone, name, purchase in catalog.prices:
+        if purchase != "on_demand" or wanted not in {None, name} or place.startswith("cn-"):
+            continue  # China has a price list of its own
+        price = market.price(CLOUD, place, zone, name, "on_demand")
         if price is None:
             continue
-        yield _product(catalog.types[name], place, price, "OnDemand")
+        type_ = catalog.types[name]
+        attributes = {"regionCode": zone or place, "locationType": _location_type(place, zone)}
+        ours = _product(type_, price, attributes)
+        leases = {
+            lease: market.price(CLOUD, place, zone, name, purchase)
+            for purchase, lease in _LEASES.items()
+            if (place, zone, name, purchase) in catalog.prices
+        }
+        ours["terms"]["Reserved"] = dict(_reserved(ours["product"]["sku"], leases))
+        yield ours
+        dearer = replace(price, amount=price.amount * 2)
+        yield _product(type_, dearer, {**attributes, "operatingSystem": "Windows"})
         if name.startswith("p"):
-            free = Price(amount=Decimal(0), currency=price.currency, as_of=price.as_of)
-            yield _product(catalog.types[name], place, free, "CapacityBlock")
+            free = replace(price, amount=Decimal(0))
+            yield _product(type_, free, {**attributes, "marketoption": "CapacityBlock"})
 
 
-def _product(type_: InstanceType, region: str, price: Price, option: str) -> Document:
-    text = f"{type_.name}{region}{option}"
+def _location_type(place: str, zone: str) -> str:
+    if not zone:
+        return "AWS Region"
+    return "AWS Wavelength Zone" if zone.startswith(f"{place}-wl") else "AWS Local Zone"
+
+
+def _product(type_: InstanceType, price: Price, attributes: Mapping[str, str]) -> Document:
+    text = f"{type_.name}{sorted(attributes.items())}"
     sku = hashlib.sha256(text.encode()).hexdigest()[:16].upper()
     day = price.as_of if "T" in price.as_of else f"{price.as_of}T00:00:00Z"
-    term, rate = f"{sku}.{_ON_DEMAND}", f"{sku}.{_ON_DEMAND}.{_HOURLY}"
-    amount = f"{price.amount:.10f}"
+    rate = f"{sku}.{_ON_DEMAND}.{_HOURLY}"
+    told = f"${price.amount:.10f} per On Demand Linux {type_.name} Instance Hour"
     return {
         "product": {
             "productFamily": "Compute Instance",
@@ -84,42 +112,73 @@ def _product(type_: InstanceType, region: str, price: Price, option: str) -> Doc
             "attributes": {
                 "servicecode": "AmazonEC2",
                 "instanceType": type_.name,
-                "regionCode": region,
-                "locationType": "AWS Region",
                 "operatingSystem": "Linux",
                 "tenancy": "Shared",
                 "preInstalledSw": "NA",
                 "capacitystatus": "Used",
-                "marketoption": option,
+                "marketoption": "OnDemand",
                 "licenseModel": "No License required",
                 "operation": "RunInstances",
                 "vcpu": str(type_.vcpus),
                 "memory": f"{type_.memory_gib} GiB",
                 "gpu": str(type_.gpu_count),
+                **attributes,
             },
         },
         "serviceCode": "AmazonEC2",
         "terms": {
             "OnDemand": {
-                term: {
+                f"{sku}.{_ON_DEMAND}": {
                     "sku": sku,
                     "offerTermCode": _ON_DEMAND,
                     "effectiveDate": day,
                     "termAttributes": {},
-                    "priceDimensions": {
-                        rate: {
-                            "rateCode": rate,
-                            "unit": "Hrs",
-                            "beginRange": "0",
-                            "endRange": "Inf",
-                            "appliesTo": [],
-                            "description": f"${amount} per On Demand Linux {type_.name} Instance Hour",
-                            "pricePerUnit": {price.currency: amount},
-                        }
-                    },
+                    "priceDimensions": {rate: _dimension(rate, "Hrs", price.amount, price.currency, told)},
                 }
             }
         },
         "version": "20261101000000",
         "publicationDate": day,
+    }
+
+
+def _reserved(sku: str, leases: Mapping[tuple[str, int], Price | None]) -> Iterator[tuple[str, Document]]:
+    """The terms of reservations: of each length, in both classes, paid in three ways."""
+    for (length, hours), price in leases.items():
+        for class_, dearer in (("standard", Decimal(1)), ("convertible", CONVERTIBLE)):
+            for paid, (at_once, reduced) in PAID_UPFRONT.items():
+                if price is None:
+                    continue
+                total = price.amount * hours * reduced * dearer
+                upfront, hourly = total * at_once, total * (1 - at_once) / hours
+                code = hashlib.sha256(f"{length}{class_}{paid}".encode()).hexdigest()[:10].upper()
+                term = f"{sku}.{code}"
+                amounts = {_HOURLY: ("Hrs", hourly)} | ({_ONCE: ("Quantity", upfront)} if upfront else {})
+                yield (
+                    term,
+                    {
+                        "sku": sku,
+                        "offerTermCode": code,
+                        "termAttributes": {
+                            "LeaseContractLength": length,
+                            "OfferingClass": class_,
+                            "PurchaseOption": paid,
+                        },
+                        "priceDimensions": {
+                            f"{term}.{rate}": _dimension(f"{term}.{rate}", unit, amount, price.currency)
+                            for rate, (unit, amount) in amounts.items()
+                        },
+                    },
+                )
+
+
+def _dimension(code: str, unit: str, amount: Decimal, currency: str, told: str = "") -> Document:
+    return {
+        "rateCode": code,
+        "unit": unit,
+        "beginRange": "0",
+        "endRange": "Inf",
+        "appliesTo": [],
+        "description": told or ("Upfront Fee" if unit == "Quantity" else "per hour"),
+        "pricePerUnit": {currency: f"{amount:.10f}"},
     }

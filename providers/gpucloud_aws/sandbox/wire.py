@@ -1,7 +1,7 @@
 """The AWS wire formats, server side, out of botocore's own service models: parsing, validating, serialising.
 
 EC2 and STS speak the query protocol (form in, XML out), SSM, Pricing and Service Quotas JSON 1.1, Scheduler
-REST with JSON.
+and Savings Plans REST with JSON.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SERVICES = {
     "pricing": "pricing",
     "servicequotas": "service-quotas",
     "scheduler": "scheduler",
+    "savingsplans": "savingsplans",
 }
 """The services that are served here: signing name to botocore's name."""
 

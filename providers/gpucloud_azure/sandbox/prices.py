@@ -15,6 +15,11 @@ from gpucloud_azure.sandbox.wire import Answer, AzureError
 PAGE = 1000
 """Rows per page. Source: Azure Retail Prices overview."""
 
+RESERVED = {"1 Year": (1, Decimal("0.6")), "3 Years": (3, Decimal("0.4"))}
+"""How long a reservation is, and its part of the price on demand: the sandbox's own."""
+SAVINGS = {"1 Year": Decimal("0.75"), "3 Years": Decimal("0.55")}
+"""Likewise of savings plans."""
+
 _WORD = re.compile(r"\s*('(?:[^']|'')*'|contains\(|[(),]|[A-Za-z]+)")
 Test = Callable[[Document], bool]
 
@@ -54,17 +59,24 @@ def rows(subscription: Subscription) -> Iterator[Document]:
         family = f"Virtual Machines {size.removeprefix('Standard_').split('_')[0]} Series"
         spot = " Spot" if purchase == "spot" else ""
         meter = size.removeprefix("Standard_").replace("_", " ") + spot
-        yield _row(region, size, price, product=family, meter=meter)
+        ours = _row(region, size, price, product=family, meter=meter)
+        if purchase == "on_demand":
+            ours["savingsPlan"] = [_plan(price, term, part) for term, part in SAVINGS.items()]
+        yield ours
         yield _row(region, size, price, product=f"{family} Windows", meter=meter, factor=Decimal("1.8"))
         if purchase == "spot":
             continue
         yield _row(region, size, price, product=family, meter=f"{meter} Low Priority", factor=Decimal("0.2"))
         yield _row(region, size, price, product=f"{family} Dedicated Host", meter=meter, factor=Decimal(6))
         yield _row(region, size, price, product=family, meter=meter, factor=Decimal(0))
-        for years, part in ((1, Decimal("0.6")), (3, Decimal("0.4"))):
-            term = _row(region, size, price, product=family, meter=meter, factor=part * 8760 * years)
-            reserved = {"type": "Reservation", "reservationTerm": f"{years} Year{'s' if years > 1 else ''}"}
-            yield {**term, **reserved}
+        for term, (years, part) in RESERVED.items():
+            row = _row(region, size, price, product=family, meter=meter, factor=part * 8760 * years)
+            yield {**row, "type": "Reservation", "reservationTerm": term}
+
+
+def _plan(price: Price, term: str, part: Decimal) -> Document:
+    amount = float(price.amount * part)
+    return {"unitPrice": amount, "retailPrice": amount, "term": term}
 
 
 def _row(

@@ -1,0 +1,225 @@
+"""What ``gpucloud cost`` shows to people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from gpucloud.cli import market as shown
+from gpucloud.cli.context import App
+from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, month_of
+from gpucloud_pricing import Offer
+from gpucloud_pricing.estimate import Estimate, hourly
+from gpucloud_pricing.figures import figures
+from gpucloud_pricing.payment import cheapest_by_hours
+
+
+def show(app: App, comparison: Comparison, before: Comparison | None, *, explain: bool) -> None:
+    """The tables, and what to know about them."""
+    if comparison.assumed:
+        _show_periods(app, comparison)
+    else:
+        _show_totals(app, comparison)
+    _show_mixes(app, comparison)
+    if explain:
+        _show_figures(app, comparison)
+    _say_spot(app, comparison.estimates)
+    if before is not None:
+        _say_difference(app, comparison, before)
+    _say_notes(app, comparison)
+
+
+def _say_difference(app: App, comparison: Comparison, before: Comparison) -> None:
+    told = difference(comparison, before)
+    if told is None:
+        app.output.say("The difference is not known: one of the two costs is not.")
+        return
+    was, now, more = told
+    sign = "less" if more < 0 else "more"
+    app.output.say(
+        f"The other spec: {shown.total_text(was)}; this one: {shown.total_text(now)}, "
+        f"{shown.total_text(abs(more))} {sign}."
+    )
+
+
+def _place(offer: Offer) -> str:
+    return f"{offer.cloud} {offer.region}"
+
+
+def _part(estimate: Estimate, name: str) -> str:
+    return shown.total_text(estimate.parts[name])
+
+
+def _show_totals(app: App, comparison: Comparison) -> None:
+    estimates, offers = comparison.estimates, comparison.offers
+    columns: dict[str, Sequence[object]] = {
+        "PAID AS": [shown.paid_text(o) for o in offers],
+        "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
+        "RANGE": [_range_text(e) for e in estimates],
+        "TOTAL": [_total_text(e.total, e) for e in estimates],
+        "UPFRONT": [_upfront_text(e) for e in estimates],
+        "COMPUTE": [_part(e, "compute") for e in estimates],
+        "DISK": [_part(e, "disk") for e in estimates],
+        "ADDRESS": [_part(e, "address") for e in estimates],
+        "EGRESS": [_part(e, "egress") if comparison.usage.egress_gib else None for e in estimates],
+        "PAYS FROM": [_break_even_text(e) for e in estimates],
+        "GPU": [shown.gpu_text(o) for o in offers],
+        "WHERE": [_place(o) for o in offers],
+        "TYPE": [o.instance_type for o in offers],
+        "PRICE OF": [o.as_of for o in offers],
+        "FLAGS": [" ".join(o.flags) or None for o in offers],
+    }
+    shown.show_table(
+        app.output,
+        columns,
+        right=("EXPECTED", "RANGE", "TOTAL", "UPFRONT", "COMPUTE", "DISK", "ADDRESS", "EGRESS", "PAYS FROM"),
+        optional=("GPU", "PRICE OF", "ADDRESS", "DISK", "EGRESS", "COMPUTE", "UPFRONT", "PAYS FROM", "RANGE"),
+    )
+
+
+def _show_periods(app: App, comparison: Comparison) -> None:
+    usage = comparison.usage
+    rows = [
+        (e, *hourly(comparison.market, e.offer, nodes=usage.nodes, disk_gib=usage.disk_gib))
+        for e in comparison.estimates
+        if e.total is not None
+    ]
+    rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
+    columns: dict[str, Sequence[object]] = {"PAID AS": [shown.paid_text(e.offer) for e, _, _ in rows]}
+    for name, period in PERIODS.items():
+        columns[name.upper()] = [
+            ("≥ " if missing else "") + _running_text(per_hour and per_hour * period)
+            for _, per_hour, missing in rows
+        ]
+    columns |= {
+        "PAYS FROM": [_break_even_text(e) for e, _, _ in rows],
+        "GPU": [shown.gpu_text(e.offer) for e, _, _ in rows],
+        "WHERE": [_place(e.offer) for e, _, _ in rows],
+        "TYPE": [e.offer.instance_type for e, _, _ in rows],
+        "PRICE OF": [e.offer.as_of for e, _, _ in rows],
+        "FLAGS": [" ".join(e.offer.flags) or None for e, _, _ in rows],
+    }
+    shown.show_table(
+        app.output,
+        columns,
+        right=("HOUR", "DAY", "MONTH", "PAYS FROM"),
+        optional=("GPU", "PRICE OF", "DAY", "PAYS FROM"),
+    )
+
+
+def _range_text(estimate: Estimate) -> str | None:
+    """Between what the total is in nine of ten cases, where that is not sure."""
+    low, high = estimate.low_total, estimate.high_total
+    if low is None or high is None or low == high:
+        return None
+    return f"{shown.total_text(low)}-{shown.total_text(high)}"
+
+
+def _upfront_text(estimate: Estimate) -> str | None:
+    """What is due at once."""
+    return shown.total_text(estimate.upfront) if estimate.upfront else None
+
+
+def _show_mixes(app: App, comparison: Comparison) -> None:
+    """Which way pays from how many hours a month on; and the cheapest mix for a profile."""
+    for found in comparison.lasting() if not comparison.layers else ():
+        parts = [f"{shown.paid_text(s.way.offer)} to {s.end:.0f} h" for s in cheapest_by_hours(found)]
+        app.output.say(f"Cheapest per month, {_at(found[0].offer)}: {'; '.join(parts)}.")
+    for shares in comparison.mixes():
+        app.output.line("")
+        app.output.line(
+            f"{_at(shares[0].way.offer)}: {shown.total_text(month_of(shares))} per month for compute"
+        )
+        columns: dict[str, Sequence[object]] = {
+            "BOXES": [share.layer.machines for share in shares],
+            "HOURS": [f"{share.layer.hours:.0f}" for share in shares],
+            "PAID AS": [shown.paid_text(share.way.offer) for share in shares],
+            "MONTH": [shown.total_text(share.cost) for share in shares],
+        }
+        shown.show_table(app.output, columns, right=("BOXES", "HOURS", "MONTH"))
+
+
+def _show_figures(app: App, comparison: Comparison) -> None:
+    """How each figure came about, down to the rows that it rests on."""
+    line = app.output.line
+    used: set[str] = set()
+    for estimate in comparison.estimates:
+        offer = estimate.offer
+        line("")
+        line(f"{_at(offer)} {shown.paid_text(offer)}")
+        for figure in figures(comparison.market, estimate, comparison.usage):
+            line(f"  {figure.part:<15}{shown.total_text(figure.amount):>12}  {figure.formula}")
+            for row in figure.rows:
+                dated = row.as_of or "no date"
+                line(
+                    f"  {'':<29}{row.amount.normalize():f} {row.currency}: {row.what}; {dated}, {row.source}"
+                )
+                used.add(row.source)
+    line("")
+    for name in sorted(used):
+        source = comparison.market.sources.get(name)
+        if source is not None:
+            line(f"{name}: {source.repository} {source.path} ({source.licence})")
+
+
+def _at(offer: Offer) -> str:
+    return f"{_place(offer)} {offer.instance_type}"
+
+
+def _say_spot(app: App, estimates: Sequence[Estimate]) -> None:
+    """What interruptions do, where that is known."""
+    for estimate in estimates:
+        if estimate.spot is None:
+            continue
+        seen = estimate.spot.outlook
+        words = [
+            f"{seen.interruptions:.2f} interruptions and {seen.lost:.1f} h lost on average",
+            f"done after {seen.low:.1f} to {seen.high:.1f} h in nine of ten cases",
+        ]
+        if estimate.spot.best_interval is not None:
+            words.append(f"best to save every {estimate.spot.best_interval:.1f} h")
+        if estimate.spot.dearer:
+            words.append("on demand is expected to cost less")
+        app.output.say(f"Spot, {_at(estimate.offer)}: {'; '.join(words)}.")
+
+
+def _running_text(amount: Decimal | None) -> str:
+    """What is paid in a period; a cheap hour shows its small change."""
+    return shown.usd_text(amount) if amount is not None and amount < 10 else shown.total_text(amount)
+
+
+def _total_text(amount: Decimal | None, estimate: Estimate) -> str:
+    """A total; one that leaves parts out is a lower bound."""
+    text = shown.total_text(amount)
+    return text if estimate.complete or amount is None else f"≥ {text}"
+
+
+def _break_even_text(estimate: Estimate) -> str | None:
+    """From how many hours per month a commitment is cheaper than on-demand."""
+    if not estimate.offer.to_buy:
+        return None
+    if estimate.break_even_hours is not None:
+        return f"{estimate.break_even_hours:.0f} h/mo"
+    return "?" if "break_even_hours" in estimate.unknown else "never"
+
+
+def _say_notes(app: App, comparison: Comparison) -> None:
+    say = app.output.say
+    usage, estimates, offers = comparison.usage, comparison.estimates, comparison.offers
+    say(
+        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; "
+        f"{usage.boot_s // 60} min of boot, {usage.idle_s // 60} min idle at the end. List prices before tax."
+    )
+    dates = sorted(offer.as_of for offer in offers if offer.as_of)
+    say(f"Prices of {dates[0]} to {dates[-1]}; --explain has the date and source of each figure.")
+    if any(offer.to_buy for offer in offers):
+        say("Commitments are to buy: the whole term is owed, used or not. gpucloud never buys one.")
+    if any(offer.purchase == "spot" for offer in offers):
+        how = "without checkpoints" if usage.checkpoint_s is None else "from the last checkpoint on"
+        say(f"Expected: with the work that is repeated after interruptions, {how}.")
+    missing = {part: why for e in estimates for part, why in e.unknown.items() if part in e.parts}
+    if missing:
+        reasons = {why for e in estimates for part, why in e.unknown.items() if part in e.parts}
+        say(f"≥ and ?: {'; '.join(sorted(reasons))}.")
+    shown.say_rates(app.output, shown.rates_of(comparison.market, offers))
+    app.output.say("Next: the same flags with `plan` or `launch`.")

@@ -1,0 +1,411 @@
+"""Every price that a cloud has named, in one SQLite file: what it was, and from when to when.
+
+A price that stays the same is one row, however often it is asked for: a span. What a refresh does not reach
+keeps the moment at which it was last seen, so no failure makes an old price look new.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from gpucloud_pricing.values import InstanceType, Price
+
+VERSION = 1
+BUSY_S = 30.0
+_SCHEMA = """
+CREATE TABLE series (
+    number INTEGER PRIMARY KEY,
+    cloud TEXT NOT NULL,
+    instance_type TEXT NOT NULL,
+    region TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    purchase TEXT NOT NULL,
+    terms TEXT NOT NULL,
+    currency TEXT NOT NULL,
+    source TEXT NOT NULL,
+    UNIQUE (cloud, instance_type, region, zone, purchase, terms, currency, source)
+) STRICT;
+CREATE TABLE spans (
+    series INTEGER NOT NULL REFERENCES series,
+    since TEXT NOT NULL,
+    seen TEXT NOT NULL,
+    ended TEXT,
+    amount TEXT NOT NULL,
+    upfront TEXT NOT NULL,
+    PRIMARY KEY (series, since)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX open_spans ON spans (series) WHERE ended IS NULL;
+CREATE VIEW prices AS
+SELECT cloud, instance_type, region, zone, purchase, terms, currency, source,
+    number, since, seen, ended, amount, upfront
+FROM series JOIN spans ON series = number;
+CREATE TABLE inquiries (
+    name TEXT PRIMARY KEY,
+    answered TEXT NOT NULL,
+    prices INTEGER NOT NULL,
+    set_aside TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE unfinished (started TEXT NOT NULL) STRICT;
+"""
+_ADD_SERIES = """
+INSERT OR IGNORE INTO series (cloud, instance_type, region, zone, purchase, terms, currency, source)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_FIND_SERIES = """
+SELECT number FROM series WHERE cloud = ? AND instance_type = ? AND region = ? AND zone = ?
+AND purchase = ? AND terms = ? AND currency = ? AND source = ?
+"""
+_IN_FORCE = """
+SELECT * FROM prices WHERE ended IS NULL AND cloud = :cloud AND source = :source
+AND (:types IS NULL OR instance_type IN (SELECT value FROM json_each(:types)))
+AND (:regions IS NULL OR region IN (SELECT value FROM json_each(:regions)))
+"""
+_SPANS = """
+SELECT * FROM prices WHERE cloud = :cloud AND instance_type IN (SELECT value FROM json_each(:types))
+AND (:regions IS NULL OR region IN (SELECT value FROM json_each(:regions)))
+AND (:purchases IS NULL OR purchase IN (SELECT value FROM json_each(:purchases)))
+AND (NOT :current OR ended IS NULL)
+AND (:at IS NULL OR since <= :at AND (ended IS NULL OR ended > :at))
+ORDER BY since
+"""
+
+Key = tuple[str, ...]
+"""A series: cloud, type, region, zone, purchase, terms, currency and source."""
+_KEY = 8
+
+InForce = tuple[int, str, str, str, str]
+"""A price in force: the series' number, since, seen, amount and upfront."""
+
+
+class HistoryError(Exception):
+    """The file of prices cannot be used; what it holds can be asked for again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What an answer speaks of: what of this is not in it is not sold any more.
+
+    Attributes:
+        cloud: the provider's name.
+        source: where it was asked: an id of the market's sources.
+        regions: where; ``None`` for all that the source tells of.
+        instance_types: likewise.
+    """
+
+    cloud: str
+    source: str
+    regions: Collection[str] | None = None
+    instance_types: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A row of an answer that is no price, and why."""
+
+    reason: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A price while it stayed the same.
+
+    Attributes:
+        price: what it was; ``as_of`` is the day on which it was last seen.
+        since: when it was first seen.
+        seen: when it was last seen.
+        ended: when it was first seen to be otherwise, or not to be there; ``None`` while it holds.
+    """
+
+    price: Price
+    since: datetime
+    seen: datetime
+    ended: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A price at two moments; ``None`` where there was none."""
+
+    before: Price | None
+    after: Price | None
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What an answer brought."""
+
+    new: int = 0
+    same: int = 0
+    gone: int = 0
+    moved: list[Change] = field(default_factory=list[Change])
+
+
+class PriceHistory:
+    """Reads and writes one file. May be used by several processes, and by one thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path) -> PriceHistory:
+        """Opens the file, making it where there is none.
+
+        Raises:
+            HistoryError: it is damaged, cannot be written, or is of a newer version.
+        """
+        with _explained():
+            connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise HistoryError(f"{path} was written by a newer version of this program")
+            history = cls(connection)
+            if version < VERSION:
+                history._make()
+        return history
+
+    def _make(self) -> None:
+        with self._transaction():
+            if self._connection.execute("PRAGMA user_version").fetchone()[0] == 0:  # nobody else did by now
+                for statement in _SCHEMA.split(";"):  # executescript() would commit first
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    @classmethod
+    def read(cls, path: Path) -> PriceHistory | None:
+        """Opens the file if there is one.
+
+        Raises:
+            HistoryError: it cannot be used.
+        """
+        return cls.open(path) if path.exists() else None
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._connection.close()
+
+    def begin(self, at: datetime, resumed: timedelta) -> datetime:
+        """Begins a refresh; gives since when answers count for it.
+
+        That is ``at``, or the beginning of a refresh that was cut off no longer ago than ``resumed``.
+        """
+        with _explained(), self._transaction():
+            row = self._connection.execute("SELECT started FROM unfinished").fetchone()
+            if row is not None and at - resumed <= _time(row[0]) <= at:
+                return _time(row[0])
+            self._connection.execute("DELETE FROM unfinished")
+            self._connection.execute("INSERT INTO unfinished VALUES (?)", (_text(at),))
+        return at
+
+    def finish(self) -> None:
+        """The refresh went through: the next one asks everything."""
+        with _explained():
+            self._connection.execute("DELETE FROM unfinished")
+
+    def record(
+        self,
+        inquiry: str,
+        coverage: Coverage,
+        prices: Iterable[Price],
+        at: datetime,
+        set_aside: Sequence[SetAside] = (),
+    ) -> Recorded:
+        """Keeps an answer, all of it or nothing.
+
+        Args:
+            inquiry: its name, by which an interrupted refresh knows what has been answered.
+            coverage: what it speaks of.
+            prices: the answer.
+            at: when it was given. A price that was seen later already stays as it is.
+            set_aside: what of it is no price.
+        """
+        recorded = Recorded()
+        with _explained(), self._transaction():
+            known = self._in_force(coverage)
+            for price in prices:
+                self._record_one(price, known.pop(_key(price), None), _text(at), recorded)
+            for number, since, seen, _, _ in known.values():
+                if seen < _text(at):
+                    recorded.gone += 1
+                    self._end(number, since, _text(at))
+            reasons = json.dumps([(each.reason, each.row) for each in set_aside])
+            self._connection.execute(
+                "REPLACE INTO inquiries VALUES (?, ?, ?, ?)",
+                (inquiry, _text(at), recorded.new + recorded.same + len(recorded.moved), reasons),
+            )
+        return recorded
+
+    def _record_one(self, price: Price, known: InForce | None, at: str, recorded: Recorded) -> None:
+        amount, upfront = f"{price.amount:f}", f"{price.upfront:f}"
+        if known is None:
+            recorded.new += 1
+            self._begin(self._number(_key(price)), at, amount, upfront)
+            return
+        number, since, seen, was, was_upfront = known
+        if seen >= at or (Decimal(was), Decimal(was_upfront)) == (price.amount, price.upfront):
+            recorded.same += 1
+            self._connection.execute(
+                "UPDATE spans SET seen = max(seen, ?) WHERE series = ? AND since = ?", (at, number, since)
+            )
+            return
+        before = _price(_key(price), seen, was, was_upfront)
+        recorded.moved.append(Change(before=before, after=price))
+        self._end(number, since, at)
+        self._begin(number, at, amount, upfront)
+
+    def _number(self, key: Key) -> int:
+        """The number of a series, which is made where there is none."""
+        self._connection.execute(_ADD_SERIES, key)
+        row = self._connection.execute(_FIND_SERIES, key).fetchone()
+        number: int = row[0]
+        return number
+
+    def _begin(self, series: int, at: str, amount: str, upfront: str) -> None:
+        self._connection.execute(
+            "REPLACE INTO spans VALUES (?, ?, ?, NULL, ?, ?)", (series, at, at, amount, upfront)
+        )
+
+    def _end(self, series: int, since: str, at: str) -> None:
+        self._connection.execute(
+            "UPDATE spans SET ended = ? WHERE series = ? AND since = ?", (at, series, since)
+        )
+
+    def _in_force(self, coverage: Coverage) -> dict[Key, InForce]:
+        """What an answer speaks of."""
+        wanted = {
+            "cloud": coverage.cloud,
+            "source": coverage.source,
+            "types": _list(coverage.instance_types),
+            "regions": _list(coverage.regions),
+        }
+        found: dict[Key, InForce] = {}
+        for row in self._connection.execute(_IN_FORCE, wanted):
+            number, since, seen, _, amount, upfront = row[_KEY:]
+            found[row[:_KEY]] = (number, since, seen, amount, upfront)
+        return found
+
+    def current(self, kind: InstanceType) -> list[Price]:
+        """The prices in force of one type."""
+        return [span.price for span in self.spans((kind,), current=True)]
+
+    def spans(
+        self,
+        kinds: Iterable[InstanceType],
+        *,
+        purchases: Collection[str] | None = None,
+        regions: Collection[str] | None = None,
+        current: bool = False,
+        at: datetime | None = None,
+    ) -> list[Span]:
+        """The prices of some types, oldest first.
+
+        Args:
+            kinds: the types.
+            purchases: ways of paying; ``None`` for all.
+            regions: likewise.
+            current: only what is in force.
+            at: only what was in force at this moment.
+        """
+        by_cloud: dict[str, list[str]] = {}
+        for kind in kinds:
+            by_cloud.setdefault(kind.cloud, []).append(kind.name)
+        found: list[Span] = []
+        for cloud, names in by_cloud.items():
+            with _explained():
+                rows = self._connection.execute(
+                    _SPANS,
+                    {
+                        "cloud": cloud,
+                        "types": _list(names),
+                        "regions": _list(regions),
+                        "purchases": _list(purchases),
+                        "current": current,
+                        "at": at and _text(at),
+                    },
+                ).fetchall()
+            found += map(_span, rows)
+        return found
+
+    def answered(self) -> dict[str, datetime]:
+        """When each inquiry was last answered."""
+        with _explained():
+            rows = self._connection.execute("SELECT name, answered FROM inquiries").fetchall()
+        return {name: _time(at) for name, at in rows}
+
+    def set_aside(self) -> dict[str, list[SetAside]]:
+        """What of the newest answer to each inquiry was no price."""
+        with _explained():
+            rows = self._connection.execute(
+                "SELECT name, set_aside FROM inquiries WHERE set_aside != '[]'"
+            ).fetchall()
+        return {
+            name: [SetAside(reason=reason, row=row) for reason, row in json.loads(text)]
+            for name, text in rows
+        }
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+
+def _list(allowed: Collection[str] | None) -> str | None:
+    """Values for a condition, as JSON; ``None`` demands nothing."""
+    return None if allowed is None else json.dumps(sorted(allowed))
+
+
+def _key(price: Price) -> Key:
+    zone = price.zone or ""
+    where = (price.cloud, price.instance_type, price.region, zone)
+    return (*where, price.purchase, price.terms, price.currency, price.source)
+
+
+def _price(key: Key, seen: str, amount: str, upfront: str) -> Price:
+    cloud, instance_type, region, zone, purchase, terms, currency, source = key
+    return Price(
+        cloud=cloud,
+        region=region,
+        zone=zone or None,
+        instance_type=instance_type,
+        purchase=purchase,
+        terms=terms,
+        amount=Decimal(amount),
+        upfront=Decimal(upfront),
+        currency=currency,
+        as_of=_time(seen).date(),
+        source=source,
+    )
+
+
+def _span(row: Sequence[str]) -> Span:
+    _, since, seen, ended, amount, upfront = row[_KEY:]
+    price = _price(tuple(row[:_KEY]), seen, amount, upfront)
+    return Span(price=price, since=_time(since), seen=_time(seen), ended=_time(ended) if ended else None)
+
+
+def _text(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@contextmanager
+def _explained() -> Generator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise HistoryError(f"the file of prices cannot be used: {error}") from error

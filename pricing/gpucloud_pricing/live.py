@@ -1,0 +1,28 @@
+"""Where prices can be asked for: the sources of a refresh."""
+
+from __future__ import annotations
+
+from gpucloud_pricing.values import Source
+
+
+def _source(id_: str, whose: str, call: str) -> Source:
+    return Source(
+        id=id_,
+        repository=whose,
+        path=call,
+        commit="",
+        date="",
+        licence="public prices",
+        note="asked from here",
+        live=True,
+    )
+
+
+LIVE_SOURCES = (
+    _source("aws-price-list", "AWS", "pricing:GetProducts"),
+    _source("aws-spot-price-history", "AWS", "ec2:DescribeSpotPriceHistory"),
+    _source("aws-savings-plans", "AWS", "savingsplans:DescribeSavingsPlansOfferingRates"),
+    _source("azure-retail-prices", "Azure", "Retail Prices API"),
+    _source("alibaba-price", "Alibaba Cloud", "ecs:DescribePrice"),
+    _source("alibaba-spot-price-history", "Alibaba Cloud", "ecs:DescribeSpotPriceHistory"),
+)

@@ -1,0 +1,135 @@
+"""Ways of paying for the same machine: which is cheapest from how many hours a month on, and for which mix.
+
+A machine that is paid for by the hour costs nothing while it is off; a commitment costs the same whether it
+is used or not. So the cost of a month is a straight line over its hours, and the cheapest way changes where
+lines cross.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from gpucloud_pricing.demand import HOURS_PER_MONTH, TERM_HOURS
+from gpucloud_pricing.values import Offer
+
+HOURS_PER_WEEK = Decimal(168)
+
+
+class BadProfileError(ValueError):
+    """A profile that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way of paying for one machine, in USD.
+
+    Attributes:
+        offer: what would be rented.
+        per_hour: for each hour that it runs.
+        per_month: for each month, also when it does not run.
+    """
+
+    offer: Offer
+    per_hour: Decimal
+    per_month: Decimal
+
+    def cost(self, hours: Decimal) -> Decimal:
+        """What a month costs in which the machine runs so many hours."""
+        return self.per_month + self.per_hour * hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """The hours per month for which one way of paying is the cheapest."""
+
+    start: Decimal
+    end: Decimal
+    way: Way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Machines that run for the same hours of a month."""
+
+    machines: int
+    hours: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one layer is best paid with, and what that costs in a month."""
+
+    layer: Layer
+    way: Way
+    cost: Decimal
+
+
+def way_of(offer: Offer) -> Way | None:
+    """An offer as a way of paying; ``None`` where its price is not known."""
+    if offer.price_usd is None:
+        return None
+    if offer.purchase in TERM_HOURS:
+        return Way(offer=offer, per_hour=Decimal(0), per_month=offer.price_usd * HOURS_PER_MONTH)
+    return Way(offer=offer, per_hour=offer.price_usd, per_month=Decimal(0))
+
+
+def cheapest_by_hours(ways: Sequence[Way]) -> list[Stretch]:
+    """Which way is cheapest for how many hours a month; a way that never is does not appear."""
+    if not ways:
+        return []
+    stretches: list[Stretch] = []
+    start = Decimal(0)
+    best = min(ways, key=lambda way: (way.per_month, way.per_hour))
+    while True:
+        flatter = [way for way in ways if way.per_hour < best.per_hour]
+        crossings = [
+            ((way.per_month - best.per_month) / (best.per_hour - way.per_hour), way) for way in flatter
+        ]
+        end, following = min(
+            crossings, key=lambda each: (each[0], each[1].per_hour), default=(HOURS_PER_MONTH, best)
+        )
+        if end >= HOURS_PER_MONTH:
+            return [*stretches, Stretch(start=start, end=HOURS_PER_MONTH, way=best)]
+        stretches.append(Stretch(start=start, end=end, way=best))
+        start, best = end, following
+
+
+def break_even(way: Way, other: Way) -> Decimal | None:
+    """From how many hours a month on one way costs less than another; ``None`` if never within a month."""
+    if way.per_hour >= other.per_hour:
+        return None
+    hours = (way.per_month - other.per_month) / (other.per_hour - way.per_hour)
+    return hours if Decimal(0) <= hours < HOURS_PER_MONTH else None
+
+
+def cheapest_mix(ways: Sequence[Way], layers: Iterable[Layer]) -> list[Share]:
+    """The cheapest way for each layer: a commitment for what runs long enough, by the hour for the rest."""
+    shares: list[Share] = []
+    for layer in layers:
+        way = min(ways, key=lambda each: (each.cost(layer.hours), each.per_month))
+        shares.append(Share(layer=layer, way=way, cost=way.cost(layer.hours) * layer.machines))
+    return shares
+
+
+def hours_per_month(profile: str) -> Decimal:
+    """Hours in a month of 730 hours: ``8h/day``, ``8h/day,5d/week``, ``40h/week``, ``100h/month``.
+
+    Raises:
+        BadProfileError: it cannot be read, or has more hours than there are.
+    """
+    allowed = "allowed: 8h/day, 8h/day,5d/week, 40h/week, 100h/month"
+    match = re.fullmatch(
+        r"([0-9]+(?:\.[0-9]+)?)h/(day|week|month)(?:,([0-9]+(?:\.[0-9]+)?)d/week)?", profile.replace(" ", "")
+    )
+    if match is None or (match[3] and match[2] != "day"):
+        raise BadProfileError(f"{profile!r} is no profile; {allowed}")
+    hours, days = Decimal(match[1]), Decimal(match[3] or 7)
+    in_all = {"day": Decimal(24), "week": HOURS_PER_WEEK, "month": HOURS_PER_MONTH}[match[2]]
+    if hours > in_all or days > 7:
+        raise BadProfileError(f"{profile!r} has more hours or days than there are; {allowed}")
+    if match[2] == "day":
+        return hours * days / HOURS_PER_WEEK * HOURS_PER_MONTH
+    return hours / in_all * HOURS_PER_MONTH

@@ -1,0 +1,103 @@
+"""Every price of some types, for a refresh: by the hour, by subscription, and spot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from gpucloud.provider import NO_PRICE, Inquiry, PriceList
+from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.errors import named, reading
+from gpucloud_alibaba.prices import amount_of, if_sold, price_of, spot
+from gpucloud_alibaba.shelves import CLOUD
+from gpucloud_pricing import Price
+from gpucloud_pricing.demand import TERM_HOURS
+from gpucloud_pricing.history import Coverage, SetAside
+
+LIST, SPOT = "alibaba-price", "alibaba-spot-price-history"
+"""Where a price was asked for: ids of the market's sources."""
+UNITS = {"on_demand": "Hour", "subscription_1m": "Month", "subscription_1y": "Year"}
+_MILLIONTH = Decimal("0.000001")
+
+
+def sold(ecs: Any, region: str) -> frozenset[str]:
+    """The types that a region sells in some zone, whether it has any now or not."""
+    models = ecs_models()
+    body = ecs.describe_available_resource(
+        models.DescribeAvailableResourceRequest(
+            region_id=region,
+            destination_resource="InstanceType",
+            resource_type="instance",
+            instance_charge_type="PostPaid",
+            io_optimized="optimized",
+        )
+    ).body
+    with reading("DescribeAvailableResource"):
+        return frozenset(
+            named(resource.value)
+            for zone in listed(body.available_zones.available_zone if body.available_zones else None)
+            for kind in listed(zone.available_resources.available_resource)
+            for resource in listed(kind.supported_resources.supported_resource)
+        )
+
+
+def inquiries(
+    ecs: Any, region: str, selling: Iterable[str], instance_types: Sequence[str], now: datetime
+) -> Iterator[Inquiry]:
+    """What to ask of one region, type by type."""
+    known = set(selling)
+    for name in instance_types:
+        if name in known:
+            yield _inquiry(LIST, "list prices", region, name, partial(_listed, ecs, region, name, now))
+            yield _inquiry(SPOT, "spot prices", region, name, partial(_spot, ecs, region, name, now))
+    gone = sorted(set(instance_types) - known)
+    for source in (LIST, SPOT) if gone else ():
+        covers = Coverage(cloud=CLOUD, source=source, regions=(region,), instance_types=gone)
+        yield Inquiry(
+            name=f"{source}: what {region} does not sell", covers=covers, ask=lambda: PriceList(prices=())
+        )
+
+
+def _inquiry(source: str, what: str, region: str, name: str, ask: Callable[[], PriceList]) -> Inquiry:
+    covers = Coverage(cloud=CLOUD, source=source, regions=(region,), instance_types=(name,))
+    return Inquiry(name=f"{what} of {name} in {region}", covers=covers, ask=ask)
+
+
+def _listed(ecs: Any, region: str, name: str, now: datetime) -> PriceList:
+    prices: list[Price] = []
+    aside: list[SetAside] = []
+    for purchase, unit in UNITS.items():
+        for told, currency in if_sold(partial(_one, ecs, region, name, unit)):
+            amount = amount_of(told)
+            if amount is None:
+                aside.append(SetAside(reason=NO_PRICE, row=f"{name} {purchase} {told}"))
+                continue
+            hours = TERM_HOURS.get(purchase)
+            prices.append(
+                Price(
+                    cloud=CLOUD,
+                    region=region,
+                    zone=None,
+                    instance_type=name,
+                    purchase=purchase,
+                    amount=amount if hours is None else (amount / hours).quantize(_MILLIONTH),
+                    currency=currency,
+                    as_of=now.date(),
+                    source=LIST,
+                    upfront=Decimal(0) if hours is None else amount,
+                )
+            )
+    return PriceList(prices=prices, set_aside=aside)
+
+
+def _one(ecs: Any, region: str, name: str, unit: str) -> list[tuple[Any, str]]:
+    return [price_of(ecs, region, name, unit)]
+
+
+def _spot(ecs: Any, region: str, name: str, now: datetime) -> PriceList:
+    refused: list[object] = []
+    quotes = if_sold(lambda: spot(ecs, region, name, now, refused.append))
+    return PriceList.of(quotes, SPOT, refused)

@@ -1,0 +1,106 @@
+"""Every price of some sizes, for a refresh: consumption, spot, savings plans, reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from functools import partial
+from typing import Any
+
+from gpucloud.provider import NO_PRICE, ROW_SHOWN, Inquiry, PriceList
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.find import CLOUD
+from gpucloud_azure.prices import amount_of, is_plain, is_spot, rows_where
+from gpucloud_pricing import Price
+from gpucloud_pricing.demand import TERM_HOURS
+from gpucloud_pricing.history import Coverage, SetAside
+
+SOURCE = "azure-retail-prices"
+"""Where a price was asked for: an id of the market's sources."""
+CURRENCY = "USD"
+_RESERVED = {"1 Year": "reserved_1y", "3 Years": "reserved_3y"}
+_SAVINGS = {"1 Year": "savings_1y", "3 Years": "savings_3y"}
+"""Terms; five years are sold too, of few sizes, and are no way of paying that the market knows."""
+
+
+def inquiry(clients: Clients, size: str, regions: Sequence[str] | None, now: datetime) -> Inquiry:
+    """All prices of a size in all regions: the API has no better way to ask for less."""
+    quoted = size.replace("'", "''")
+    return Inquiry(
+        name=f"prices of {size}",
+        covers=Coverage(cloud=CLOUD, source=SOURCE, regions=regions, instance_types=(size,)),
+        ask=partial(
+            _ask,
+            clients,
+            f"serviceName eq 'Virtual Machines' and armSkuName eq '{quoted}'",
+            size,
+            regions,
+            now.date(),
+        ),
+    )
+
+
+def _ask(
+    clients: Clients, condition: str, size: str, regions: Sequence[str] | None, today: date
+) -> PriceList:
+    prices: list[Price] = []
+    aside: list[SetAside] = []
+    for row in rows_where(clients, condition):
+        for price in prices_in(row, size, today):
+            if isinstance(price, SetAside):
+                aside.append(price)
+            elif regions is None or price.region in regions:
+                prices.append(price)
+    return PriceList(prices=prices, set_aside=aside)
+
+
+def prices_in(row: Mapping[str, Any], size: str, today: date) -> Iterator[Price | SetAside]:
+    """The prices in one row of the Retail Prices API, or why it has none.
+
+    What is not Linux on a machine of its own (Windows, dedicated hosts, low priority) is passed over. Source
+    of the shapes: Azure Retail Prices overview.
+    """
+    if not is_plain(row) or row.get("type") not in {"Consumption", "Reservation"}:
+        return
+    checks = {
+        "a field is missing": row.get("armRegionName") and row.get("armSkuName"),
+        "another size than asked for": row.get("armSkuName") == size,
+        f"unknown unit {row.get('unitOfMeasure')!r}": row.get("unitOfMeasure") == "1 Hour",
+        f"not in {CURRENCY}": row.get("currencyCode") == CURRENCY,
+        "a price from some quantity on": not row.get("tierMinimumUnits"),
+    }
+    refused = [reason for reason, holds in checks.items() if not holds]
+    for purchase, told in _told(row) if not refused else ():
+        amount, hours = amount_of(told), TERM_HOURS.get(purchase)
+        if amount is None:
+            refused.append(NO_PRICE)
+            continue
+        # Of a reservation the whole term's price is told, of a savings plan that of an hour.
+        per_hour = amount / hours if hours is not None and purchase.startswith("reserved") else amount
+        yield Price(
+            cloud=CLOUD,
+            region=str(row["armRegionName"]),
+            zone=None,
+            instance_type=size,
+            purchase=purchase,
+            amount=round(per_hour, 6) if per_hour != amount else amount,
+            currency=CURRENCY,
+            as_of=today,
+            source=SOURCE,
+        )
+    yield from (SetAside(reason=reason, row=str(dict(row))[:ROW_SHOWN]) for reason in refused)
+
+
+def _told(row: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """The ways of paying that a row tells of, each with its price."""
+    if row["type"] == "Reservation":
+        purchase = _RESERVED.get(str(row.get("reservationTerm")))
+        return [] if purchase is None else [(purchase, row.get("retailPrice"))]
+    if is_spot(row):
+        return [("spot", row.get("retailPrice"))]
+    plans = [
+        (_SAVINGS[plan["term"]], plan.get("retailPrice"))
+        for plan in row.get("savingsPlan") or ()
+        if plan.get("term") in _SAVINGS
+    ]
+    return [("on_demand", row.get("retailPrice")), *plans]

@@ -1,0 +1,182 @@
+"""``gpucloud prices refresh``: what the clouds say counts from then on, whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.sandbox.database import Database
+from gpucloud.sandbox.market import Catalog, Market
+from gpucloud_pricing import Market as Snapshot
+from gpucloud_pricing import Price
+from gpucloud_pricing.history import PriceHistory
+from tests.shell import Shell
+
+Table = dict[tuple[str, str, str, str, str], Decimal]
+"""Amount by cloud, region, zone, type and way of paying."""
+CLOUDS = ("aws", "azure", "alibaba")
+T4 = ("--gpu", "T4")
+
+
+@pytest.fixture
+def history(cli: Shell) -> Iterator[PriceHistory]:
+    with closing(PriceHistory.open(cli.home / "state-sandbox" / "prices.db")) as opened:
+        yield opened
+
+
+def kept(cli: Shell, *gpus: str) -> list[Price]:
+    """What is in force, of some GPU models."""
+    with closing(PriceHistory.open(cli.home / "state-sandbox" / "prices.db")) as history:
+        kinds = [kind for kind in Snapshot.load().types.values() if kind.gpu_model in gpus]
+        return [span.price for span in history.spans(kinds, current=True)]
+
+
+def table(prices: list[Price]) -> Table:
+    """What the sandbox's own table has too: without what it makes of that (plans, years, Azure's terms)."""
+    listed = ("on_demand", "spot", "subscription_1m")
+    return {
+        (p.cloud, p.region, p.zone or "", p.instance_type, p.purchase): p.amount
+        for p in prices
+        if p.purchase in listed or (p.source, p.terms) == ("aws-price-list", "no upfront")
+    }
+
+
+def sold(tmp_path: Path, model: str) -> Table:
+    """The sandbox's own price table, of machines with one GPU of a model.
+
+    On AWS, China is a partition of its own, and of spot prices in Local Zones only who has opted in is told.
+    """
+    market = Market(Database(tmp_path / "market.db"))
+    found: Table = {}
+    for cloud in CLOUDS:
+        catalog: Catalog = market.catalog(cloud)
+        for region, zone, name, purchase in catalog.prices:
+            price = market.price(cloud, region, zone, name, purchase)
+            local = purchase == "spot" and zone.count("-") > 1
+            untold = cloud == "aws" and (region.startswith("cn-") or local)
+            type_ = catalog.types[name]
+            asked = type_.gpu_model == model and type_.gpu_count == 1
+            if asked and price is not None and not untold:
+                found[cloud, region, zone, name, purchase] = price.amount
+    return found
+
+
+def test_a_refresh_has_what_the_clouds_sell_to_the_last_digit(cli: Shell, tmp_path: Path) -> None:
+    done = cli("prices", "refresh", *T4, "--json")
+    assert done.code == 0, done.err
+    assert table(kept(cli, "T4")) == sold(tmp_path, "T4")
+    for cloud in done.json["clouds"]:
+        assert (cloud["answered"], cloud["failures"]) == (cloud["inquiries"], [])
+        assert cloud["prices"] == cloud["new"] > 0
+
+
+def test_reservations_are_paid_in_three_ways(cli: Shell) -> None:
+    """An hour costs what is paid by the hour and its share of what is paid at once."""
+    assert cli("prices", "refresh", *T4, "--cloud", "aws", "--region", "us-east-1").code == 0
+    reserved = {
+        p.terms: p for p in kept(cli, "T4") if (p.purchase, p.instance_type) == ("reserved_1y", "g4dn.xlarge")
+    }
+    none, part, all_ = (reserved[f"{how} upfront"] for how in ("no", "partial", "all"))
+    assert none.upfront == 0
+    assert all_.upfront == pytest.approx(all_.amount * 8760, rel=Decimal("1e-5"))
+    assert part.upfront == pytest.approx(part.amount * 8760 / 2, rel=Decimal("1e-5"))
+    assert none.amount > part.amount > all_.amount
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_price_that_moves_is_seen_by_offers_plan_and_launch(cli: Shell, cloud: str) -> None:
+    where = (*T4, "--cloud", cloud, "--region", "us-east-1" if cloud != "azure" else "eastus")
+    assert cli("prices", "refresh", *where).code == 0
+    before = cli("offers", *where, "--json").json["offers"][0]
+    cheap = before["instance_type"]
+    cli.sandbox.price(cloud=cloud, instance_type=cheap, factor="0.5")
+    moved = cli("prices", "refresh", *where, "--json").json["clouds"][0]["moved"]
+    assert cheap in {each["instance_type"] for each in moved}
+    half = Decimal(before["price"]["amount"]) / 2
+    after = cli("offers", *where, "--json").json["offers"][0]
+    assert Decimal(after["price"]["amount"]) == half
+    assert after["source"] == before["source"] != ""
+    planned = cli("plan", *where, "--json").json["attempts"][0]
+    assert (planned["instance_type"], Decimal(planned["price"])) == (cheap, half)
+    assert Decimal(cli.launch(*where)["price"]["amount"]) == half
+
+
+def test_a_refresh_that_is_cut_off_goes_on_where_it_stopped(cli: Shell) -> None:
+    """And what it had not reached does not look new."""
+    where = (*T4, "--cloud", "aws", "--region", "us-*")
+    assert cli("prices", "refresh", *where).code == 0
+    (cli.home / "state-sandbox" / "prices.db-wal").unlink(missing_ok=True)
+    age(cli, timedelta(days=3))
+    cli.sandbox.fault(cloud="aws", action="GetProducts", effect="kill", stage="answered", skip=3)
+    assert cli("prices", "refresh", *where).code == -signal.SIGKILL
+    days = {price.as_of for price in kept(cli, "T4")}
+    assert len(days) == 2, "some are of today, the others as old as they were"
+    resumed = cli("prices", "refresh", *where, "--json").json["clouds"][0]
+    assert resumed["resumed"] > 0
+    assert resumed["answered"] == resumed["inquiries"]
+    assert len({price.as_of for price in kept(cli, "T4")}) == 1
+    assert cli("prices", "refresh", *where, "--json").json["clouds"][0]["resumed"] == 0
+
+
+def age(cli: Shell, by: timedelta) -> None:
+    """Makes all prices so much older than they are."""
+    import sqlite3
+
+    with closing(sqlite3.connect(cli.home / "state-sandbox" / "prices.db")) as connection:
+        for column in ("since", "seen"):
+            connection.execute(
+                f"UPDATE spans SET {column} = strftime('%Y-%m-%dT%H:%M:%fZ', {column}, ?)",  # noqa: S608
+                (f"-{by.days} days",),
+            )
+        connection.commit()
+
+
+@pytest.mark.parametrize("effect", ["garble", "error"])
+def test_what_is_not_answered_is_told_and_stays_as_old_as_it_was(cli: Shell, effect: str) -> None:
+    """The answers of the other clouds stand."""
+    where = (*T4, "--region", "us-east-1", "--region", "eastus")
+    assert cli("prices", "refresh", *where).code == 0
+    age(cli, timedelta(days=3))
+    rule: dict[str, Any] = {"cloud": "azure", "action": "*", "effect": effect, "times": None}
+    cli.sandbox.fault(**rule, **({"code": "InternalServerError", "status": 400} if effect == "error" else {}))
+    ended = cli("prices", "refresh", *where)
+    assert ended.code == 1, ended.err
+    assert "Not answered: azure, prices of Standard_NC4as_T4_v3: " in ended.err
+    days = {cloud: {p.as_of for p in kept(cli, "T4") if p.cloud == cloud} for cloud in CLOUDS}
+    assert max(days["azure"]) < min(days["aws"] | days["alibaba"])
+
+
+def test_a_damaged_history_stops_nobody(cli: Shell) -> None:
+    """Older prices are used, and it is said."""
+    (cli.home / "state-sandbox").mkdir(parents=True)
+    (cli.home / "state-sandbox" / "prices.db").write_bytes(b"SQLite format 3\0" + bytes(5000))
+    found = cli("offers", *T4)
+    assert found.code == 0
+    assert "Older prices are used" in found.err
+    refused = cli("prices", "refresh", *T4)
+    assert refused.code == 1
+    assert "rm " in refused.err
+
+
+def test_refreshing_changes_nothing_anywhere(cli: Shell) -> None:
+    assert cli("prices", "refresh", *T4, "--region", "us-east-1").code == 0
+    assert cli.changes_asked() == []
+
+
+def test_a_price_that_cannot_be_is_doubted_and_does_not_win(cli: Shell) -> None:
+    """Neither in a list, nor when a launch asks what it costs today."""
+    where = (*T4, "--cloud", "aws", "--region", "us-east-1")
+    cli.sandbox.price(cloud="aws", instance_type="g4dn.xlarge", amount="0.0001", purchase="on_demand")
+    assert cli("prices", "refresh", *where).code == 0
+    first = cli("offers", *where, "--json").json["offers"][0]
+    assert (first["instance_type"], first["flags"]) == ("g4dn.2xlarge", [])
+    doubted = [o for o in cli("offers", *where, "--json", "-n", "0").json["offers"] if o["flags"]]
+    assert {(o["instance_type"], *o["flags"]) for o in doubted} == {("g4dn.xlarge", "implausible")}
+    assert cli.launch(*where)["instance_type"] == "g4dn.2xlarge"

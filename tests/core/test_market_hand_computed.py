@@ -1,0 +1,93 @@
+"""Bills that were computed by hand, to the cent: a pocket calculator can check ``hand_computed.csv``."""
+
+from __future__ import annotations
+
+import csv
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gpucloud_pricing import InstanceType, Market, Offer, Price, Rate, Tariff
+from gpucloud_pricing.estimate import Usage, estimate
+
+DAY = date(2026, 11, 1)
+LINES = Path(__file__).with_name("hand_computed.csv").read_text(encoding="utf-8").splitlines()
+CASES = list(csv.DictReader(line for line in LINES if not line.startswith("#")))
+KIND = InstanceType(
+    cloud="aws",
+    name="x1",
+    gpu_model="T4",
+    gpu_count=Decimal(1),
+    gpu_memory_gib=Decimal(16),
+    vcpus=4,
+    memory_gib=Decimal(16),
+)
+
+
+def tariff(kind: str, amount: str) -> Tariff:
+    return Tariff(
+        cloud="aws",
+        region="*",
+        kind=kind,
+        sku="x",
+        amount=Decimal(amount),
+        currency="USD",
+        as_of=DAY,
+        source="t",
+    )
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda c: f"{c['purchase']} {c['price']} {c['hours']}h x{c['nodes']}"
+)
+def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
+    rate = Decimal(case["rate"])
+    market = Market.build(
+        types=[],
+        offers=[],
+        tariffs=[
+            tariff("disk_gb_month", case["disk_month"]),
+            tariff("public_ip_hour", case["address_hour"]),
+            tariff("egress_gb", case["egress_price"]),
+        ],
+        rates=[Rate(base="USD", quote="CNY", rate=rate, as_of=DAY, source="t")],
+    )
+    price = Price(
+        cloud="aws",
+        region="r",
+        zone=None,
+        instance_type="x1",
+        purchase=case["purchase"],
+        amount=Decimal(case["price"]),
+        currency=case["currency"],
+        as_of=DAY,
+        source="t",
+    )
+    offer = Offer(
+        kind=KIND,
+        region="r",
+        zone=None,
+        purchase=case["purchase"],
+        quote=price,
+        price_usd=market.usd(price.amount, price.currency),
+    )
+    usage = Usage(
+        hours=Decimal(case["hours"]),
+        nodes=int(case["nodes"]),
+        disk_gib=int(case["gib"]),
+        egress_gib=Decimal(case["egress_gib"]),
+        boot_s=int(case["boot_min"]) * 60,
+        idle_s=int(case["idle_min"]) * 60,
+    )
+    bill = estimate(market, offer, usage, on_demand_usd=None)
+    told = {**bill.parts, "total": bill.total}
+    assert {part: f"{amount:.2f}" for part, amount in told.items() if amount is not None} == {
+        part: case[part] for part in ("compute", "disk", "address", "egress", "total")
+    }
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(CASES) >= 30
+    assert len({case["purchase"] for case in CASES}) >= 4

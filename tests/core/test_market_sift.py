@@ -1,0 +1,54 @@
+"""What of an answer is kept, and why the rest is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from gpucloud_pricing import Market, Price
+from gpucloud_pricing.sift import sift
+
+MARKET = Market.load()
+T4 = Price(
+    cloud="aws",
+    region="us-east-1",
+    zone=None,
+    instance_type="g4dn.xlarge",
+    purchase="on_demand",
+    amount=Decimal("0.526"),
+    currency="USD",
+    as_of=date(2026, 11, 1),
+    source="aws-price-list",
+)
+
+
+def test_of_two_prices_for_one_thing_the_higher_counts() -> None:
+    """Whichever comes first; the same twice is one."""
+    dear = replace(T4, amount=Decimal("0.6"))
+    for answer in ([T4, dear], [dear, T4, dear]):
+        kept, aside = sift(MARKET, answer)
+        assert kept == [dear]
+        assert [each.reason for each in aside] == ["a second, lower price for the same thing"]
+        assert "0.526 USD" in aside[0].row
+
+
+def test_prices_in_another_zone_way_or_terms_are_others() -> None:
+    others = [replace(T4, zone="use1-az1"), replace(T4, purchase="spot"), replace(T4, terms="no upfront")]
+    assert sift(MARKET, [T4, *others]) == ([T4, *others], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"instance_type": "x9.huge"}, "hardware is not known"),
+        ({"region": "mars-1"}, "region that is not known"),
+        ({"currency": "XAU"}, "no reference rate from XAU"),
+    ],
+)
+def test_what_cannot_be_used_is_set_aside_with_the_reason(changes: dict[str, str], reason: str) -> None:
+    kept, (aside,) = sift(MARKET, [T4, replace(T4, **changes)])  # type: ignore[arg-type]
+    assert kept == [T4]
+    assert reason in aside.reason

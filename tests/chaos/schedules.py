@@ -129,7 +129,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
     """Runs one schedule."""
     chance = random.Random(seed)  # noqa: S311  (to be replayed)
     scene = SCENES[cell.scene]
-    crowded = chance.random() < 0.05
+    crowded = chance.random() < 0.03
     home = lab.begin(cell.cloud) if crowded else lab.begin_after(scene.before, cell.cloud)
     try:
         theirs = 0
@@ -139,7 +139,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
         victim, struck = _befallen(home, scene, cell)
         wrong = _after_victim(home, scene, victim, short_of_memory=cell.action == "memory")
         said = [_told("victim", victim)]
-        if chance.random() < 0.2:
+        if chance.random() < 0.1:
             where = ("--cloud", cell.cloud, "--region", REGION[cell.cloud])
             other = home.run(*LAUNCH, *where, "--name", "other")
             said.append(_told("next", other))

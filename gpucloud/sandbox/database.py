@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS things (
 CREATE TABLE IF NOT EXISTS ledger (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, event TEXT NOT NULL, cloud TEXT NOT NULL,
     id TEXT NOT NULL, entry TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS ledger_events ON ledger (event, number);
 """
 
 

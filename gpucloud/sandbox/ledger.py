@@ -15,6 +15,20 @@ from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.market import in_usd
 
+# Nothing from before the last reset lives.
+_SINCE_RESET = """
+SELECT at, event, cloud, id, entry FROM ledger
+WHERE number > (SELECT IFNULL(MAX(number), 0) FROM ledger WHERE event = 'reset') ORDER BY number
+"""
+_ALIVE = """
+SELECT cloud, id, entry FROM ledger AS birth
+WHERE event = 'born' AND number > (SELECT IFNULL(MAX(number), 0) FROM ledger WHERE event = 'reset')
+AND NOT EXISTS (
+    SELECT 1 FROM ledger
+    WHERE event = 'died' AND cloud = birth.cloud AND id = birth.id AND number > birth.number)
+ORDER BY number
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -91,10 +105,7 @@ class Ledger:
     def history(self) -> Sequence[dict[str, Any]]:
         """Every birth and death since the last reset, as plain JSON."""
         with self._database.transaction() as connection:
-            rows = connection.execute(
-                "SELECT at, event, cloud, id, entry FROM ledger WHERE number > "
-                "(SELECT IFNULL(MAX(number), 0) FROM ledger WHERE event = 'reset') ORDER BY number"
-            ).fetchall()
+            rows = connection.execute(_SINCE_RESET).fetchall()
         return [
             {"at": at, "event": event, "cloud": cloud, "id": id_, **json.loads(entry)}
             for at, event, cloud, id_, entry in rows
@@ -135,9 +146,5 @@ def billing_document(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _alive(connection: sqlite3.Connection) -> dict[tuple[str, str], Entry]:
-    rows = connection.execute(
-        "SELECT cloud, id, entry FROM ledger AS birth WHERE event = 'born' AND NOT EXISTS ("
-        " SELECT 1 FROM ledger WHERE event = 'died' AND cloud = birth.cloud AND id = birth.id"
-        " AND number > birth.number) ORDER BY number"
-    )
+    rows = connection.execute(_ALIVE)
     return {(cloud, id_): Entry.from_document(json.loads(entry)) for cloud, id_, entry in rows}

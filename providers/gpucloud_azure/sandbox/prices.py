@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from gpucloud.sandbox.database import Document
@@ -51,27 +52,40 @@ def answer(subscription: Subscription, origin: str, query: dict[str, str]) -> An
 
 def rows(subscription: Subscription) -> Iterator[Document]:
     """Every meter: of each size and region the real ones, and those that only look like them."""
-    catalog = subscription.world.market.catalog(CLOUD)
-    for region, _, size, purchase in sorted(catalog.prices):
-        price = subscription.world.market.price(CLOUD, region, "", size, purchase)
-        if price is None:
-            continue
-        family = f"Virtual Machines {size.removeprefix('Standard_').split('_')[0]} Series"
-        spot = " Spot" if purchase == "spot" else ""
-        meter = size.removeprefix("Standard_").replace("_", " ") + spot
-        ours = _row(region, size, price, product=family, meter=meter)
-        if purchase == "on_demand":
-            ours["savingsPlan"] = [_plan(price, term, part) for term, part in SAVINGS.items()]
-        yield ours
-        yield _row(region, size, price, product=f"{family} Windows", meter=meter, factor=Decimal("1.8"))
-        if purchase == "spot":
-            continue
-        yield _row(region, size, price, product=family, meter=f"{meter} Low Priority", factor=Decimal("0.2"))
-        yield _row(region, size, price, product=f"{family} Dedicated Host", meter=meter, factor=Decimal(6))
-        yield _row(region, size, price, product=family, meter=meter, factor=Decimal(0))
-        for term, (years, part) in RESERVED.items():
-            row = _row(region, size, price, product=family, meter=meter, factor=part * 8760 * years)
-            yield {**row, "type": "Reservation", "reservationTerm": term}
+    market = subscription.world.market
+    for region, _, size, purchase in sorted(market.catalog(CLOUD).prices):
+        price = market.price(CLOUD, region, "", size, purchase)
+        if price is not None:
+            yield from _meters(region, size, purchase, price)
+
+
+@lru_cache(maxsize=1 << 14)
+def _meters(region: str, size: str, purchase: str, price: Price) -> Sequence[Document]:
+    """The rows of one price; there are thousands of them, and hardly one changes between two questions."""
+    family = f"Virtual Machines {size.removeprefix('Standard_').split('_')[0]} Series"
+    spot = " Spot" if purchase == "spot" else ""
+    meter = size.removeprefix("Standard_").replace("_", " ") + spot
+    ours = _row(region, size, price, product=family, meter=meter)
+    windows = _row(region, size, price, product=f"{family} Windows", meter=meter, factor=Decimal("1.8"))
+    if purchase == "spot":
+        return ours, windows
+    ours["savingsPlan"] = [_plan(price, term, part) for term, part in SAVINGS.items()]
+    reserved = [
+        {
+            **_row(region, size, price, product=family, meter=meter, factor=part * 8760 * years),
+            "type": "Reservation",
+            "reservationTerm": term,
+        }
+        for term, (years, part) in RESERVED.items()
+    ]
+    return (
+        ours,
+        windows,
+        _row(region, size, price, product=family, meter=f"{meter} Low Priority", factor=Decimal("0.2")),
+        _row(region, size, price, product=f"{family} Dedicated Host", meter=meter, factor=Decimal(6)),
+        _row(region, size, price, product=family, meter=meter, factor=Decimal(0)),
+        *reserved,
+    )
 
 
 def _plan(price: Price, term: str, part: Decimal) -> Document:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +260,7 @@ class Journal:
             StaleWriterError: the box was taken over since ``box`` was read.
         """
         with self._transaction() as connection:
-            epoch = connection.execute(sa.select(boxes.c.epoch).where(boxes.c.id == box.id)).scalar_one()
+            epoch = connection.execute(_EPOCH, {"box": box.id}).scalar_one()
             if epoch != box.epoch:
                 raise StaleWriterError(
                     f"box {box.name!r} was taken over by another gpucloud",
@@ -286,33 +287,21 @@ class Journal:
 
     def boxes(self, *, owner: str | None, over: bool = False) -> list[Box]:
         """An owner's boxes, or everybody's, oldest first; ``over`` adds those that are deleted or failed."""
-        query = sa.select(boxes).order_by(boxes.c.id)
-        if owner is not None:
-            query = query.where(boxes.c.owner == owner)
-        if not over:
-            query = query.where(boxes.c.state.not_in([str(state) for state in OVER]))
+        query = _boxes(owned=owner is not None, over=over)
         with self._reader.connect() as connection:
-            return [_box(row) for row in connection.execute(query).mappings()]
+            return [_box(row) for row in connection.execute(query, {"owner": owner}).mappings()]
 
     def intents(self, box: str | None = None, *, unresolved: bool = False) -> list[Intent]:
         """Create intents, oldest first: of one box, or those without a known outcome."""
-        query = sa.select(intents).order_by(intents.c.at, intents.c.id)
-        if box is not None:
-            query = query.where(intents.c.box == box)
-        if unresolved:
-            query = query.where(intents.c.status.in_(["open", "watched"]))
+        query = _intents(of_box=box is not None, unresolved=unresolved)
         with self._reader.connect() as connection:
-            return [_intent(row) for row in connection.execute(query).mappings()]
+            return [_intent(row) for row in connection.execute(query, {"box": box}).mappings()]
 
     def things(self, box: str | None = None, *, present: bool = True) -> list[ThingRow]:
         """Things that are or may be there, in the order in which they were made."""
-        query = sa.select(things).order_by(things.c.n)
-        if box is not None:
-            query = query.where(things.c.box == box)
-        if present:
-            query = query.where(things.c.state != "gone")
+        query = _things(of_box=box is not None, present=present)
         with self._reader.connect() as connection:
-            return [_thing(row) for row in connection.execute(query).mappings()]
+            return [_thing(row) for row in connection.execute(query, {"box": box}).mappings()]
 
     def history(self, box: str) -> list[tuple[str, str, Data]]:
         """Every event of a box: (time, type, data)."""
@@ -342,11 +331,11 @@ class Journal:
     def _append(self, connection: sa.Connection, box: str, type: str, data: Data) -> None:  # noqa: A002
         at = self._clock().isoformat()
         text = json.dumps(data, sort_keys=True)
-        connection.execute(sa.insert(events).values(at=at, box=box, type=type, data=text))
+        connection.execute(_ADD_EVENT, {"at": at, "box": box, "type": type, "data": text})
         PROJECT[type](connection, box, at, json.loads(text))
 
     def _box(self, connection: sa.Connection, id: str) -> Box:  # noqa: A002
-        row = connection.execute(sa.select(boxes).where(boxes.c.id == id)).mappings().first()
+        row = connection.execute(_BOX, {"box": id}).mappings().first()
         if row is None:
             raise KeyError(id)
         return _box(row)
@@ -361,6 +350,37 @@ def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None)
             f"run {run_id!r} is under way already: it has the box {other!r}",
             hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
         )
+
+
+# --- statements, made once: that takes longer than to run one
+
+_ADD_EVENT = sa.insert(events)
+_BOX = sa.select(boxes).where(boxes.c.id == sa.bindparam("box"))
+_EPOCH = sa.select(boxes.c.epoch).where(boxes.c.id == sa.bindparam("box"))
+
+
+@cache
+def _boxes(*, owned: bool, over: bool) -> sa.Select[Any]:
+    query = sa.select(boxes).order_by(boxes.c.id)
+    if owned:
+        query = query.where(boxes.c.owner == sa.bindparam("owner"))
+    return query if over else query.where(boxes.c.state.not_in([str(state) for state in OVER]))
+
+
+@cache
+def _intents(*, of_box: bool, unresolved: bool) -> sa.Select[Any]:
+    query = sa.select(intents).order_by(intents.c.at, intents.c.id)
+    if of_box:
+        query = query.where(intents.c.box == sa.bindparam("box"))
+    return query.where(intents.c.status.in_(["open", "watched"])) if unresolved else query
+
+
+@cache
+def _things(*, of_box: bool, present: bool) -> sa.Select[Any]:
+    query = sa.select(things).order_by(things.c.n)
+    if of_box:
+        query = query.where(things.c.box == sa.bindparam("box"))
+    return query.where(things.c.state != "gone") if present else query
 
 
 # --- rows to values

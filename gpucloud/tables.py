@@ -77,6 +77,19 @@ things = sa.Table(
 )
 
 
+# What is the same each time is made once: making a statement takes SQLAlchemy longer than SQLite to run it.
+_OF_BOX = boxes.c.id == sa.bindparam("box")
+_STATE = sa.select(boxes.c.state).where(_OF_BOX)
+_FACTS = sa.select(boxes.c.facts).where(_OF_BOX)
+_CHANGE_BOX = sa.update(boxes).where(_OF_BOX)
+_TAKE_BOX = _CHANGE_BOX.values(epoch=boxes.c.epoch + 1)
+_OF_INTENT = intents.c.id == sa.bindparam("intent")
+_REQUEST = sa.select(intents.c.data).where(_OF_INTENT)
+_CHANGE_INTENT = sa.update(intents).where(_OF_INTENT)
+_ADD_THING = sa.insert(things)
+_CHANGE_THING = sa.update(things).where(things.c.n == sa.bindparam("number"))
+
+
 def _m001_first(connection: sa.Connection) -> None:
     metadata.create_all(connection)
 
@@ -126,12 +139,11 @@ def _recovered(connection: sa.Connection, box: str, at: str, data: Data) -> None
 
 
 def _taken(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
-    values = {"lease": json.dumps(data["lease"]), "epoch": boxes.c.epoch + 1}
-    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(values))
+    connection.execute(_TAKE_BOX, {"box": box, "lease": json.dumps(data["lease"])})
 
 
 def _released(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
-    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(lease=None))
+    connection.execute(_CHANGE_BOX, {"box": box, "lease": None})
 
 
 def _intended(connection: sa.Connection, box: str, at: str, data: Data) -> None:
@@ -155,27 +167,26 @@ def _intended(connection: sa.Connection, box: str, at: str, data: Data) -> None:
 
 def _hashed(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
     """The request is complete: from now on the create call may have left."""
-    query = sa.select(intents.c.data).where(intents.c.id == data["intent"])
-    known = json.loads(connection.execute(query).scalar_one())
+    this = {"intent": data["intent"]}
+    known = json.loads(connection.execute(_REQUEST, this).scalar_one())
     known["request_hash"] = data["request_hash"]
-    change = sa.update(intents).where(intents.c.id == data["intent"])
-    connection.execute(change.values(data=json.dumps(known, sort_keys=True), status="open", at=at))
+    text = json.dumps(known, sort_keys=True)
+    connection.execute(_CHANGE_INTENT, {**this, "data": text, "status": "open", "at": at})
 
 
 def _resolved(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     """The outcome of a create call: ``made``, ``closed`` (nothing was made), ``watched`` (look once more)."""
-    change = sa.update(intents).where(intents.c.id == data["intent"])
-    connection.execute(change.values(status=data["status"]))
+    connection.execute(_CHANGE_INTENT, {"intent": data["intent"], "status": data["status"]})
     for thing in data.get("things", []):
         _made(connection, box, at, thing)
     if data.get("facts"):  # the machines, as the cloud's answer shows them
         _seen(connection, box, at, {"facts": data["facts"]})
     if data.get("started_at"):
-        connection.execute(sa.update(boxes).where(boxes.c.id == box).values(started_at=data["started_at"]))
+        connection.execute(_CHANGE_BOX, {"box": box, "started_at": data["started_at"]})
 
 
 def _making(connection: sa.Connection, box: str, at: str, data: Data) -> None:
-    connection.execute(sa.insert(things).values({**data, "box": box, "state": "making", "at": at}))
+    connection.execute(_ADD_THING, {**data, "box": box, "state": "making", "at": at})
 
 
 def _made(connection: sa.Connection, box: str, at: str, data: Data) -> None:
@@ -196,34 +207,34 @@ def _made(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     ).first()
     if known is not None:
         if known.state in {"making", "gone", "gone_once"}:
-            values = {"state": "made", "at": at}
-            connection.execute(sa.update(things).where(things.c.n == known.n).values(values))
+            connection.execute(_CHANGE_THING, {"number": known.n, "state": "made", "at": at})
         if pending is not None and pending[1]:  # it was about to be made, and was found made
             connection.execute(sa.delete(things).where(things.c.n == pending.n))
     elif pending is not None:
         values = {"id": data["id"], "state": "made", "at": at}
-        connection.execute(sa.update(things).where(things.c.n == pending.n).values(values))
+        connection.execute(_CHANGE_THING, {"number": pending.n, **values})
     else:
-        connection.execute(sa.insert(things).values({**data, "box": box, "state": "made", "at": at}))
+        connection.execute(_ADD_THING, {**data, "box": box, "state": "made", "at": at})
+
+
+_PLACE = ("cloud", "region", "kind", "id")
+_CHANGE_THING_AT = sa.update(things).where(
+    things.c.box == sa.bindparam("of_box"), *(things.c[name] == sa.bindparam(f"of_{name}") for name in _PLACE)
+)
+_CHANGE_NAMELESS = _CHANGE_THING_AT.where(things.c.name == sa.bindparam("of_name"))
 
 
 def _thing_state(state: str) -> Callable[[sa.Connection, str, str, Data], None]:
     def project(connection: sa.Connection, box: str, at: str, data: Data) -> None:
-        this = sa.and_(
-            things.c.box == box,
-            things.c.cloud == data["cloud"],
-            things.c.region == data["region"],
-            things.c.kind == data["kind"],
-            things.c.id == data["id"],
-            things.c.name == data["name"] if not data["id"] else sa.true(),
-        )
-        connection.execute(sa.update(things).where(this).values(state=state, at=at))
+        this = {"of_box": box, **{f"of_{name}": data[name] for name in (*_PLACE, "name")}}
+        change = _CHANGE_THING_AT if data["id"] else _CHANGE_NAMELESS
+        connection.execute(change, {**this, "state": state, "at": at})
 
     return project
 
 
 def _seen(connection: sa.Connection, box: str, at: str, data: Data) -> None:
-    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(seen_at=at))
+    connection.execute(_CHANGE_BOX, {"box": box, "seen_at": at})
     if data.get("facts"):
         _merge_facts(connection, box, data["facts"])
     if data.get("state"):
@@ -231,8 +242,7 @@ def _seen(connection: sa.Connection, box: str, at: str, data: Data) -> None:
 
 
 def _extended(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
-    values = {"expires_at": data["expires_at"]}
-    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(values))
+    connection.execute(_CHANGE_BOX, {"box": box, "expires_at": data["expires_at"]})
 
 
 def _state(connection: sa.Connection, box: str, at: str, data: Data) -> None:
@@ -241,20 +251,20 @@ def _state(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     if data.get("facts"):  # what the cloud, or the box itself, has just shown
         _seen(connection, box, at, {"facts": data["facts"]})
     if state in OVER:
-        connection.execute(sa.update(boxes).where(boxes.c.id == box).values(ended_at=at, lease=None))
+        connection.execute(_CHANGE_BOX, {"box": box, "ended_at": at, "lease": None})
 
 
 def _set_state(connection: sa.Connection, box: str, state: BoxState) -> None:
-    old = BoxState(connection.execute(sa.select(boxes.c.state).where(boxes.c.id == box)).scalar_one())
+    old = BoxState(connection.execute(_STATE, {"box": box}).scalar_one())
     if not may_become(old, state):
         raise ValueError(f"box {box} cannot go from {old} to {state}")
-    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(state=str(state)))
+    connection.execute(_CHANGE_BOX, {"box": box, "state": str(state)})
 
 
 def _merge_facts(connection: sa.Connection, box: str, facts: Data) -> None:
-    old = json.loads(connection.execute(sa.select(boxes.c.facts).where(boxes.c.id == box)).scalar_one())
+    old = json.loads(connection.execute(_FACTS, {"box": box}).scalar_one())
     text = json.dumps({**old, **facts}, sort_keys=True)
-    connection.execute(sa.update(boxes).where(boxes.c.id == box).values(facts=text))
+    connection.execute(_CHANGE_BOX, {"box": box, "facts": text})
 
 
 PROJECT: dict[str, Callable[[sa.Connection, str, str, Data], None]] = {

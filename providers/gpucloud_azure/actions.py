@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from gpucloud_azure.errors import ActionRefusedError
@@ -41,8 +43,17 @@ class Action:
 
     def fits(self, method: str, path: str) -> bool:
         """Whether a request is this call. Resource Manager compares paths without regard to case."""
-        pattern = re.escape(self.path).replace(r"\{\}", "[^/]+")
-        return method == self.method and re.fullmatch(pattern, path, re.IGNORECASE) is not None
+        if method != self.method:
+            return False
+        wanted, given = _segments(self.path), _segments(path)
+        return len(wanted) == len(given) and all(
+            bool(there) if here == "{}" else here == there for here, there in zip(wanted, given, strict=True)
+        )
+
+
+@lru_cache(maxsize=256)
+def _segments(path: str) -> Sequence[str]:
+    return path.lower().split("/")
 
 
 _SUBSCRIPTION = "/subscriptions/{}"

@@ -40,9 +40,12 @@ from gpucloud.lifecycle import BoxState
 from gpucloud.store import Box
 from gpucloud.teardown import take_down
 from gpucloud.world import World
+from gpucloud_alibaba.images import table as alibaba_images
+from gpucloud_aws.images import table as aws_images
 from gpucloud_azure.create import throw_away_key
 from gpucloud_pricing import Demand
 from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_templates.software import driver, releases
 from tests.builders import Clock
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 from tests.core.engine import Bench
@@ -55,6 +58,7 @@ LASTING = frozenset({"cut-off", "full"})
 MARKET = open_market()
 ENTRY_POINTS: Any = functools.cache(importlib.metadata.entry_points)
 LOADED: Any = functools.cache(gpucloud.cli.app.load)
+BUILT: Any = functools.cache(gpucloud.cli.app.build)
 THROWN_AWAY_KEY = throw_away_key()
 """Read once, by the process that forks: these are the same for all."""
 
@@ -84,8 +88,11 @@ def warm_up() -> None:
             bench = Bench(Path(folder), clock, [MemoryProvider.named(cloud, clock=clock)])
             world = bench.world()
             take_down(world, launch(world, bench.terms(), bench.offers()), budget_s=60)
+    BUILT()
     for command in ("launch", "run", "extend", "down", "sweep", "recover"):
         LOADED(command)
+    for read in (aws_images, alibaba_images, driver, releases):
+        read()
     for entry in ENTRY_POINTS(group="gpucloud.providers"):
         entry.load()
     for cloud in ("aws", "azure", "alibaba"):
@@ -108,6 +115,7 @@ def main() -> None:
         setattr(module, name, instead)
     gpucloud.cli.market.open_market = lambda: MARKET
     gpucloud.cli.app.load = LOADED
+    gpucloud.cli.app.build = BUILT
     importlib.metadata.entry_points = ENTRY_POINTS
     gpucloud_azure.create.throw_away_key = lambda: THROWN_AWAY_KEY
     ssl.SSLContext.load_default_certs = lambda *_: None  # type: ignore[method-assign]

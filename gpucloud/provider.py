@@ -10,8 +10,8 @@ the environment, as the vendor's SDK does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -34,7 +34,7 @@ from gpucloud.model import (
 )
 
 if TYPE_CHECKING:
-    from gpucloud_pricing import Price
+    from gpucloud_pricing import Interruption, Price
     from gpucloud_pricing.history import Coverage, SetAside
     from gpucloud_templates import Image, Metadata, SelfDelete
 
@@ -188,10 +188,16 @@ ROW_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
-    """The answer to an inquiry: prices, and what of it was no price."""
+    """The answer to an inquiry: prices, and what of it was no price.
+
+    ``interruptions`` are how often spot machines are taken back, by region and type, where it tells of that.
+    """
 
     prices: Sequence[Price]
     set_aside: Sequence[SetAside] = ()
+    interruptions: Mapping[tuple[str, str], Interruption] = field(
+        default_factory=dict["tuple[str, str]", "Interruption"]
+    )
 
     @classmethod
     def of(cls, quotes: Iterable[Quote], source: str, refused: Iterable[object] = ()) -> PriceList:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from gpucloud.cloud import Cloud
 from gpucloud.errors import CloudError
-from gpucloud.provider import Inquiry
+from gpucloud.provider import Inquiry, PriceList
 from gpucloud.survey import is_absent
 from gpucloud.world import World
-from gpucloud_pricing import Market, Price
+from gpucloud_pricing import Market
 from gpucloud_pricing.history import Change, PriceHistory, SetAside
 from gpucloud_pricing.sift import sift
 
@@ -152,16 +152,22 @@ class _Clerk:
         prices, aside = sift(self.market, answer.prices)
         with self.writing:
             if not self.stopping.is_set():
-                self._keep(inquiry, prices, [*answer.set_aside, *aside], at)
+                kept = replace(answer, prices=prices, set_aside=[*answer.set_aside, *aside])
+                self._keep(inquiry, kept, at)
 
-    def _keep(
-        self, inquiry: Inquiry, prices: Sequence[Price], set_aside: Sequence[SetAside], at: datetime
-    ) -> None:
-        recorded = self.history.record(self._key(inquiry), inquiry.covers, prices, at, set_aside)
+    def _keep(self, inquiry: Inquiry, answer: PriceList, at: datetime) -> None:
+        recorded = self.history.record(
+            self._key(inquiry),
+            inquiry.covers,
+            answer.prices,
+            at,
+            answer.set_aside,
+            interruptions=answer.interruptions,
+        )
         self.result.answered += 1
-        self.result.prices += len(prices)
+        self.result.prices += len(answer.prices)
         self.result.new += recorded.new
         self.result.gone += recorded.gone
         self.result.moved += recorded.moved
-        self.result.set_aside += set_aside
+        self.result.set_aside += answer.set_aside
         self.progress(self.name, self.result.answered, self.result.asked)

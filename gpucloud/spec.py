@@ -22,7 +22,7 @@ from pydantic import (
 
 from gpucloud import spec_fields as read
 from gpucloud.model import Purchase
-from gpucloud_pricing.demand import COMMITMENTS, PURCHASES, Demand
+from gpucloud_pricing.demand import COMMITMENTS, OWNED, PURCHASES, Demand
 from gpucloud_pricing.gpus import parse_wishes
 
 DEFAULT_DISK_GIB = 100
@@ -185,7 +185,7 @@ class Spec(BaseModel):
         """
         wanted = {str(purchase) for purchase in self.purchase}
         if Purchase.RESERVED in self.purchase:
-            wanted |= COMMITMENTS
+            wanted |= {*COMMITMENTS, OWNED}
         return Demand(
             gpus=parse_wishes(self.gpu) if self.gpu else (),
             gpu_memory_gib=self.gpu_memory,

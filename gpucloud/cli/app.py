@@ -45,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "cost": Entry("gpucloud.cli.cost:cost", "Estimate every way of paying, side by side.", BEFORE),
     "plan": Entry("gpucloud.cli.plan:plan", "Show or save what launch would do.", BEFORE),
     "images": Entry("gpucloud.cli.images:images", "Which image an offer would boot, and with what.", BEFORE),
+    "equivalents": Entry("gpucloud.cli.equivalents:show", "Which other GPUs have as much.", BEFORE),
     "prices": Entry("gpucloud.cli.prices:COMMANDS", "What prices are known, how old; asking anew.", BEFORE),
     "launch": Entry("gpucloud.cli.launch:launch", "Launch the cheapest box that will start.", BOXES),
     "list": Entry("gpucloud.cli.list:list_boxes", "List boxes, what they cost, when they end.", BOXES),
@@ -61,6 +62,7 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),
+    "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
     "audit": Entry("gpucloud.cli.audit:audit", "Show what was done to which cloud, by whom.", PROGRAM),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "The local clouds for trying things out.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print the JSON Schema of a spec file.", PROGRAM),

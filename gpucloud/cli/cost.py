@@ -8,14 +8,16 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.cost_documents import Comparison, write_csv, write_json, write_markdown
-from gpucloud.cli.cost_tables import show
+from gpucloud.cli.cost_tables import at, show
+from gpucloud.cli.engine import now
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, PriceError, UsageError
 from gpucloud.spec import Spec
@@ -25,6 +27,11 @@ from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Usage, compare, on_demand_prices, ways
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
 
+if TYPE_CHECKING:
+    from gpucloud.conditions import OwnConditions
+
+CONDITIONS = "conditions.yaml"
+"""Somebody's own conditions, in the configuration folder."""
 _USAGE = "What for"
 
 
@@ -92,6 +99,24 @@ def cost(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Answer with Markdown, for a comment.")
     ] = False,
+    conditions: Annotated[
+        Path | None,
+        typer.Option(
+            "--conditions",
+            help="Your discounts, credits, commitments; conditions.yaml of the configuration if absent.",
+            metavar="FILE",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write a report, one page: FILE.html.", metavar="FILE"),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", help="Also draw the cost of a month by its hours: FILE.svg, FILE.png.", metavar="FILE"
+        ),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -107,29 +132,48 @@ def cost(
     save_s = _time_s("--checkpoint-takes", checkpoint_takes)
     layers = _layers(profile, steady, burst)
     other = None if against is None else _other_spec(against)
+    own = _own_conditions(app, conditions)
+    plots = None if plot is None else shown.load_plots("--plot", plot)
+    report_plots = None if html is None else shown.load_plots("--html")
 
     def compared(wanted: Spec) -> Comparison:
         demand = _demand(wanted, max_age, include_hidden=hidden)
-        market = shown.load_market(demand, app.paths.state, app.output.say)
-        found = market.search(demand, shown.today())
-        if not found:
-            raise shown.nothing_matches(market.explain(demand, shown.today()))
         usage = replace(
             _usage(wanted, hours=hours, egress=egress, boot_minutes=boot),
             checkpoint_s=checkpoint_s,
             save_s=save_s,
         )
+        today = shown.today()
+        market = shown.load_market(demand, app.paths.state, app.output.say)
+        credit: dict[str, Decimal] = {}
+        if own is not None:
+            market, credit = own.apply(market, usage, today), own.credits_usd(market, today)
+        found = market.search(demand, today)
+        if not found:
+            raise shown.nothing_matches(market.explain(demand, today))
         chosen = ways(found, demand.purchases, limit)
         estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
         if not any(estimate.total is not None for estimate in estimates):
             raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
         return Comparison(
-            market=market, usage=usage, assumed=hours is None, estimates=estimates, layers=layers
+            market=market,
+            usage=usage,
+            assumed=hours is None,
+            estimates=estimates,
+            layers=layers,
+            credit=credit,
         )
 
     comparison = compared(spec)
     before = None if other is None else compared(other)
     exceeded = None if spec.budget is None else _exceeded(spec.budget, comparison)
+    if plot is not None and plots is not None:
+        _draw(app, comparison, plot, plots)
+    if html is not None and report_plots is not None:
+        from gpucloud.cli.cost_report import write_report
+
+        write_report(html, comparison, app.paths.state, report_plots, now())
+        app.output.say(f"Written: {html}")
     if exceeded is not None and app.output.json:
         raise exceeded  # one document, and that is the error's
     if app.output.json:
@@ -142,6 +186,25 @@ def cost(
         show(app, comparison, before, explain=explain)
     if exceeded is not None:
         raise exceeded
+
+
+def _draw(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> None:
+    """Draws the ways of paying in the first place that has several."""
+    places = comparison.lasting()
+    if not places:
+        raise NoOfferError("there is nothing to draw: no place has several ways of paying for what lasts")
+    plots.save(plots.draw_ways(places[0], shown.paid_text), file)
+    app.output.say(f"Drawn: {file}, {at(places[0][0].offer)}")
+
+
+def _own_conditions(app: App, given: Path | None) -> OwnConditions | None:
+    """Somebody's own conditions; ``None`` where there are none."""
+    file = app.paths.config / CONDITIONS if given is None else given
+    if given is None and not file.exists():
+        return None
+    from gpucloud.conditions import OwnConditions
+
+    return OwnConditions.load(file)
 
 
 def _other_spec(text: str) -> Spec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud_pricing import Market, Offer
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.demand import HOURS_PER_MONTH, OWNED
 from gpucloud_pricing.estimate import Estimate, Place, Usage, hourly, place_of, usage_document
 from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import Layer, Share, Stretch, Way, cheapest_by_hours, cheapest_mix, way_of
@@ -31,6 +31,7 @@ class Comparison:
         usage: what for; ``assumed`` where no hours were named.
         estimates: what is expected to cost least first.
         layers: which boxes run for how long in a month; empty where nothing was said of that.
+        credit: what each cloud owes, in USD.
     """
 
     market: Market
@@ -38,6 +39,13 @@ class Comparison:
     assumed: bool
     estimates: Sequence[Estimate]
     layers: Sequence[Layer]
+    credit: Mapping[str, Decimal]
+
+    def after_credit(self, estimate: Estimate) -> Decimal | None:
+        """What is left to pay of an expected total, where its cloud owes something; else ``None``."""
+        owed = self.credit.get(estimate.offer.cloud)
+        total = estimate.expected_total
+        return None if owed is None or total is None else max(total - owed, Decimal(0))
 
     @property
     def offers(self) -> list[Offer]:
@@ -59,11 +67,14 @@ class Comparison:
         ]
 
     def lasting(self) -> list[list[Way]]:
-        """The ways to pay for what may run all the time, in each place that has several; spot is none."""
+        """The ways to pay for what may run all the time, in each place that has several.
+
+        Spot is none, and what is paid for already is no choice any more.
+        """
         places: dict[Place, list[Way]] = {}
         for offer in self.offers:
             way = way_of(offer)
-            if way is not None and offer.purchase != "spot" and not offer.flags:
+            if way is not None and offer.purchase not in {"spot", OWNED} and not offer.flags:
                 places.setdefault(place_of(offer), []).append(way)
         return [found for found in places.values() if len(found) > 1]
 
@@ -89,6 +100,11 @@ def write_json(app: App, comparison: Comparison, before: Comparison | None, *, e
     market, usage = comparison.market, comparison.usage
     options = [estimate.document() for estimate in comparison.estimates]
     for option, estimate in zip(options, comparison.estimates, strict=True):
+        if usage.nodes > 1 and estimate.expected_total is not None:
+            option["expected_per_node"] = usd_document(round(estimate.expected_total / usage.nodes, 4))
+        if comparison.credit:
+            left = comparison.after_credit(estimate)
+            option["after_credit"] = None if left is None else usd_document(round(left, 4))
         if comparison.assumed:
             option["running"] = _running(market, estimate.offer, usage)
         if explain:

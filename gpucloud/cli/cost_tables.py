@@ -9,9 +9,24 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, month_of
 from gpucloud_pricing import Offer
-from gpucloud_pricing.estimate import Estimate, hourly
+from gpucloud_pricing.demand import OWNED
+from gpucloud_pricing.estimate import Estimate, SpotEstimate, hourly
 from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import cheapest_by_hours
+
+AMOUNTS = (
+    "EXPECTED",
+    "AFTER CREDIT",
+    "RANGE",
+    "TOTAL",
+    "UPFRONT",
+    "COMPUTE",
+    "DISK",
+    "ADDRESS",
+    "EGRESS",
+    "PAYS FROM",
+)
+"""The columns of numbers."""
 
 
 def show(app: App, comparison: Comparison, before: Comparison | None, *, explain: bool) -> None:
@@ -50,11 +65,13 @@ def _part(estimate: Estimate, name: str) -> str:
     return shown.total_text(estimate.parts[name])
 
 
-def _show_totals(app: App, comparison: Comparison) -> None:
+def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
+    """What is compared, by columns; a cell that says nothing is ``None``."""
     estimates, offers = comparison.estimates, comparison.offers
-    columns: dict[str, Sequence[object]] = {
+    return {
         "PAID AS": [shown.paid_text(o) for o in offers],
         "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
+        "AFTER CREDIT": [_left_text(comparison, e) for e in estimates],
         "RANGE": [_range_text(e) for e in estimates],
         "TOTAL": [_total_text(e.total, e) for e in estimates],
         "UPFRONT": [_upfront_text(e) for e in estimates],
@@ -69,10 +86,13 @@ def _show_totals(app: App, comparison: Comparison) -> None:
         "PRICE OF": [o.as_of for o in offers],
         "FLAGS": [" ".join(o.flags) or None for o in offers],
     }
+
+
+def _show_totals(app: App, comparison: Comparison) -> None:
     shown.show_table(
         app.output,
-        columns,
-        right=("EXPECTED", "RANGE", "TOTAL", "UPFRONT", "COMPUTE", "DISK", "ADDRESS", "EGRESS", "PAYS FROM"),
+        cost_columns(comparison),
+        right=AMOUNTS,
         optional=("GPU", "PRICE OF", "ADDRESS", "DISK", "EGRESS", "COMPUTE", "UPFRONT", "PAYS FROM", "RANGE"),
     )
 
@@ -115,6 +135,12 @@ def _range_text(estimate: Estimate) -> str | None:
     return f"{shown.total_text(low)}-{shown.total_text(high)}"
 
 
+def _left_text(comparison: Comparison, estimate: Estimate) -> str | None:
+    """What is left to pay after credits."""
+    left = comparison.after_credit(estimate)
+    return None if left is None else shown.total_text(left)
+
+
 def _upfront_text(estimate: Estimate) -> str | None:
     """What is due at once."""
     return shown.total_text(estimate.upfront) if estimate.upfront else None
@@ -124,11 +150,11 @@ def _show_mixes(app: App, comparison: Comparison) -> None:
     """Which way pays from how many hours a month on; and the cheapest mix for a profile."""
     for found in comparison.lasting() if not comparison.layers else ():
         parts = [f"{shown.paid_text(s.way.offer)} to {s.end:.0f} h" for s in cheapest_by_hours(found)]
-        app.output.say(f"Cheapest per month, {_at(found[0].offer)}: {'; '.join(parts)}.")
+        app.output.say(f"Cheapest per month, {at(found[0].offer)}: {'; '.join(parts)}.")
     for shares in comparison.mixes():
         app.output.line("")
         app.output.line(
-            f"{_at(shares[0].way.offer)}: {shown.total_text(month_of(shares))} per month for compute"
+            f"{at(shares[0].way.offer)}: {shown.total_text(month_of(shares))} per month for compute"
         )
         columns: dict[str, Sequence[object]] = {
             "BOXES": [share.layer.machines for share in shares],
@@ -146,7 +172,7 @@ def _show_figures(app: App, comparison: Comparison) -> None:
     for estimate in comparison.estimates:
         offer = estimate.offer
         line("")
-        line(f"{_at(offer)} {shown.paid_text(offer)}")
+        line(f"{at(offer)} {shown.paid_text(offer)}")
         for figure in figures(comparison.market, estimate, comparison.usage):
             line(f"  {figure.part:<15}{shown.total_text(figure.amount):>12}  {figure.formula}")
             for row in figure.rows:
@@ -162,7 +188,8 @@ def _show_figures(app: App, comparison: Comparison) -> None:
             line(f"{name}: {source.repository} {source.path} ({source.licence})")
 
 
-def _at(offer: Offer) -> str:
+def at(offer: Offer) -> str:
+    """Where an offer is, and what: cloud, region, type."""
     return f"{_place(offer)} {offer.instance_type}"
 
 
@@ -171,16 +198,21 @@ def _say_spot(app: App, estimates: Sequence[Estimate]) -> None:
     for estimate in estimates:
         if estimate.spot is None:
             continue
-        seen = estimate.spot.outlook
-        words = [
-            f"{seen.interruptions:.2f} interruptions and {seen.lost:.1f} h lost on average",
-            f"done after {seen.low:.1f} to {seen.high:.1f} h in nine of ten cases",
-        ]
-        if estimate.spot.best_interval is not None:
-            words.append(f"best to save every {estimate.spot.best_interval:.1f} h")
-        if estimate.spot.dearer:
-            words.append("on demand is expected to cost less")
-        app.output.say(f"Spot, {_at(estimate.offer)}: {'; '.join(words)}.")
+        app.output.say(f"Spot, {at(estimate.offer)}: {spot_text(estimate.spot)}.")
+
+
+def spot_text(spot: SpotEstimate) -> str:
+    """What interruptions do."""
+    seen = spot.outlook
+    words = [
+        f"{seen.interruptions:.2f} interruptions and {seen.lost:.1f} h lost on average",
+        f"done after {seen.low:.1f} to {seen.high:.1f} h in nine of ten cases",
+    ]
+    if spot.best_interval is not None:
+        words.append(f"best to save every {spot.best_interval:.1f} h")
+    if spot.dearer:
+        words.append("on demand is expected to cost less")
+    return "; ".join(words)
 
 
 def _running_text(amount: Decimal | None) -> str:
@@ -217,6 +249,10 @@ def _say_notes(app: App, comparison: Comparison) -> None:
     if any(offer.purchase == "spot" for offer in offers):
         how = "without checkpoints" if usage.checkpoint_s is None else "from the last checkpoint on"
         say(f"Expected: with the work that is repeated after interruptions, {how}.")
+    if any(offer.purchase == OWNED for offer in offers):
+        say("Owned is what you have paid for already, by your own conditions.")
+    if any(offer.quote and offer.quote.discount for offer in offers):
+        say("Your own discounts are taken off; --explain shows the list prices.")
     missing = {part: why for e in estimates for part, why in e.unknown.items() if part in e.parts}
     if missing:
         reasons = {why for e in estimates for part, why in e.unknown.items() if part in e.parts}

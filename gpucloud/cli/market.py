@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.output import Output, money_text
@@ -84,7 +85,9 @@ def refreshed_market(folder: Path | None, say: Callable[[str], object]) -> Marke
     except HistoryError as error:
         say(f"Older prices are used: {error}. To ask anew: rm {folder / PRICES}; gpucloud prices refresh")
         return market
-    return market if history is None else market.refreshed(history.current, LIVE_SOURCES)
+    if history is None:
+        return market
+    return market.refreshed(history.current, history.interruptions, LIVE_SOURCES)
 
 
 def load_market(demand: Demand, folder: Path | None, say: Callable[[str], object]) -> Market:
@@ -125,6 +128,21 @@ def open_history(folder: Path) -> Generator[PriceHistory]:
             yield history
     except HistoryError as error:
         raise GpucloudError(str(error), hint=f"it may be asked for again: rm {file}") from error
+
+
+def load_plots(flag: str, file: Path | None = None) -> ModuleType:
+    """What draws: :mod:`gpucloud.cli.plots`, an extra.
+
+    Raises:
+        UsageError: it is not installed, or draws no such file.
+    """
+    try:
+        from gpucloud.cli import plots
+    except ImportError as error:
+        raise UsageError(f"{flag} needs matplotlib: {error}", hint="pip install 'gpucloud[plot]'") from error
+    if file is not None and file.suffix not in plots.SUFFIXES:
+        raise UsageError(f"{flag}: {file} is neither FILE.svg nor FILE.png")
+    return plots
 
 
 def read_age(text: str | None, flag: str = "--max-age") -> timedelta | None:

@@ -48,6 +48,12 @@ class Sort(StrEnum):
 
     PRICE = "price"
     PER_GPU = "gpu-price"
+    PER_GIB = "gpu-memory-price"
+    PER_FP64 = "fp64-price"
+    PER_FP32 = "fp32-price"
+    PER_TF32 = "tf32-price"
+    PER_FP16 = "fp16-price"
+    PER_FP8 = "fp8-price"
     GPU_MEMORY = "gpu-memory"
     VCPUS = "vcpus"
     MEMORY = "memory"
@@ -55,9 +61,17 @@ class Sort(StrEnum):
     NAME = "name"
 
 
-_UNKNOWN = Decimal("Infinity")
+_MEASURES = {
+    Sort.PER_GPU: "gpu",
+    Sort.PER_GIB: "memory",
+    Sort.PER_FP64: "fp64",
+    Sort.PER_FP32: "fp32",
+    Sort.PER_TF32: "tf32",
+    Sort.PER_FP16: "fp16",
+    Sort.PER_FP8: "fp8",
+}
+"""What a price is of, where offers are sorted by what work costs."""
 _ORDERS: dict[Sort, Callable[[Offer], Any]] = {
-    Sort.PER_GPU: lambda o: _UNKNOWN if o.price_usd is None else o.price_usd / o.gpu_count,
     Sort.GPU_MEMORY: lambda o: -o.gpu_memory_gib * o.gpu_count,
     Sort.VCPUS: lambda o: -o.vcpus,
     Sort.MEMORY: lambda o: -o.memory_gib,
@@ -97,14 +111,16 @@ def offers(
     explanation = market.explain(demand, day) if why or not found else None
     if not found and explanation and not why:
         raise shown.nothing_matches(explanation)
-    if sort is not Sort.PRICE:
+    if measure := _MEASURES.get(sort):
+        found.sort(key=lambda offer: _unit_price(offer, measure))
+    elif sort is not Sort.PRICE:
         found.sort(key=_ORDERS[sort])
     if app.output.json:
         _write_document(app, market, found[: limit or None], explanation, limit)
     elif csv:
         _write_csv(found[: limit or None])
     else:
-        _show(app, market, found, ROWS if limit is None else limit or sys.maxsize)
+        _show(app, market, found, ROWS if limit is None else limit or sys.maxsize, measure)
         if explanation:
             _show_why(app, explanation)
     if not found and explanation:
@@ -153,7 +169,14 @@ def _write_csv(found: Sequence[Offer]) -> None:
         )
 
 
-def _show(app: App, market: Market, found: Sequence[Offer], limit: int) -> None:
+def _unit_price(offer: Offer, measure: str) -> Decimal:
+    from gpucloud_pricing.work import price_for
+
+    price = price_for(offer, measure)
+    return Decimal("Infinity") if price is None else price
+
+
+def _show(app: App, market: Market, found: Sequence[Offer], limit: int, measure: str | None) -> None:
     groups: dict[tuple[Any, ...], list[Offer]] = {}
     for offer in found:
         key = (offer.cloud, offer.region, offer.instance_type, offer.purchase, offer.price_usd, offer.as_of)
@@ -167,6 +190,7 @@ def _show(app: App, market: Market, found: Sequence[Offer], limit: int) -> None:
         "PER HOUR": [shown.usd_text(o.price_usd) for o in heads],
         "BILLED AS": [shown.own_price_text(o) for o in heads],
         "PER GPU": [shown.usd_text(o.price_usd and o.price_usd / o.gpu_count) for o in heads],
+        **_unit_column(heads, measure),
         "GPU": [shown.gpu_text(o) for o in heads],
         "CLOUD": [o.cloud for o in heads],
         "REGION": [o.region for o in heads],
@@ -182,7 +206,7 @@ def _show(app: App, market: Market, found: Sequence[Offer], limit: int) -> None:
     shown.show_table(
         app.output,
         columns,
-        right=("PER HOUR", "BILLED AS", "PER GPU", "VCPUS", "GIB"),
+        right=("PER HOUR", "BILLED AS", "PER GPU", "PER GIB", "PER TFLOPH", "VCPUS", "GIB"),
         optional=("LINK", "GIB", "VCPUS", "PER GPU", "PRICE OF", "ZONES", "GPU"),
     )
     if len(groups) > len(rows):
@@ -192,6 +216,17 @@ def _show(app: App, market: Market, found: Sequence[Offer], limit: int) -> None:
         app.output.say(f"List prices before tax, of {dates[0]} to {dates[-1]}.")
     shown.say_rates(app.output, shown.rates_of(market, heads))
     app.output.say("Next: the same flags with `cost`, `plan` or `launch`.")
+
+
+def _unit_column(heads: Sequence[Offer], measure: str | None) -> dict[str, Sequence[object]]:
+    """What a unit of work costs, where offers are sorted by that and no other column tells."""
+    from gpucloud_pricing.work import price_for
+
+    if measure is None or measure == "gpu":
+        return {}
+    prices = [price_for(offer, measure) for offer in heads]
+    heading = "PER GIB" if measure == "memory" else "PER TFLOPH"
+    return {heading: [shown.usd_text(price) for price in prices]}
 
 
 def _show_why(app: App, explanation: Explanation) -> None:

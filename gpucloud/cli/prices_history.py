@@ -49,7 +49,7 @@ def history(
 ) -> None:
     """Show how prices went since they were first asked for. Asks no cloud."""
     age = shown.read_age(since, flag="--since")
-    draw = None if plot is None else _drawing(plot)
+    plots = None if plot is None else shown.load_plots("--plot", plot)
     market = shown.open_market()
     with shown.open_history(app.paths.state) as kept:
         courses = _cheapest(market, kept, spec.demand(), limit)
@@ -62,8 +62,8 @@ def history(
         )
     else:
         _show(app, courses, start)
-    if plot is not None and draw is not None:
-        draw(plot, courses, start, now(), market.usd)
+    if plot is not None and plots is not None:
+        plots.save(plots.draw_courses(courses, start, now(), market.usd), plot)
         app.output.say(f"Drawn: {plot}")
 
 
@@ -102,11 +102,12 @@ def _cheapest(market: Market, kept: PriceHistory, demand: Demand, limit: int) ->
         price = span.price
         kind = market.types[price.cloud, price.instance_type]
         spans = kept.spans((kind,), purchases=(price.purchase,), regions=(price.region,))
-        found[_series(price)] = [each for each in spans if _series(each.price) == _series(price)]
+        found[series_of(price)] = [each for each in spans if series_of(each.price) == series_of(price)]
     return found
 
 
-def _series(price: Price) -> Series:
+def series_of(price: Price) -> Series:
+    """What a price is of."""
     where = (price.cloud, price.region, price.zone or "", price.instance_type)
     return (*where, price.purchase, price.terms)
 
@@ -158,21 +159,6 @@ def _percent(before: Decimal, after: Decimal) -> str:
     return f"{(after / before - 1) * 100:+.1f} %"
 
 
-def _drawing(file: Path) -> Any:
-    """What draws into such a file.
-
-    Raises:
-        UsageError: it is neither SVG nor PNG, or what draws is not installed.
-    """
-    if file.suffix not in {".svg", ".png"}:
-        raise UsageError(f"--plot: {file} is neither FILE.svg nor FILE.png")
-    try:
-        from gpucloud.cli.plots import draw_courses
-    except ImportError as error:
-        raise UsageError(f"--plot needs matplotlib: {error}", hint="pip install 'gpucloud[plot]'") from error
-    return draw_courses
-
-
 @takes_spec
 def diff(
     app: App,
@@ -191,7 +177,7 @@ def diff(
     with shown.open_history(app.paths.state) as kept:
         then, today = (
             {
-                _series(span.price): span.price
+                series_of(span.price): span.price
                 for span in kept.spans(
                     kinds, purchases=purchases, regions=_regions(market, demand), at=moment
                 )

@@ -62,7 +62,9 @@ def watch(
         wanted = wanted_of(market, spec, world.clouds.names())
         while True:
             results = refresh(world, market, history, wanted, anew=True, progress=_silent)
-            found = market.refreshed(history.current, ()).search(demand, shown.today(), limit=1)
+            found = market.refreshed(history.current, history.interruptions, ()).search(
+                demand, shown.today(), limit=1
+            )
             best = next((offer for offer in found if offer.price_usd is not None), None)
             is_below = best is not None and (best.price_usd or limit) < limit
             _tell(app, best, is_below=is_below, failures=sum(len(r.failures) for r in results.values()))

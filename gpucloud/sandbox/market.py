@@ -65,6 +65,15 @@ class Stock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """Percent of a month's spot instances that were taken back, and what they save."""
+
+    low: int
+    high: int
+    savings_percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PriceMove:
     """A rule about a price: another ``amount`` per hour, or the catalog's times ``factor``. Globs."""
 
@@ -100,6 +109,18 @@ class Catalog:
                 arch=row["arch"],
             )
             for row in self._rows("instance_types")
+        }
+
+    @cached_property
+    def interruptions(self) -> Mapping[tuple[str, str], Interruption]:
+        """How often spot instances were taken back, by region and type."""
+        return {
+            (row["region"], row["instance_type"]): Interruption(
+                low=int(row["interruption_rate_low"]),
+                high=int(row["interruption_rate_high"]),
+                savings_percent=int(row["savings_percent"]),
+            )
+            for row in self._rows("spot_interruption")
         }
 
     @cached_property

@@ -19,10 +19,14 @@ TERM_HOURS = {
 }
 """How long a commitment is paid for, used or not."""
 
-PURCHASES = ("on_demand", "spot", *TERM_HOURS, "capacity_block")
-"""The ways of paying that the market knows. After the first two all are commitments: never launchable."""
+OWNED = "owned"
+"""What somebody has paid for already; only conditions of their own tell of it."""
 
-COMMITMENTS = frozenset(PURCHASES[2:])
+PURCHASES = ("on_demand", "spot", *TERM_HOURS, "capacity_block", OWNED)
+"""The ways of paying that the market knows."""
+
+COMMITMENTS = frozenset({*TERM_HOURS, "capacity_block"})
+"""Those that would have to be bought: never launchable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -250,7 +250,7 @@ def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Dec
     for cloud, region, name in wanted:
         for price in market.prices_of(cloud, name):
             if (price.purchase, price.region, price.zone) == ("on_demand", region, None):
-                usd = market.usd(price.amount, price.currency)
+                usd = market.usd(price.net, price.currency)
                 if usd is not None:
                     found[cloud, region, name] = usd
     return found
@@ -266,7 +266,7 @@ def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
     """What of a commitment is due at once."""
     if offer.quote is None:
         return None
-    upfront = market.usd(offer.quote.upfront, offer.quote.currency)
+    upfront = market.usd(offer.quote.upfront * (1 - offer.quote.discount), offer.quote.currency)
     return None if upfront is None else upfront * usage.nodes
 
 

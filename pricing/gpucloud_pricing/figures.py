@@ -80,6 +80,8 @@ def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
         source=quote.source,
     )
     rates, price = _in_usd(market, quote.amount, quote.currency)
+    if quote.discount:
+        price += f" x {_number(1 - quote.discount)} (own discount)"
     formula = f"{price} x {_number(paid_hours(offer, usage))} h x {usage.nodes}"
     return Figure(part="compute", amount=estimate.compute, formula=formula, rows=(row, *rates))
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from gpucloud_pricing.values import InstanceType, Price
+from gpucloud_pricing.values import InstanceType, Interruption, Price
 
 VERSION = 1
 BUSY_S = 30.0
@@ -51,6 +51,17 @@ CREATE TABLE inquiries (
     answered TEXT NOT NULL,
     prices INTEGER NOT NULL,
     set_aside TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE interruptions (
+    cloud TEXT NOT NULL,
+    region TEXT NOT NULL,
+    instance_type TEXT NOT NULL,
+    low INTEGER NOT NULL,
+    high INTEGER NOT NULL,
+    savings INTEGER NOT NULL,
+    seen TEXT NOT NULL,
+    source TEXT NOT NULL,
+    PRIMARY KEY (cloud, region, instance_type)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE unfinished (started TEXT NOT NULL) STRICT;
 """
@@ -216,6 +227,8 @@ class PriceHistory:
         prices: Iterable[Price],
         at: datetime,
         set_aside: Sequence[SetAside] = (),
+        *,
+        interruptions: Mapping[tuple[str, str], Interruption] | None = None,
     ) -> Recorded:
         """Keeps an answer, all of it or nothing.
 
@@ -225,6 +238,7 @@ class PriceHistory:
             prices: the answer.
             at: when it was given. A price that was seen later already stays as it is.
             set_aside: what of it is no price.
+            interruptions: how often spot machines are taken back, by region and type: the newest counts.
         """
         recorded = Recorded()
         with _explained(), self._transaction():
@@ -235,6 +249,21 @@ class PriceHistory:
                 if seen < _text(at):
                     recorded.gone += 1
                     self._end(number, since, _text(at))
+            self._connection.executemany(
+                "REPLACE INTO interruptions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        coverage.cloud,
+                        *place,
+                        band.low,
+                        band.high,
+                        band.savings_percent,
+                        _text(at),
+                        band.source,
+                    )
+                    for place, band in (interruptions or {}).items()
+                ],
+            )
             reasons = json.dumps([(each.reason, each.row) for each in set_aside])
             self._connection.execute(
                 "REPLACE INTO inquiries VALUES (?, ?, ?, ?)",
@@ -294,6 +323,21 @@ class PriceHistory:
     def current(self, kind: InstanceType) -> list[Price]:
         """The prices in force of one type."""
         return [span.price for span in self.spans((kind,), current=True)]
+
+    def interruptions(self, kind: InstanceType) -> dict[str, Interruption]:
+        """How often a type's spot machines are taken back, by region, as far as that was asked for."""
+        with _explained():
+            rows = self._connection.execute(
+                "SELECT region, low, high, savings, seen, source FROM interruptions "
+                "WHERE cloud = ? AND instance_type = ?",
+                (kind.cloud, kind.name),
+            ).fetchall()
+        return {
+            region: Interruption(
+                low=low, high=high, savings_percent=savings, as_of=_time(seen).date(), source=source
+            )
+            for region, low, high, savings, seen, source in rows
+        }
 
     def spans(
         self,

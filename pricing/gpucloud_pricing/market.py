@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpucloud_pricing import rules
-from gpucloud_pricing.demand import PURCHASES, Demand
+from gpucloud_pricing.demand import OWNED, PURCHASES, Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
 from gpucloud_pricing.gpus import GpuWish
 from gpucloud_pricing.places import BadPlaceError, knows, opt_in_head, region_names
@@ -160,12 +160,16 @@ class Market:
         )
 
     def refreshed(
-        self, current: Callable[[InstanceType], Iterable[Price]], sources: Iterable[Source]
+        self,
+        current: Callable[[InstanceType], Iterable[Price]],
+        interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
+        sources: Iterable[Source],
     ) -> Market:
         """This market with newer prices, which take the place of those for the same thing.
 
         Args:
             current: the newer prices of a type.
+            interruptions: newer rates of interruption of a type, by region.
             sources: where they were read.
         """
 
@@ -180,10 +184,38 @@ class Market:
             regions=self.regions,
             prices=prices,
             zones=self._zones,
-            interruptions=self._interruptions,
+            interruptions=lambda kind: {**self._interruptions(kind), **interruptions(kind)},
             tariffs=self.tariffs,
             rates=self.rates,
             sources={**self.sources, **{source.id: source for source in sources}},
+            bounds=self.bounds,
+        )
+
+    def on_own_terms(self, terms: Callable[[Price], Price], own: Iterable[Price], source: Source) -> Market:
+        """This market as it is for somebody with conditions of their own.
+
+        Args:
+            terms: gives each price with their discount.
+            own: what they have besides.
+            source: where the conditions stand.
+        """
+        besides: dict[Key, list[Price]] = defaultdict(list)
+        for price in own:
+            besides[price.cloud, price.instance_type].append(price)
+
+        def prices(kind: InstanceType) -> Iterator[Price]:
+            yield from map(terms, self._prices(kind))
+            yield from besides.get((kind.cloud, kind.name), ())
+
+        return Market(
+            types=self.types,
+            regions=self.regions,
+            prices=prices,
+            zones=self._zones,
+            interruptions=self._interruptions,
+            tariffs=self.tariffs,
+            rates=self.rates,
+            sources={**self.sources, source.id: source},
             bounds=self.bounds,
         )
 
@@ -346,7 +378,7 @@ class Market:
             by_purchase: dict[str, list[Ranked]] = defaultdict(list)
             number = count()
             for purchase, region, zone, price in self._per_zone(kind):
-                usd = None if price is None else self.usd(price.amount, price.currency)
+                usd = None if price is None else self.usd(price.net, price.currency)
                 if zone and opt_in_head(zone, self.regions[kind.cloud, region]):
                     self._opt_in.add((kind.cloud, region, zone))
                 by_purchase[purchase].append(
@@ -405,7 +437,7 @@ class Market:
                 self._bands[key] = self._interruptions(kind)
             band = self._bands[key].get(region)
         flags = rules.flags(kind, purchase, price.as_of if price else None, today)
-        if not no_usd and not self.is_plausible(kind.gpu_model, usd / kind.gpu_count):
+        if not no_usd and purchase != OWNED and not self.is_plausible(kind.gpu_model, usd / kind.gpu_count):
             flags += (IMPLAUSIBLE,)
         return Offer(
             kind=kind,

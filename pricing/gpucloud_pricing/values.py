@@ -103,6 +103,7 @@ class Price:
 
     A commitment's ``amount`` is what an hour of its term costs, with its share of what is paid ``upfront``,
     for the whole term and one instance. ``terms`` tells apart what else has one name: ``all upfront``.
+    ``discount`` is which part of it somebody need not pay, by conditions of their own.
     """
 
     cloud: str
@@ -116,6 +117,12 @@ class Price:
     source: str
     terms: str = ""
     upfront: Decimal = Decimal(0)
+    discount: Decimal = Decimal(0)
+
+    @property
+    def net(self) -> Decimal:
+        """The amount after the discount."""
+        return self.amount * (1 - self.discount) if self.discount else self.amount
 
     @property
     def money(self) -> Money:
@@ -287,6 +294,8 @@ class Offer:
             "flags": list(self.flags),
             "to_buy": self.to_buy,
         }
+        if self.quote is not None and self.quote.discount:
+            document["own_discount_percent"] = number(self.quote.discount * 100)
         if self.to_buy and self.quote is not None:
             upfront = Money(amount=self.quote.upfront, currency=self.quote.currency)
             document |= {"terms": self.terms or None, "upfront": upfront.document()}

@@ -40,6 +40,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ecs", "DescribeRegions"): Repeat.SAFE,
     ("ecs", "DescribeSecurityGroupAttribute"): Repeat.SAFE,
     ("ecs", "DescribeSecurityGroups"): Repeat.SAFE,
+    ("ecs", "DescribeSpotAdvice"): Repeat.SAFE,
     ("ecs", "DescribeSpotPriceHistory"): Repeat.SAFE,
     ("ecs", "GetInstanceConsoleOutput"): Repeat.SAFE,
     ("sts", "GetCallerIdentity"): Repeat.SAFE,

@@ -152,6 +152,9 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
                 region_id=region, instance_type=TYPE, network_type="vpc", spot_duration=0
             )
         ),
+        "ecs:DescribeSpotAdvice": lambda: ecs.describe_spot_advice(
+            m.DescribeSpotAdviceRequest(region_id=region, instance_types=[TYPE])
+        ),
         "ecs:DescribeAccountAttributes": lambda: ecs.describe_account_attributes(
             m.DescribeAccountAttributesRequest(
                 region_id=region, attribute_name=["max-postpaid-instance-vcpu-count"]

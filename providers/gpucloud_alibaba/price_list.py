@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from gpucloud.provider import NO_PRICE, Inquiry, PriceList
+from gpucloud.provider import NO_PRICE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import named, reading
 from gpucloud_alibaba.prices import amount_of, if_sold, price_of, spot
 from gpucloud_alibaba.shelves import CLOUD
-from gpucloud_pricing import Price
+from gpucloud_pricing import Interruption, Price
 from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
 
-LIST, SPOT = "alibaba-price", "alibaba-spot-price-history"
+LIST, SPOT, ADVICE = "alibaba-price", "alibaba-spot-price-history", "alibaba-spot-advice"
 """Where a price was asked for: ids of the market's sources."""
 UNITS = {"on_demand": "Hour", "subscription_1m": "Month", "subscription_1y": "Year"}
 _MILLIONTH = Decimal("0.000001")
+_TYPES_PER_CALL = 10
+_RATE = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?\s*%")
 
 
 def sold(ecs: Any, region: str) -> frozenset[str]:
@@ -53,12 +56,58 @@ def inquiries(
         if name in known:
             yield _inquiry(LIST, "list prices", region, name, partial(_listed, ecs, region, name, now))
             yield _inquiry(SPOT, "spot prices", region, name, partial(_spot, ecs, region, name, now))
+    sold_here = [name for name in instance_types if name in known]
+    for first in range(0, len(sold_here), _TYPES_PER_CALL):
+        names = sold_here[first : first + _TYPES_PER_CALL]
+        covers = Coverage(cloud=CLOUD, source=ADVICE, regions=(region,), instance_types=names)
+        yield Inquiry(
+            name=f"interruptions of {names[0]} and {len(names) - 1} more in {region}",
+            covers=covers,
+            ask=partial(_advised, ecs, region, names, now),
+        )
     gone = sorted(set(instance_types) - known)
     for source in (LIST, SPOT) if gone else ():
         covers = Coverage(cloud=CLOUD, source=source, regions=(region,), instance_types=gone)
         yield Inquiry(
             name=f"{source}: what {region} does not sell", covers=covers, ask=lambda: PriceList(prices=())
         )
+
+
+def _advised(ecs: Any, region: str, names: Sequence[str], now: datetime) -> PriceList:
+    """How often spot machines were taken back lately; of a type's zones, the worst counts."""
+    body = ecs.describe_spot_advice(
+        ecs_models().DescribeSpotAdviceRequest(region_id=region, instance_types=list(names))
+    ).body
+    bands: dict[tuple[str, str], Interruption] = {}
+    aside: list[SetAside] = []
+    with reading("DescribeSpotAdvice"):
+        zones = listed(body.available_spot_zones.available_spot_zone if body.available_spot_zones else None)
+        rows = [
+            row for zone in zones for row in listed(zone.available_spot_resources.available_spot_resource)
+        ]
+        for row in rows:
+            place = (region, named(row.instance_type))
+            band = _band(row, now)
+            if band is None:
+                aside.append(SetAside(reason="no rate of interruption", row=str(row.to_map())[:ROW_SHOWN]))
+            elif place not in bands or bands[place].high < band.high:
+                bands[place] = band
+    return PriceList(prices=(), set_aside=aside, interruptions=bands)
+
+
+def _band(row: Any, now: datetime) -> Interruption | None:
+    """``3-5%``, or ``10%`` and more; ``None`` where it makes no sense.
+
+    Source: DescribeSpotAdvice, "InterruptRateDesc": what part was reclaimed in the last thirty days.
+    """
+    found = _RATE.search(str(row.interrupt_rate_desc or ""))
+    if found is None:
+        return None
+    low, high = int(found[1]), int(found[2] or 100)
+    paid = row.average_spot_discount
+    if not low <= high <= 100 or not isinstance(paid, int) or not 0 <= paid <= 100:
+        return None
+    return Interruption(low=low, high=high, savings_percent=100 - paid, as_of=now.date(), source=ADVICE)
 
 
 def _inquiry(source: str, what: str, region: str, name: str, ask: Callable[[], PriceList]) -> Inquiry:

@@ -213,7 +213,7 @@ class AwsProvider:
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
         """List prices type by type, spot prices region by region, savings plans some types at a time."""
-        from gpucloud_aws import price_list
+        from gpucloud_aws import price_list, spot_advisor
 
         now = datetime.now(UTC)
         enabled = self._enabled_regions()
@@ -233,6 +233,8 @@ class AwsProvider:
             for region in asked
         ]
         partition = self.clients.partition(asked[0])
+        if partition == "aws":
+            found.append(spot_advisor.inquiry(instance_types, asked, now))
         if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:
             pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
             for name in instance_types:

@@ -255,3 +255,41 @@ def test_a_spec_that_is_not_there_cannot_be_compared_with(
     monkeypatch.chdir(tmp_path)
     for wrong in ("nothing.yaml", "main:nothing.yaml", "--output=x:y"):
         assert run("cost", "--gpu", "T4", f"--against={wrong}")[0] == 2
+
+
+T4 = ("--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--hours", "100")
+CONDITIONS = """
+discounts: [{cloud: aws, percent: 10, purchase: on-demand}]
+credits: [{cloud: aws, amount: 20}]
+commitments: [{cloud: aws, region: us-east-1, type: g4dn.xlarge, until: 2099-12-31}]
+"""
+
+
+def test_own_conditions_count(run: Run, tmp_path: Path) -> None:
+    """Discount, credit and commitment, each where it belongs; and each is said."""
+    own = tmp_path / "own.yaml"
+    own.write_text(CONDITIONS, encoding="utf-8")
+    plain, mine = (
+        {o["purchase"]: o for o in json.loads(run("cost", *T4, "--json", *more)[1])["options"]}
+        for more in ((), ("--conditions", str(own), "--explain"))
+    )
+    nine_tenths = amount(plain["on_demand"]["compute"]) * Decimal("0.9")
+    assert amount(mine["on_demand"]["compute"]) == pytest.approx(nine_tenths, abs=Decimal("0.001"))
+    left = amount(mine["on_demand"]["expected_total"]) - 20
+    assert amount(mine["on_demand"]["after_credit"]) == pytest.approx(left, abs=Decimal("0.001"))
+    assert amount(mine["owned"]["compute"]) == 0
+    assert "owned" not in plain
+    (figure,) = [each for each in mine["on_demand"]["figures"] if each["part"] == "compute"]
+    assert "x 0.9 (own discount)" in figure["formula"]
+    _, out, err = run("cost", *T4, "--conditions", str(own))
+    assert "AFTER CREDIT" in out
+    assert "paid for already" in err
+    assert "own discounts" in err
+
+
+def test_conditions_that_make_no_sense_are_exit_2(run: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("discounts: [{cloud: aws, percent: 200}]", encoding="utf-8")
+    code, _, err = run("cost", *T4, "--conditions", str(own))
+    assert code == 2
+    assert "discounts[0].percent" in err

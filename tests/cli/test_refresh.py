@@ -77,6 +77,26 @@ def test_a_refresh_has_what_the_clouds_sell_to_the_last_digit(cli: Shell, tmp_pa
         assert cloud["prices"] == cloud["new"] > 0
 
 
+AWS_SPOT = ("--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--spot", "--hours", "24", "--json")
+
+
+def test_how_often_spot_is_taken_back_is_asked_for_too(cli: Shell) -> None:
+    """Where a cloud tells: then spot there has an expected cost."""
+    where = ("--gpu", "T4", "--cloud", "alibaba", "--region", "ap-southeast-1")
+    spot = ("cost", *where, "--spot", "--hours", "24", "--json")
+    assert cli("prices", "refresh", *where).code == 0
+    option = cli(*spot).json["options"][0]
+    assert option["offer"]["interruption"]["percent_per_month"] == [3, 5]
+    assert option["offer"]["interruption"]["source"] == "alibaba-spot-advice"
+    assert option["expected_total"] is not None
+    shipped = cli("cost", *AWS_SPOT).json["options"][0]["offer"]["interruption"]
+    assert cli("prices", "refresh", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1").code == 0
+    asked = cli("cost", *AWS_SPOT).json["options"][0]["offer"]["interruption"]
+    assert asked["percent_per_month"] == shipped["percent_per_month"], "the sandbox has it from the same data"
+    assert (shipped["source"], asked["source"]) == ("aws-spot-advisor", "aws-spot-advisor-live")
+    assert asked["as_of"] > shipped["as_of"]
+
+
 def test_reservations_are_paid_in_three_ways(cli: Shell) -> None:
     """An hour costs what is paid by the hour and its share of what is paid at once."""
     assert cli("prices", "refresh", *T4, "--cloud", "aws", "--region", "us-east-1").code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 from gpucloud_pricing import (
     PURCHASES,
@@ -18,7 +19,7 @@ from gpucloud_pricing import (
     Tariff,
     parse_wishes,
 )
-from gpucloud_pricing.estimate import Usage, compare, estimate, hourly, on_demand_prices, ways
+from gpucloud_pricing.estimate import Usage, compare, estimate, hourly, on_demand_prices, place_of, ways
 
 TODAY = date(2026, 11, 20)
 
@@ -258,3 +259,52 @@ def test_a_running_box_costs_compute_disk_and_address_per_hour() -> None:
     per_hour, missing = hourly(market(*ALL), offer("1"), nodes=2, disk_gib=100)
     assert per_hour == Decimal("2.03")
     assert not missing
+
+
+# --- seeds of doubt
+
+
+def elsewhere(found: Offer, **changes: Any) -> Offer:
+    """The same type in another place, priced otherwise."""
+    assert found.quote is not None
+    price = replace(found.quote, **changes)
+    return replace(
+        found, region=price.region, quote=price, price_usd=market().usd(price.amount, price.currency)
+    )
+
+
+def test_spot_above_on_demand_does_not_win() -> None:
+    """As it happens in places that are short: the same machine, taken back, for more."""
+    dear, steady = offer("1.2", purchase="spot", band=band(5, 10)), offer("1")
+    found = compare(market(*ALL), [dear, steady], Usage(hours=Decimal(10)), {place_of(steady): Decimal(1)})
+    assert [e.offer.purchase for e in found] == ["on_demand", "spot"]
+    assert found[1].spot is not None
+    assert found[1].spot.dearer
+
+
+def test_a_term_that_is_longer_than_the_need_is_owed_all_the_same() -> None:
+    """A tenth of the price on demand by the hour, and dearer by far: ten hours of need, a year of debt."""
+    year, steady = offer("0.1", purchase="reserved_1y"), offer("1")
+    found = compare(market(*ALL), [year, steady], Usage(hours=Decimal(10)), {place_of(steady): Decimal(1)})
+    assert [e.offer.purchase for e in found] == ["on_demand", "reserved_1y"]
+    assert found[1].compute == 876
+
+
+def test_currencies_are_compared_at_the_reference_rate() -> None:
+    """Seven yuan are a dollar: 6.3 of them are less than a dollar, 7.7 more."""
+    cheap, dear = (
+        elsewhere(offer("1"), region=region, amount=Decimal(amount), currency="CNY")
+        for region, amount in (("r2", "6.3"), ("r3", "7.7"))
+    )
+    found = compare(market(*ALL), [dear, offer("1"), cheap], Usage(hours=Decimal(10), disk_gib=0), {})
+    assert [e.offer.region for e in found] == ["r2", "r1", "r3"]
+    assert [round(known(e.compute), 2) for e in found] == [
+        round(known(e.offer.price_usd) * Usage(hours=Decimal(10)).billed_hours, 2) for e in found
+    ]
+
+
+def test_a_region_without_a_price_comes_last_and_is_no_bargain() -> None:
+    nothing = replace(offer(None), region="r9")
+    found = compare(market(*ALL), [nothing, offer("99")], Usage(hours=Decimal(1)), {})
+    assert [e.offer.region for e in found] == ["r1", "r9"]
+    assert found[1].total is None

@@ -16,9 +16,11 @@ from gpucloud.provider import (
     ConsoleLog,
     Echo,
     Ingress,
+    PriceList,
     PriceSource,
     QuotaSource,
 )
+from gpucloud_alibaba import price_list
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.prices import reference_rate
 from gpucloud_alibaba.provider import AlibabaProvider
@@ -147,6 +149,55 @@ def test_spot_rows_that_are_no_price_are_left_out(wire: Wire) -> None:
         ),
     )
     assert spot_quotes() == {}
+
+
+# --- how often spot machines are taken back
+
+
+def advice(*rows: tuple[str, str, Any]) -> dict[str, Any]:
+    """An answer of DescribeSpotAdvice: zone, what it says of the rate, and percent of the full price."""
+    zones = [
+        {
+            "ZoneId": zone,
+            "AvailableSpotResources": {
+                "AvailableSpotResource": [
+                    {"InstanceType": T4, "InterruptRateDesc": rate, "AverageSpotDiscount": paid}
+                ]
+            },
+        }
+        for zone, rate, paid in rows
+    ]
+    return {"RegionId": REGION, "AvailableSpotZones": {"AvailableSpotZone": zones}}
+
+
+def told_of(wire: Wire, *rows: tuple[str, str, Any]) -> PriceList:
+    """What is made of such an answer."""
+    wire.say("DescribeSpotAdvice", advice(*rows))
+    asked = price_list.inquiries(provider().clients.ecs(REGION), REGION, [T4], [T4], NOW)
+    return next(each for each in asked if each.name.startswith("interruptions")).ask()
+
+
+def test_of_a_regions_zones_the_one_that_takes_back_most_often_counts(wire: Wire) -> None:
+    told = told_of(wire, ("i", "0-3%", 20), ("j", "5-10%", 35), ("k", "3-5%", 10))
+    band = told.interruptions[REGION, T4]
+    assert (band.low, band.high, band.savings_percent) == (5, 10, 65)
+    assert (band.as_of, band.source) == (NOW.date(), "alibaba-spot-advice")
+    assert not told.set_aside
+
+
+@pytest.mark.parametrize(("rate", "low_high"), [("10%", (10, 100)), (">10%", (10, 100)), ("3 - 5 %", (3, 5))])
+def test_a_rate_without_an_end_has_none(wire: Wire, rate: str, low_high: tuple[int, int]) -> None:
+    band = told_of(wire, ("i", rate, 20)).interruptions[REGION, T4]
+    assert (band.low, band.high) == low_high
+
+
+@pytest.mark.parametrize(
+    ("rate", "paid"), [("", 20), ("seldom", 20), ("9-3%", 20), ("0-3%", 120), ("0-300%", 5)]
+)
+def test_a_rate_that_makes_no_sense_is_set_aside(wire: Wire, rate: str, paid: int) -> None:
+    told = told_of(wire, ("i", rate, paid))
+    assert not told.interruptions
+    assert [each.reason for each in told.set_aside] == ["no rate of interruption"]
 
 
 def test_held_capacity_is_not_quoted(wire: Wire) -> None:

@@ -6,6 +6,7 @@ and takes over a second to its first answer, so that EC2 itself is served here.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Mapping
@@ -17,7 +18,16 @@ from werkzeug.wrappers import Request, Response
 from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownThingError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
-from gpucloud_aws.sandbox import boxes, instances, moto_backend, permissions, schedules, signature, wire
+from gpucloud_aws.sandbox import (
+    boxes,
+    instances,
+    moto_backend,
+    permissions,
+    schedules,
+    signature,
+    spot_advisor,
+    wire,
+)
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
 from gpucloud_aws.sandbox.authorization import Demand, demands
 from gpucloud_aws.sandbox.groups import admits
@@ -75,6 +85,7 @@ class AwsSandbox:
             "AWS_ENDPOINT_URL": origin,
             **{f"AWS_ENDPOINT_URL_{service}": origin for service in NARROW_ENDPOINTS},
             "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
+            "GPUCLOUD_AWS_SPOT_ADVISOR_URL": origin + spot_advisor.PATH,
             "AWS_DEFAULT_PROFILE": "default",
             "AWS_PROFILE": "default",
             "AWS_ACCESS_KEY_ID": self._key,
@@ -103,6 +114,11 @@ class AwsSandbox:
 
     def answer(self, request: Request, call: Call) -> Response:
         """Checks the signature, does what the call asks, and answers."""
+        if (request.method, request.path) == ("GET", spot_advisor.PATH):
+            return Response(
+                json.dumps(spot_advisor.document(self._world.market.catalog(CLOUD))),
+                mimetype="application/json",
+            )
         request_id = self._request_id()
         try:
             signature.verify(request, signature.read(request), key=self._key, secret=self._secret)

@@ -1,0 +1,34 @@
+"""Fetching a public file of AWS's: without credentials, without redirects, and no more than was expected."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from gpucloud_aws.actions import is_loopback
+
+
+def is_trusted(url: str) -> bool:
+    """Whether a URL has TLS, or stays on this machine."""
+    return urlsplit(url).scheme == "https" or (urlsplit(url).scheme == "http" and is_loopback(url))
+
+
+def fetched(url: str, *, most_bytes: int, timeout_s: float) -> bytes:
+    """What a URL holds. Follows no redirect: who answers must be who was asked.
+
+    Raises:
+        OSError: there is no answer, or it is a refusal.
+        ValueError: the answer is longer than ``most_bytes``.
+    """
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+    class NoRedirect(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any, **__: Any) -> None:
+            return None
+
+    handlers: list[Any] = [NoRedirect(), *([ProxyHandler({})] if is_loopback(url) else [])]
+    with build_opener(*handlers).open(Request(url), timeout=timeout_s) as answer:  # noqa: S310  (checked)
+        text: bytes = answer.read(most_bytes + 1)
+    if len(text) > most_bytes:
+        raise ValueError(f"the answer has more than {most_bytes} bytes")
+    return text

@@ -1,0 +1,134 @@
+"""What work costs: figures that a pocket calculator gives, and machines that can do as much."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from gpucloud_pricing import Demand, InstanceType, Market, Offer, parse_wishes
+from gpucloud_pricing.gpu_models import MODELS, SOURCES
+from gpucloud_pricing.work import (
+    PRECISIONS,
+    UNITS,
+    NoFigureError,
+    amount_of,
+    amount_wanted,
+    equivalents,
+    price_for,
+    source_of,
+)
+
+TODAY = date(2026, 11, 20)
+
+
+def offer(model: str, memory: int, count: str, usd: str | None, *, name: str = "x") -> Offer:
+    kind = InstanceType(
+        cloud="aws",
+        name=name,
+        gpu_model=model,
+        gpu_count=Decimal(count),
+        gpu_memory_gib=Decimal(memory),
+        vcpus=8,
+        memory_gib=Decimal(64),
+    )
+    return Offer(
+        kind=kind,
+        region="us-east-1",
+        zone=None,
+        purchase="on_demand",
+        quote=None,
+        price_usd=None if usd is None else Decimal(usd),
+    )
+
+
+def wanted(text: str, measure: str) -> Decimal:
+    (wish,) = parse_wishes(text)
+    return amount_wanted(wish, measure)
+
+
+@pytest.mark.parametrize(
+    ("measure", "amount", "price"),
+    [
+        ("gpu", "8", "4"),
+        ("memory", "320", "0.1"),
+        ("fp64", "77.6", "0.412371"),
+        ("fp16", "2496", "0.012821"),
+    ],
+)
+def test_a_machine_with_eight_a100(measure: str, amount: str, price: str) -> None:
+    """At 32 USD per hour: 40 GiB and 312 TFLOPS of FP16 each, as NVIDIA's datasheet has it."""
+    eight = offer("A100", 40, "8", "32")
+    assert amount_of(eight.kind, measure) == Decimal(amount)
+    assert round(price_for(eight, measure) or Decimal(0), 6) == Decimal(price)
+
+
+def test_a_share_of_a_gpu_has_a_share_of_what_it_can_do() -> None:
+    sixth = offer("A10", 24, "0.5", "1")
+    assert amount_of(sixth.kind, "memory") == 12
+    assert amount_of(sixth.kind, "fp16") == Decimal("62.5")
+
+
+def test_what_is_not_known_has_no_price() -> None:
+    assert price_for(offer("A10G", 24, "1", "1"), "fp16") is None
+    assert price_for(offer("A100", 40, "8", None), "memory") is None
+
+
+def test_a_demand_is_measured() -> None:
+    assert wanted("A100-40GB:8", "memory") == 320
+    assert wanted("A100:8", "fp16") == 2496, "both sizes of memory can do the same"
+    assert wanted("H100:2", "gpu") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "measure", "why"),
+    [
+        ("A100:8", "memory", "A100-40GB or A100-80GB"),
+        ("A100:1..4", "gpu", "how many"),
+        ("24GB..:1", "memory", "name one GPU"),
+        ("A100-80GB/1g.10gb:2", "memory", "name one GPU"),
+        ("A10G:1", "fp16", "no fp16 figure of A10G"),
+    ],
+)
+def test_a_demand_that_cannot_be_measured(text: str, measure: str, why: str) -> None:
+    with pytest.raises(NoFigureError, match=why):
+        wanted(text, measure)
+
+
+def test_as_much_memory_as_eight_a100_with_40() -> None:
+    """320 GiB: four of 80, or sixteen of 24 rounded up to whole machines."""
+    market = [
+        offer("A100", 80, "8", "40", name="eight"),
+        offer("A100", 80, "4", "21", name="four"),
+        offer("A10G", 24, "8", "16", name="small"),
+        offer("T4", 16, "1", "0.5", name="tiny"),
+        replace(offer("H100", 80, "8", "1", name="doubtful"), flags=("implausible",)),
+        offer("H200", 141, "8", None, name="unpriced"),
+    ]
+    found = [
+        (e.offer.instance_type, e.nodes, e.per_hour) for e in equivalents(market, Decimal(320), "memory")
+    ]
+    assert found == [("tiny", 20, Decimal(10)), ("four", 1, Decimal(21)), ("small", 2, Decimal(32))]
+
+
+def test_with_the_real_market_nothing_has_less_than_was_asked_for() -> None:
+    offers = Market.load().search(Demand(), TODAY)
+    for measure in UNITS:
+        found = equivalents(offers, Decimal(100), measure)
+        assert found
+        for each in found:
+            amount = amount_of(each.offer.kind, measure)
+            assert amount is not None
+            assert amount * each.nodes >= 100 > amount * (each.nodes - 1)
+        assert [e.per_hour for e in found] == sorted(e.per_hour for e in found)
+
+
+def test_every_figure_has_a_source_or_is_called_weak() -> None:
+    for model in MODELS:
+        assert set(model.tflops) <= set(PRECISIONS.values()) | {"fp16"}
+        for precision, figure in PRECISIONS.items():
+            if figure in model.tflops:
+                source = source_of(model.name, precision)
+                assert (source in SOURCES.values()) != ("tflops" in model.unverified)

@@ -59,10 +59,10 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("gpucloud.cli.run:run", "Run a command on a box of its own.", BOXES, relays=True),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and end what no box accounts for.", BOXES),
     "recover": Entry("gpucloud.cli.recover:recover", "Take what is found by tag into the journal.", BOXES),
+    "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),
-    "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
     "audit": Entry("gpucloud.cli.audit:audit", "Show what was done to which cloud, by whom.", PROGRAM),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "The local clouds for trying things out.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print the JSON Schema of a spec file.", PROGRAM),

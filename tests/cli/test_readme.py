@@ -75,13 +75,17 @@ def test_the_session_is_what_appears(cli: Shell) -> None:
         assert not missing, f"{command} showed {ran.out}{ran.err}"
 
 
-def test_the_spec_example_is_a_spec(tmp_path: Path, cli: Shell) -> None:
-    """It can be read, and asked for."""
-    [example] = re.findall(r"```yaml\n(.*?)```", text(READMES[0]), re.DOTALL)
-    file = tmp_path / "box.yaml"
-    file.write_text(example, encoding="utf-8")
-    assert read_file(file).fields["name"] == "trainer"
-    assert cli("offers", "-f", str(file), "--limit", "1").code in {0, 7}
+def test_the_examples_of_files_can_be_used(tmp_path: Path, cli: Shell) -> None:
+    """The spec can be read, and asked for; the conditions are counted."""
+    examples = re.findall(r"```yaml\n(.*?)```", text(READMES[0]), re.DOTALL)
+    box, own = tmp_path / "box.yaml", tmp_path / "conditions.yaml"
+    for file, example in zip((box, own), examples, strict=True):
+        file.write_text(example, encoding="utf-8")
+    assert read_file(box).fields["name"] == "trainer"
+    assert cli("offers", "-f", str(box), "--limit", "1").code in {0, 7}
+    counted = cli("cost", "--gpu", "H100:8", "--cloud", "aws", "--conditions", str(own), "--json")
+    on_demand = next(o for o in counted.json["options"] if o["purchase"] == "on_demand")
+    assert on_demand["offer"]["own_discount_percent"] == 12
 
 
 def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -197,13 +197,14 @@ class Home:
             connection.execute(f"PRAGMA user_version = {version}")
 
     def lose_what_was_not_synced(self) -> None:
-        """The journal becomes what of it was on the disk, where that was written down."""
+        """The journal becomes what of it was on the disk, where that was written down; once."""
         synced = self.path / "synced"
         if synced.exists():
             for file in self.state.glob("journal.db*"):
                 file.unlink()
                 if (synced / file.name).exists():
                     (synced / file.name).replace(file)
+            shutil.rmtree(synced)
 
     # --- the journal, read without gpucloud's own code
 

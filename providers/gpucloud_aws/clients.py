@@ -87,6 +87,12 @@ class Clients:
                 self._clients[key] = self._made(service, region, attempts)
             return self._clients[key]
 
+    def forget(self, region: str) -> None:
+        """Lets the EC2 clients of a region go: each holds several MB, and a refresh makes one for each."""
+        with self._lock:
+            for key in [key for key in self._clients if key[:2] == ("ec2", region)]:
+                del self._clients[key]
+
     def _made(self, service: str, region: str, attempts: int) -> Any:
         from botocore.config import Config
 

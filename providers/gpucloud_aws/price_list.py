@@ -19,7 +19,7 @@ from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
 
 if TYPE_CHECKING:
-    from types_boto3_ec2 import EC2Client
+    from gpucloud_aws.clients import Clients
 
 LIST, SPOT, SAVINGS = "aws-price-list", "aws-spot-price-history", "aws-savings-plans"
 """Where a price was asked for: ids of the market's sources."""
@@ -184,7 +184,7 @@ def _aside(reason: str, row: str) -> SetAside:
 
 
 def spot_inquiry(
-    ec2: Callable[[str], EC2Client],
+    clients: Clients,
     region: str,
     instance_types: Sequence[str],
     *,
@@ -196,16 +196,19 @@ def spot_inquiry(
 
     def ask() -> PriceList:
         refused: list[Mapping[str, Any]] = []
-        quotes = prices.spot(
-            ec2(region),
-            region,
-            instance_types,
-            currency=currency,
-            now=now,
-            zone_id=zone_id,
-            refused=refused.append,
-        )
-        return PriceList.of(quotes, SPOT, refused)
+        try:
+            quotes = prices.spot(
+                clients.ec2(region),
+                region,
+                instance_types,
+                currency=currency,
+                now=now,
+                zone_id=zone_id,
+                refused=refused.append,
+            )
+            return PriceList.of(quotes, SPOT, refused)
+        finally:
+            clients.forget(region)
 
     covers = Coverage(cloud=CLOUD, source=SPOT, regions=(region,), instance_types=instance_types)
     return Inquiry(name=f"spot prices in {region}", covers=covers, ask=ask)

@@ -223,7 +223,7 @@ class AwsProvider:
         currency = self._currency(asked[0])
         found = [
             price_list.spot_inquiry(
-                self.clients.ec2,
+                self.clients,
                 region,
                 instance_types,
                 currency=currency,

@@ -130,19 +130,27 @@ def test_a_price_that_moves_is_seen_by_offers_plan_and_launch(cli: Shell, cloud:
 
 def test_a_refresh_that_is_cut_off_goes_on_where_it_stopped(cli: Shell) -> None:
     """And what it had not reached does not look new."""
-    where = (*T4, "--cloud", "aws", "--region", "us-*")
+    where = ("--cloud", "aws", "--region", "us-east-*")
     assert cli("prices", "refresh", *where).code == 0
-    (cli.home / "state-sandbox" / "prices.db-wal").unlink(missing_ok=True)
     age(cli, timedelta(days=3))
-    cli.sandbox.fault(cloud="aws", action="GetProducts", effect="kill", stage="answered", skip=3)
+    # So many are asked one after the other that some have been kept by then.
+    cli.sandbox.fault(cloud="aws", action="GetProducts", effect="kill", stage="answered", skip=40)
     assert cli("prices", "refresh", *where).code == -signal.SIGKILL
-    days = {price.as_of for price in kept(cli, "T4")}
-    assert len(days) == 2, "some are of today, the others as old as they were"
+    assert len(days(cli)) == 2, "some are of today, the others as old as they were"
     resumed = cli("prices", "refresh", *where, "--json").json["clouds"][0]
     assert resumed["resumed"] > 0
     assert resumed["answered"] == resumed["inquiries"]
-    assert len({price.as_of for price in kept(cli, "T4")}) == 1
+    assert len(days(cli)) == 1
     assert cli("prices", "refresh", *where, "--json").json["clouds"][0]["resumed"] == 0
+
+
+def days(cli: Shell) -> set[str]:
+    """On which days the prices in force were last seen."""
+    import sqlite3
+
+    with closing(sqlite3.connect(cli.home / "state-sandbox" / "prices.db")) as connection:
+        found = connection.execute("SELECT DISTINCT substr(seen, 1, 10) FROM spans WHERE ended IS NULL")
+        return {day for (day,) in found}
 
 
 def age(cli: Shell, by: timedelta) -> None:

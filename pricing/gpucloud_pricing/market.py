@@ -179,17 +179,7 @@ class Market:
             yield from newer
             yield from (old for old in self._prices(kind) if (old.region, old.purchase) not in told)
 
-        return Market(
-            types=self.types,
-            regions=self.regions,
-            prices=prices,
-            zones=self._zones,
-            interruptions=lambda kind: {**self._interruptions(kind), **interruptions(kind)},
-            tariffs=self.tariffs,
-            rates=self.rates,
-            sources={**self.sources, **{source.id: source for source in sources}},
-            bounds=self.bounds,
-        )
+        return self._with(prices, lambda kind: {**self._interruptions(kind), **interruptions(kind)}, sources)
 
     def on_own_terms(self, terms: Callable[[Price], Price], own: Iterable[Price], source: Source) -> Market:
         """This market as it is for somebody with conditions of their own.
@@ -207,15 +197,24 @@ class Market:
             yield from map(terms, self._prices(kind))
             yield from besides.get((kind.cloud, kind.name), ())
 
+        return self._with(prices, self._interruptions, (source,))
+
+    def _with(
+        self,
+        prices: Callable[[InstanceType], Iterable[Price]],
+        interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
+        sources: Iterable[Source],
+    ) -> Market:
+        """This market with other prices and rates of interruption, and where they are from."""
         return Market(
             types=self.types,
             regions=self.regions,
             prices=prices,
             zones=self._zones,
-            interruptions=self._interruptions,
+            interruptions=interruptions,
             tariffs=self.tariffs,
             rates=self.rates,
-            sources={**self.sources, source.id: source},
+            sources={**self.sources, **{source.id: source for source in sources}},
             bounds=self.bounds,
         )
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gpucloud.cli.app import main
 from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
 from tests.forked import Forked, ForkServer
 
@@ -174,3 +175,20 @@ def own_clouds(tmp_path: Path, forks: ForkServer) -> Iterator[Shell]:
         yield shell
     started.client.stop(force=True)
     os.waitpid(started.pid, 0)
+
+
+Run = Callable[..., tuple[int, str, str]]
+"""Runs a command line in this process: its exit code, stdout and stderr."""
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """For commands that need nothing besides their arguments."""
+
+    def call(*line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call

@@ -6,26 +6,12 @@ import csv
 import json
 import re
 import subprocess
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from gpucloud.cli.app import main
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*line: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(line)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+from tests.shell import Run
 
 
 def amount(money: dict[str, str]) -> Decimal:

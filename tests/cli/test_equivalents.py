@@ -5,25 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 
-from gpucloud.cli.app import main
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*line: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(line)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+from tests.shell import Run
 
 
 def test_as_much_memory_as_eight_a100(run: Run) -> None:

@@ -5,27 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
 
-from gpucloud.cli.app import main
 from gpucloud_pricing import Demand, Market, parse_wishes
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*line: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(line)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+from tests.shell import Run
 
 
 def today() -> date:

@@ -51,6 +51,7 @@ def test_a_discount_is_taken_off_what_it_fits(tmp_path: Path) -> None:
         - {cloud: aws, percent: 12, purchase: on-demand, types: "g4dn.*", regions: "us-*"}
         - {cloud: aws, percent: 5, purchase: on-demand}
         - {cloud: azure, percent: 50}
+        - {cloud: aws, percent: 50, regions: "eu-*"}
         """,
     )
     found = offers(conditions)

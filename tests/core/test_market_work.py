@@ -102,6 +102,7 @@ def test_as_much_memory_as_eight_a100_with_40() -> None:
     market = [
         offer("A100", 80, "8", "40", name="eight"),
         offer("A100", 80, "4", "21", name="four"),
+        offer("A100", 80, "1", "5", name="cheaper in four machines"),
         offer("A10G", 24, "8", "16", name="small"),
         offer("T4", 16, "1", "0.5", name="tiny"),
         replace(offer("H100", 80, "8", "1", name="doubtful"), flags=("implausible",)),

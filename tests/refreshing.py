@@ -1,0 +1,55 @@
+"""A refresh of prices in this process, by an engine that repeats nothing: what fails has failed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpucloud.cloud import Backoff, Cloud, Clouds
+from gpucloud.provider import Provider
+from gpucloud.refresh import Refreshed, Wanted, refresh
+from gpucloud.store import Journal
+from gpucloud.waiter import Waiter
+from gpucloud.world import World
+from gpucloud_alibaba.provider import AlibabaProvider
+from gpucloud_aws.provider import AwsProvider
+from gpucloud_azure.provider import AzureProvider
+from gpucloud_pricing import Market
+from gpucloud_pricing.history import PriceHistory
+
+PROVIDERS: dict[str, Callable[[], Provider]] = {
+    "aws": AwsProvider,
+    "azure": AzureProvider,
+    "alibaba": AlibabaProvider,
+}
+
+
+def _impatient(provider: Provider) -> Cloud:
+    return Cloud(provider=provider, backoff=Backoff(budget_s=0))
+
+
+def refreshed(
+    prices: Path,
+    wanted: Mapping[str, Wanted],
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    wrap: Callable[[Provider], Cloud] = _impatient,
+) -> dict[str, Refreshed]:
+    """What came of a refresh, by cloud.
+
+    Args:
+        prices: the file that the answers are kept in.
+        wanted: what, by cloud.
+        clock: gives the time in UTC.
+        wrap: makes a cloud of a provider.
+    """
+    world = World(
+        owner="u-tester",
+        journal=Journal.open(prices.with_name("journal-of-the-test.db"), clock),
+        clouds=Clouds(PROVIDERS, wrap),
+        waiter=Waiter(),
+        clock=clock,
+    )
+    with closing(PriceHistory.open(prices)) as history:
+        return refresh(world, Market.load(), history, wanted, anew=True, progress=lambda *_: None)

@@ -23,6 +23,7 @@ from gpucloud.model import (
     token_for,
 )
 from gpucloud.store import Box
+from gpucloud_pricing import InstanceType, Offer, Price
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 """When every test's clock starts: a Monday noon."""
@@ -155,6 +156,49 @@ def a_quote(**changes: Any) -> Quote:
         "source": "the test",
     }
     return Quote(**(values | changes))
+
+
+def an_instance_type(**changes: Any) -> InstanceType:
+    """A small type with one T4."""
+    values: dict[str, Any] = {
+        "cloud": "aws",
+        "name": "g4dn.xlarge",
+        "gpu_model": "T4",
+        "gpu_count": Decimal(1),
+        "gpu_memory_gib": Decimal(16),
+        "vcpus": 4,
+        "memory_gib": Decimal(16),
+    }
+    return InstanceType(**(values | changes))
+
+
+def a_price(amount: str = "1", **changes: Any) -> Price:
+    """What this type costs on demand in one region."""
+    values: dict[str, Any] = {
+        "cloud": "aws",
+        "region": "us-east-1",
+        "zone": None,
+        "instance_type": "g4dn.xlarge",
+        "purchase": "on_demand",
+        "amount": Decimal(amount),
+        "currency": "USD",
+        "as_of": START.date(),
+        "source": "test",
+    }
+    return Price(**(values | changes))
+
+
+def an_offer(usd: str | None = "1", **changes: Any) -> Offer:
+    """This type in one region, at a price in USD or at none that is known."""
+    values: dict[str, Any] = {
+        "kind": an_instance_type(),
+        "region": "us-east-1",
+        "zone": None,
+        "purchase": "on_demand",
+        "quote": None,
+        "price_usd": None if usd is None else Decimal(usd),
+    }
+    return Offer(**(values | changes))
 
 
 def a_box(**changes: Any) -> Box:

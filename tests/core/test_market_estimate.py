@@ -10,16 +10,15 @@ from typing import Any
 from gpucloud_pricing import (
     PURCHASES,
     Demand,
-    InstanceType,
     Interruption,
     Market,
     Offer,
-    Price,
     Rate,
     Tariff,
     parse_wishes,
 )
 from gpucloud_pricing.estimate import Usage, compare, estimate, hourly, on_demand_prices, place_of, ways
+from tests.builders import a_price, an_instance_type, an_offer
 
 TODAY = date(2026, 11, 20)
 
@@ -36,33 +35,12 @@ def offer(
     cloud: str = "aws",
     band: Interruption | None = None,
 ) -> Offer:
-    kind = InstanceType(
-        cloud=cloud,
-        name="x1",
-        gpu_model="T4",
-        gpu_count=Decimal(1),
-        gpu_memory_gib=Decimal(16),
-        vcpus=4,
-        memory_gib=Decimal(16),
-    )
-    quote = usd and Price(
-        cloud=cloud,
+    return an_offer(
+        usd,
+        kind=an_instance_type(cloud=cloud),
         region="r1",
-        zone=None,
-        instance_type="x1",
         purchase=purchase,
-        amount=Decimal(usd),
-        currency="USD",
-        as_of=TODAY,
-        source="test",
-    )
-    return Offer(
-        kind=kind,
-        region="r1",
-        zone=None,
-        purchase=purchase,
-        quote=quote or None,
-        price_usd=Decimal(usd) if usd else None,
+        quote=usd and a_price(usd, cloud=cloud, region="r1", purchase=purchase),
         interruption=band,
     )
 

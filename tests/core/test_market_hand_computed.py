@@ -9,21 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud_pricing import InstanceType, Market, Offer, Price, Rate, Tariff
+from gpucloud_pricing import Market, Rate, Tariff
 from gpucloud_pricing.estimate import Usage, estimate
+from tests.builders import a_price, an_offer
 
 DAY = date(2026, 11, 1)
 LINES = Path(__file__).with_name("hand_computed.csv").read_text(encoding="utf-8").splitlines()
 CASES = list(csv.DictReader(line for line in LINES if not line.startswith("#")))
-KIND = InstanceType(
-    cloud="aws",
-    name="x1",
-    gpu_model="T4",
-    gpu_count=Decimal(1),
-    gpu_memory_gib=Decimal(16),
-    vcpus=4,
-    memory_gib=Decimal(16),
-)
 
 
 def tariff(kind: str, amount: str) -> Tariff:
@@ -54,24 +46,9 @@ def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
         ],
         rates=[Rate(base="USD", quote="CNY", rate=rate, as_of=DAY, source="t")],
     )
-    price = Price(
-        cloud="aws",
-        region="r",
-        zone=None,
-        instance_type="x1",
-        purchase=case["purchase"],
-        amount=Decimal(case["price"]),
-        currency=case["currency"],
-        as_of=DAY,
-        source="t",
-    )
-    offer = Offer(
-        kind=KIND,
-        region="r",
-        zone=None,
-        purchase=case["purchase"],
-        quote=price,
-        price_usd=market.usd(price.amount, price.currency),
+    price = a_price(case["price"], purchase=case["purchase"], currency=case["currency"])
+    offer = an_offer(
+        purchase=case["purchase"], quote=price, price_usd=market.usd(price.amount, price.currency)
     )
     usage = Usage(
         hours=Decimal(case["hours"]),

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing import InstanceType, Offer
 from gpucloud_pricing.payment import (
     BadProfileError,
     Layer,
@@ -21,31 +20,11 @@ from gpucloud_pricing.payment import (
     hours_per_month,
     way_of,
 )
-
-KIND = InstanceType(
-    cloud="aws",
-    name="g4dn.xlarge",
-    gpu_model="T4",
-    gpu_count=Decimal(1),
-    gpu_memory_gib=Decimal(16),
-    vcpus=4,
-    memory_gib=Decimal(16),
-)
-
-
-def offer(purchase: str, usd: str | None) -> Offer:
-    return Offer(
-        kind=KIND,
-        region="us-east-1",
-        zone=None,
-        purchase=purchase,
-        quote=None,
-        price_usd=None if usd is None else Decimal(usd),
-    )
+from tests.builders import an_offer
 
 
 def way(purchase: str, usd: str) -> Way:
-    found = way_of(offer(purchase, usd))
+    found = way_of(an_offer(usd, purchase=purchase))
     assert found is not None
     return found
 
@@ -74,7 +53,7 @@ def test_a_commitment_that_never_pays_does_not_appear() -> None:
 
 
 def test_a_price_that_is_not_known_is_no_way() -> None:
-    assert way_of(offer("spot", None)) is None
+    assert way_of(an_offer(None, purchase="spot")) is None
     assert cheapest_by_hours([]) == []
 
 

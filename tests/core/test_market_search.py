@@ -16,6 +16,7 @@ import pytest
 import gpucloud_pricing
 from gpucloud_pricing import PURCHASES, Demand, InstanceType, Market, Note, Price, Rate, Region, parse_wishes
 from gpucloud_pricing.gpus import format_count
+from tests.builders import a_price, an_instance_type
 
 TODAY = date(2026, 11, 20)
 DATA = Path(gpucloud_pricing.__file__).parent / "data"
@@ -136,31 +137,11 @@ def test_the_plain_reading_covers_the_data() -> None:
 
 
 def kind(name: str = "x1", **fields: Any) -> InstanceType:
-    plain = {
-        "cloud": "aws",
-        "name": name,
-        "gpu_model": "T4",
-        "gpu_count": Decimal(1),
-        "gpu_memory_gib": Decimal(16),
-        "vcpus": 4,
-        "memory_gib": Decimal(16),
-    }
-    return InstanceType(**{**plain, **fields})
+    return an_instance_type(name=name, **fields)
 
 
 def price(name: str = "x1", amount: str = "1", **fields: Any) -> Price:
-    plain = {
-        "cloud": "aws",
-        "region": "us-east-1",
-        "zone": None,
-        "instance_type": name,
-        "purchase": "on_demand",
-        "amount": Decimal(amount),
-        "currency": "USD",
-        "as_of": date(2026, 11, 1),
-        "source": "test",
-    }
-    return Price(**{**plain, **fields})
+    return a_price(amount, instance_type=name, **fields)
 
 
 def names(m: Market, demand: Demand | None = None, **options: Any) -> list[str]:
@@ -170,17 +151,7 @@ def names(m: Market, demand: Demand | None = None, **options: Any) -> list[str]:
 def test_a_planted_cheaper_price_changes_the_answer() -> None:
     real = market()
     before = first(Demand(gpus=parse_wishes("A100:8")))
-    planted = Price(
-        cloud="azure",
-        region="eastus",
-        zone=None,
-        instance_type="Standard_ND96asr_v4",
-        purchase="on_demand",
-        amount=Decimal("0.01"),
-        currency="USD",
-        as_of=TODAY,
-        source="test",
-    )
+    planted = price("Standard_ND96asr_v4", "0.01", cloud="azure", region="eastus")
     changed = Market.build(
         types=real.types.values(),
         offers=[*real.prices(), planted],

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from decimal import Decimal
 
 import pytest
 
-from gpucloud_pricing import Market, Price
+from gpucloud_pricing import Market
 from gpucloud_pricing.sift import sift
+from tests.builders import a_price
 
 MARKET = Market.load()
-T4 = Price(
-    cloud="aws",
-    region="us-east-1",
-    zone=None,
-    instance_type="g4dn.xlarge",
-    purchase="on_demand",
-    amount=Decimal("0.526"),
-    currency="USD",
-    as_of=date(2026, 11, 1),
-    source="aws-price-list",
-)
+T4 = a_price("0.526")
 
 
 def test_of_two_prices_for_one_thing_the_higher_counts() -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud_pricing import Demand, InstanceType, Market, Offer, parse_wishes
+from gpucloud_pricing import Demand, Market, Offer, parse_wishes
 from gpucloud_pricing.gpu_models import MODELS, SOURCES
 from gpucloud_pricing.work import (
     PRECISIONS,
@@ -20,28 +20,16 @@ from gpucloud_pricing.work import (
     price_for,
     source_of,
 )
+from tests.builders import an_instance_type, an_offer
 
 TODAY = date(2026, 11, 20)
 
 
 def offer(model: str, memory: int, count: str, usd: str | None, *, name: str = "x") -> Offer:
-    kind = InstanceType(
-        cloud="aws",
-        name=name,
-        gpu_model=model,
-        gpu_count=Decimal(count),
-        gpu_memory_gib=Decimal(memory),
-        vcpus=8,
-        memory_gib=Decimal(64),
+    kind = an_instance_type(
+        name=name, gpu_model=model, gpu_count=Decimal(count), gpu_memory_gib=Decimal(memory)
     )
-    return Offer(
-        kind=kind,
-        region="us-east-1",
-        zone=None,
-        purchase="on_demand",
-        quote=None,
-        price_usd=None if usd is None else Decimal(usd),
-    )
+    return an_offer(usd, kind=kind)
 
 
 def wanted(text: str, measure: str) -> Decimal:

@@ -9,9 +9,9 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing import Price
 from gpucloud_pricing.course import course, moments, sparkline
 from gpucloud_pricing.history import Span
+from tests.builders import a_price
 
 T0 = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -20,17 +20,7 @@ def span(amount: str, since: int, ended: int | None) -> Span:
     """A price from one day to another, counted from the first."""
     end = None if ended is None else T0 + timedelta(days=ended)
     return Span(
-        price=Price(
-            cloud="aws",
-            region="us-east-1",
-            zone=None,
-            instance_type="g4dn.xlarge",
-            purchase="spot",
-            amount=Decimal(amount),
-            currency="USD",
-            as_of=T0.date(),
-            source="s",
-        ),
+        price=a_price(amount, purchase="spot"),
         since=T0 + timedelta(days=since),
         seen=end or T0 + timedelta(days=since),
         ended=end,

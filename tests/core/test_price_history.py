@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -18,21 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing import InstanceType, Price
+from gpucloud_pricing import Price
 from gpucloud_pricing.history import Coverage, HistoryError, PriceHistory, SetAside
+from tests.builders import START, a_price, an_instance_type
 
-T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+T0 = START
 DAY = timedelta(days=1)
 SCOPE = Coverage(cloud="aws", source="list")
-KIND = InstanceType(
-    cloud="aws",
-    name="g4dn.xlarge",
-    gpu_model="T4",
-    gpu_count=Decimal(1),
-    gpu_memory_gib=Decimal(16),
-    vcpus=4,
-    memory_gib=Decimal(16),
-)
+KIND = an_instance_type()
 
 
 @pytest.fixture
@@ -43,18 +36,7 @@ def history(tmp_path: Path) -> Iterator[PriceHistory]:
 
 def price(amount: str = "0.526", **changes: Any) -> Price:
     """The price of a T4; the day is of no account here: it is that of the answer."""
-    usual = Price(
-        cloud="aws",
-        region="us-east-1",
-        zone=None,
-        instance_type="g4dn.xlarge",
-        purchase="on_demand",
-        amount=Decimal(amount),
-        currency="USD",
-        as_of=T0.date(),
-        source="list",
-    )
-    return replace(usual, **changes)
+    return a_price(amount, source="list", **changes)
 
 
 def told(history: PriceHistory) -> list[tuple[str, str, timedelta, timedelta, timedelta | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gpucloud.cloud")
 T = TypeVar("T")
+_HTML = re.compile(r"<(!doctype\s+html|html)\b.*", re.IGNORECASE | re.DOTALL)
+"""What something on the way, or an endpoint that is down, puts in the place of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,8 +328,9 @@ class Cloud:
         return CloudError(**self._words(what, verdict))
 
     def _words(self, what: str, verdict: Verdict) -> dict[str, Any]:
+        said = _HTML.sub("a page of HTML", verdict.message)
         return {
-            "message": f"{self.name}: could not {what}: {verdict.code}: {verdict.message}",
+            "message": f"{self.name}: could not {what}: {verdict.code}: {said}",
             "error_class": verdict.error_class,
             "cloud": self.name,
             "code": verdict.code,

@@ -180,8 +180,12 @@ class Audited(Protocol):
         ...
 
 
-NO_PRICE = "no price that anybody pays"
-"""Why a row is set aside: zero, negative, text."""
+NO_PRICE, MISSING, OTHER_TYPE = (
+    "no price that anybody pays",
+    "a field is missing",
+    "another type than asked for",
+)
+"""Why a row is set aside; the first is of zero, what is negative, and text."""
 ROW_SHOWN = 200
 """How many characters of a row that is set aside are kept."""
 
@@ -200,10 +204,9 @@ class PriceList:
     )
 
     @classmethod
-    def of(cls, quotes: Iterable[Quote], source: str, refused: Iterable[object] = ()) -> PriceList:
-        """Quotes as prices of a source of the market; ``refused`` are rows that are no price."""
+    def of(cls, quotes: Iterable[Quote], source: str, set_aside: Sequence[SetAside] = ()) -> PriceList:
+        """Quotes as prices of a source of the market, and what was set aside."""
         from gpucloud_pricing import Price
-        from gpucloud_pricing.history import SetAside
 
         prices = [
             Price(
@@ -219,8 +222,7 @@ class PriceList:
             )
             for quote in quotes
         ]
-        aside = [SetAside(reason=NO_PRICE, row=str(row)[:ROW_SHOWN]) for row in refused]
-        return cls(prices=prices, set_aside=aside)
+        return cls(prices=prices, set_aside=set_aside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from gpucloud.cloud import Backoff, Cloud, Clouds
@@ -24,6 +25,12 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
     "azure": AzureProvider,
     "alibaba": AlibabaProvider,
 }
+
+
+@cache
+def market() -> Market:
+    """The market's own data, read once."""
+    return Market.load()
 
 
 def _impatient(provider: Provider) -> Cloud:
@@ -52,4 +59,4 @@ def refreshed(
         clock=clock,
     )
     with closing(PriceHistory.open(prices)) as history:
-        return refresh(world, Market.load(), history, wanted, anew=True, progress=lambda *_: None)
+        return refresh(world, market(), history, wanted, anew=True, progress=lambda *_: None)

@@ -65,7 +65,8 @@ def inquiries(
             covers=covers,
             ask=partial(_advised, ecs, region, names, now),
         )
-    gone = sorted(set(instance_types) - known)
+    # A region that names nothing at all has said nothing.
+    gone = sorted(set(instance_types) - known) if known else ()
     for source in (LIST, SPOT) if gone else ():
         covers = Coverage(cloud=CLOUD, source=source, regions=(region,), instance_types=gone)
         yield Inquiry(
@@ -81,7 +82,7 @@ def _advised(ecs: Any, region: str, names: Sequence[str], now: datetime) -> Pric
     bands: dict[tuple[str, str], Interruption] = {}
     aside: list[SetAside] = []
     with reading("DescribeSpotAdvice"):
-        zones = listed(body.available_spot_zones.available_spot_zone if body.available_spot_zones else None)
+        zones = listed(body.available_spot_zones.available_spot_zone)
         rows = [
             row for zone in zones for row in listed(zone.available_spot_resources.available_spot_resource)
         ]
@@ -147,6 +148,10 @@ def _one(ecs: Any, region: str, name: str, unit: str) -> list[tuple[Any, str]]:
 
 
 def _spot(ecs: Any, region: str, name: str, now: datetime) -> PriceList:
-    refused: list[object] = []
-    quotes = if_sold(lambda: spot(ecs, region, name, now, refused.append))
-    return PriceList.of(quotes, SPOT, refused)
+    aside: list[SetAside] = []
+
+    def refused(reason: str, row: object) -> None:
+        aside.append(SetAside(reason=reason, row=str(row)[:ROW_SHOWN]))
+
+    quotes = if_sold(lambda: spot(ecs, region, name, now, refused))
+    return PriceList.of(quotes, SPOT, aside)

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.model import Held, Purchase, Quote
+from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud_alibaba.clients import ecs_models, listed
-from gpucloud_alibaba.errors import classify, named, reading
+from gpucloud_alibaba.errors import MalformedAnswerError, classify, named, reading
 from gpucloud_alibaba.shelves import CLOUD, moment
 
 T = TypeVar("T")
@@ -143,16 +144,21 @@ def spot(
     region: str,
     instance_type: str,
     now: datetime,
-    refused: Callable[[Any], object] | None = None,
+    refused: Callable[[str, Any], object] = lambda _reason, _row: None,
 ) -> Iterator[Quote]:
-    """The newest price of each zone, without a protected hour; ``refused`` is told what is no price."""
+    """The newest price of each zone, without a protected hour; ``refused`` is told what is none, and why."""
     newest: dict[str, tuple[datetime, Quote]] = {}
     for row, currency in _history(ecs, region, instance_type, now):
         amount = amount_of(row.spot_price)
-        since = moment(row.timestamp)
-        if amount is None or since is None or row.instance_type != instance_type:
-            if refused is not None:
-                refused(row.to_map())
+        since = _since(row)
+        if amount is None:
+            refused(NO_PRICE, row.to_map())
+            continue
+        if since is None or not row.zone_id:
+            refused(MISSING, row.to_map())
+            continue
+        if row.instance_type != instance_type:
+            refused(OTHER_TYPE, row.to_map())
             continue
         if row.zone_id in newest and newest[row.zone_id][0] >= since:
             continue
@@ -170,6 +176,14 @@ def spot(
         newest[row.zone_id] = (since, quote)
     for _, (_, quote) in sorted(newest.items()):
         yield quote
+
+
+def _since(row: Any) -> datetime | None:
+    """When a price of the history began; ``None`` where that cannot be told."""
+    try:
+        return moment(row.timestamp)
+    except (TypeError, ValueError):
+        return None
 
 
 def _history(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterable[tuple[Any, str]]:
@@ -196,6 +210,7 @@ def _history(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterab
         if not rows or following <= offset:
             return
         offset = following
+    raise MalformedAnswerError(f"the history of spot prices gave {PAGES} pages and still more")
 
 
 # --- capacity that is held

@@ -67,12 +67,14 @@ def reading(operation: str) -> Generator[None]:
     """Gives a missing member of an answer its name.
 
     Raises:
-        MalformedAnswerError: the answer lacks a member.
+        MalformedAnswerError: the answer lacks a member, or has it in another form (the SDK trips over some).
     """
     try:
         yield
     except KeyError as error:
         raise MalformedAnswerError(f"the answer to {operation} lacks {error}") from error
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise MalformedAnswerError(f"the answer to {operation} makes no sense: {error}") from error
 
 
 def table() -> Table:

@@ -17,9 +17,10 @@ def fetched(url: str, *, most_bytes: int, timeout_s: float) -> bytes:
     """What a URL holds. Follows no redirect: who answers must be who was asked.
 
     Raises:
-        OSError: there is no answer, or it is a refusal.
+        OSError: there is no answer, or it is a refusal or no HTTP.
         ValueError: the answer is longer than ``most_bytes``.
     """
+    from http.client import HTTPException
     from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
@@ -27,8 +28,11 @@ def fetched(url: str, *, most_bytes: int, timeout_s: float) -> bytes:
             return None
 
     handlers: list[Any] = [NoRedirect(), *([ProxyHandler({})] if is_loopback(url) else [])]
-    with build_opener(*handlers).open(Request(url), timeout=timeout_s) as answer:  # noqa: S310  (checked)
-        text: bytes = answer.read(most_bytes + 1)
+    try:
+        with build_opener(*handlers).open(Request(url), timeout=timeout_s) as answer:  # noqa: S310  (checked)
+            text: bytes = answer.read(most_bytes + 1)
+    except HTTPException as error:
+        raise OSError(f"the answer is no HTTP: {error!r}") from error
     if len(text) > most_bytes:
         raise ValueError(f"the answer has more than {most_bytes} bytes")
     return text

@@ -10,9 +10,9 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from gpucloud.provider import NO_PRICE, ROW_SHOWN, Inquiry, PriceList
+from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws import prices
-from gpucloud_aws.errors import MalformedAnswerError
+from gpucloud_aws.errors import reading
 from gpucloud_aws.prices import CLOUD
 from gpucloud_pricing import Price
 from gpucloud_pricing.demand import TERM_HOURS
@@ -31,8 +31,6 @@ _PAID_UPFRONT = {"No Upfront": Decimal(0), "Partial Upfront": Decimal("0.5"), "A
 _OURS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
 _TYPES_PER_CALL = 10
 _MILLIONTH = Decimal("0.000001")
-_PAGES = 200
-"""Of 1000 rates each; more is a broken endpoint."""
 
 Row = Price | SetAside
 
@@ -49,12 +47,13 @@ def sorted_out(rows: Iterable[Row]) -> PriceList:
     return PriceList(prices=found, set_aside=set_aside)
 
 
-def _whole(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """All pages, which must end some time."""
-    for number, page in enumerate(pages):
-        if number == _PAGES:
-            raise MalformedAnswerError(f"an answer had {_PAGES} pages and still more")
-        yield page
+def _rows(told: Iterable[Any], read: Callable[[Any], Iterable[Row]]) -> Iterator[Row]:
+    """What is read from each part of an answer; a part of a form that nobody expects is set aside."""
+    for each in told:
+        try:
+            yield from list(read(each))
+        except (AttributeError, LookupError, TypeError, ValueError):
+            yield _aside(MISSING, str(each)[:ROW_SHOWN])
 
 
 # --- list prices and reservations
@@ -73,8 +72,9 @@ def list_inquiry(
                 for field, value in {**prices.ASKED, "instanceType": instance_type}.items()
             ],
         )
-        texts = [text for page in _whole(pages) for text in page["PriceList"]]
-        rows = (row for text in texts for row in list_rows(text, instance_type, currency, now))
+        with reading("GetProducts"):
+            texts = [text for page in prices.whole(pages) for text in page["PriceList"]]
+        rows = _rows(texts, lambda text: list_rows(text, instance_type, currency, now))
         return sorted_out(row for row in rows if _is_in(row, regions))
 
     covers = Coverage(cloud=CLOUD, source=LIST, regions=regions, instance_types=(instance_type,))
@@ -97,10 +97,10 @@ def list_rows(text: str, instance_type: str, currency: str, now: datetime) -> It
         terms = cast("Mapping[str, Any]", row["terms"])
         place = str(attributes["regionCode"])
     except (ValueError, TypeError, LookupError):
-        yield aside("a field is missing")
+        yield aside(MISSING)
         return
     if attributes.get("instanceType") != instance_type:
-        yield aside("another type than asked for")
+        yield aside(OTHER_TYPE)
         return
     if any(attributes.get(name) != value for name, value in _OURS.items()):
         yield aside("not Linux on shared hardware")
@@ -195,7 +195,7 @@ def spot_inquiry(
     """The spot prices of a region."""
 
     def ask() -> PriceList:
-        refused: list[Mapping[str, Any]] = []
+        aside: list[SetAside] = []
         try:
             quotes = prices.spot(
                 clients.ec2(region),
@@ -204,9 +204,9 @@ def spot_inquiry(
                 currency=currency,
                 now=now,
                 zone_id=zone_id,
-                refused=refused.append,
+                refused=lambda reason, row: aside.append(_aside(reason, str(row)[:ROW_SHOWN])),
             )
-            return PriceList.of(quotes, SPOT, refused)
+            return PriceList.of(quotes, SPOT, aside)
         finally:
             clients.forget(region)
 
@@ -254,8 +254,9 @@ def _ask_savings(
             yield page
             token = page.get("nextToken") or None
 
-    rates = (rate for page in _whole(pages()) for rate in page["searchResults"])
-    return sorted_out(row for rate in rates if (row := savings_row(rate, currency, now)))
+    with reading("DescribeSavingsPlansOfferingRates"):
+        rates = [rate for page in prices.whole(pages()) for rate in page["searchResults"]]
+    return sorted_out(_rows(rates, lambda rate: filter(None, [savings_row(rate, currency, now)])))
 
 
 def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | None:
@@ -270,7 +271,7 @@ def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | 
     checks = {
         "not Linux on shared hardware": said.get("productDescription") == "Linux/UNIX"
         and said.get("tenancy") == "shared",
-        "a field is missing": said.get("region") and said.get("instanceType"),
+        MISSING: said.get("region") and said.get("instanceType"),
         "unknown kind of plan": plan and paid in _PAID_UPFRONT,
         f"unknown unit {rate.get('unit')!r}": rate.get("unit") == "Hrs",
         f"not in {currency}": offering.get("currency") == currency,

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, cast
 
 from gpucloud.model import Held, Purchase, Quote
+from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE
+from gpucloud_aws.errors import MalformedAnswerError, reading
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
@@ -29,6 +31,8 @@ ASKED = {
     "marketoption": "OnDemand",
 }
 """Without ``marketoption``, capacity blocks leak in at a price of 0."""
+_PAGES = 200
+"""Of up to 1000 rows each; more is a broken endpoint."""
 
 
 def amount_of(text: Any) -> Decimal | None:
@@ -38,6 +42,18 @@ def amount_of(text: Any) -> Decimal | None:
     except InvalidOperation:
         return None
     return amount if amount.is_finite() and amount > 0 else None
+
+
+def whole(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """All pages of an answer.
+
+    Raises:
+        MalformedAnswerError: they do not end.
+    """
+    for number, page in enumerate(pages):
+        if number == _PAGES:
+            raise MalformedAnswerError(f"an answer had {_PAGES} pages and still more")
+        yield page
 
 
 # --- on-demand
@@ -79,8 +95,9 @@ def on_demand(
                 {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in asked.items()
             ],
         )
-        products = [product for page in pages for product in page["PriceList"]]
-        amount = list_price(products, region, instance_type, currency)
+        with reading("GetProducts"):
+            products = [product for page in whole(pages) for product in page["PriceList"]]
+            amount = list_price(products, region, instance_type, currency)
         if amount is None:
             return None
         return Quote(
@@ -122,9 +139,9 @@ def spot(
     currency: str,
     now: datetime,
     zone_id: Callable[[str], str],
-    refused: Callable[[Mapping[str, Any]], object] | None = None,
+    refused: Callable[[str, Mapping[str, Any]], object] = lambda _reason, _row: None,
 ) -> Sequence[Quote]:
-    """The spot prices of this moment, per zone. ``refused`` is told the rows that are no price."""
+    """The spot prices of this moment, per zone. ``refused`` is told which rows are no price, and why."""
     if not instance_types:
         return ()
     newest: dict[tuple[str, str], tuple[datetime, Decimal]] = {}
@@ -133,20 +150,24 @@ def spot(
         ProductDescriptions=["Linux/UNIX"],
         StartTime=now,
     )
-    for page in pages:
-        for row in page["SpotPriceHistory"]:
-            amount = amount_of(row.get("SpotPrice"))
-            instance_type = str(row.get("InstanceType", ""))
-            if amount is None:
-                if refused is not None:
-                    refused(cast("Mapping[str, Any]", row))
-                continue
-            if instance_type not in instance_types:
-                continue
-            zone = row.get("AvailabilityZoneId") or zone_id(row.get("AvailabilityZone", ""))
-            since = row["Timestamp"]
-            if (instance_type, zone) not in newest or newest[instance_type, zone][0] < since:
-                newest[instance_type, zone] = (since, amount)
+    with reading("DescribeSpotPriceHistory"):
+        rows = [
+            row
+            for page in whole(cast("Iterable[Mapping[str, Any]]", pages))
+            for row in page["SpotPriceHistory"]
+        ]
+    for row in rows:
+        amount, since = amount_of(row.get("SpotPrice")), row.get("Timestamp")
+        instance_type, name = str(row.get("InstanceType", "")), row.get("AvailabilityZone")
+        zone = row.get("AvailabilityZoneId") or (name and zone_id(name))
+        if amount is None:
+            refused(NO_PRICE, row)
+        elif not (instance_type and zone and since):
+            refused(MISSING, row)
+        elif instance_type not in instance_types:
+            refused(OTHER_TYPE, row)
+        elif (instance_type, zone) not in newest or newest[instance_type, zone][0] < since:
+            newest[instance_type, zone] = (since, amount)
     return [
         Quote(
             cloud=CLOUD,

@@ -59,7 +59,7 @@ def _asked(instance_types: Sequence[str], regions: Sequence[str], today: date) -
             for name in instance_types
             if name in told[region]["Linux"]
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, OverflowError, ValueError, KeyError, TypeError) as error:
         raise MalformedAnswerError(f"the spot instance advisor's file: {error!r}") from error
     bands: dict[tuple[str, str], Interruption] = {}
     aside: list[SetAside] = []
@@ -78,7 +78,7 @@ def band_of(row: Any, labels: Mapping[int, str], today: date) -> Interruption | 
     try:
         saved = int(row["s"])
         found = _LABEL.fullmatch(labels[int(row["r"])].strip())
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         return None
     if found is None or not 0 <= saved <= 100:
         return None

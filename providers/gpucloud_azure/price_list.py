@@ -7,7 +7,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from gpucloud.provider import NO_PRICE, ROW_SHOWN, Inquiry, PriceList
+from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.prices import amount_of, is_plain, is_spot, rows_where
@@ -46,12 +46,20 @@ def _ask(
     prices: list[Price] = []
     aside: list[SetAside] = []
     for row in rows_where(clients, condition):
-        for price in prices_in(row, size, today):
+        for price in _read(row, size, today):
             if isinstance(price, SetAside):
                 aside.append(price)
             elif regions is None or price.region in regions:
                 prices.append(price)
     return PriceList(prices=prices, set_aside=aside)
+
+
+def _read(row: Mapping[str, Any], size: str, today: date) -> Iterable[Price | SetAside]:
+    """The prices in a row, or why it has none; a row of a form that nobody expects is set aside."""
+    try:
+        return list(prices_in(row, size, today))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return [SetAside(reason=MISSING, row=str(row)[:ROW_SHOWN])]
 
 
 def prices_in(row: Mapping[str, Any], size: str, today: date) -> Iterator[Price | SetAside]:
@@ -63,8 +71,8 @@ def prices_in(row: Mapping[str, Any], size: str, today: date) -> Iterator[Price 
     if not is_plain(row) or row.get("type") not in {"Consumption", "Reservation"}:
         return
     checks = {
-        "a field is missing": row.get("armRegionName") and row.get("armSkuName"),
-        "another size than asked for": row.get("armSkuName") == size,
+        MISSING: row.get("armRegionName") and row.get("armSkuName"),
+        OTHER_TYPE: row.get("armSkuName") == size,
         f"unknown unit {row.get('unitOfMeasure')!r}": row.get("unitOfMeasure") == "1 Hour",
         f"not in {CURRENCY}": row.get("currencyCode") == CURRENCY,
         "a price from some quantity on": not row.get("tierMinimumUnits"),

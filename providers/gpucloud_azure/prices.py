@@ -117,13 +117,25 @@ def rows_where(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
         response = clients.anonymous().send_request(request)
         response.raise_for_status()
         refuse_nonsense(response)
-        page = response.json()
-        yield from page.get("Items") or ()
+        page = _page(response)
+        yield from page["Items"]
         following = page.get("NextPageLink")
         if not following:
             return
         request = HttpRequest("GET", str(following))
     raise MalformedAnswerError(f"the price list gave {PAGES} pages and still more")
+
+
+def _page(response: Any) -> Mapping[str, Any]:
+    """A page of the price list: an object, whose ``Items`` are objects."""
+    try:
+        page: Mapping[str, Any] = response.json()
+        rows = page["Items"]
+    except (LookupError, TypeError, ValueError) as error:
+        raise MalformedAnswerError(f"the price list answered what is no page of it: {error!r}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in list_at(page, "Items")):
+        raise MalformedAnswerError("the price list answered a page without rows")
+    return page
 
 
 # --- capacity that is held

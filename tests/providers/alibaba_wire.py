@@ -27,7 +27,7 @@ IDENTITY = {
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer; ``hang_up`` closes the connection instead."""
+    """One HTTP answer; ``hang_up`` closes the connection instead. A function makes another body each time."""
 
     body: Any
     status: int = 200
@@ -69,7 +69,8 @@ class Wire:
                 if given.hang_up:
                     self.close_connection = True
                     return
-                text = given.body if isinstance(given.body, str) else json.dumps(given.body)
+                body = given.body() if callable(given.body) else given.body
+                text = body if isinstance(body, str) else json.dumps(body)
                 self.send_response(given.status)
                 for name, value in {"content-type": "application/json", **given.headers}.items():
                     self.send_header(name, value)

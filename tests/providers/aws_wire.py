@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,16 +38,19 @@ def answer(operation: str, body: str = "") -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer; ``hang_up`` closes the connection instead."""
+    """One HTTP answer; ``hang_up`` closes the connection instead. A function makes another body each time."""
 
-    body: str
+    body: str | Callable[[], str]
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict[str, str])
     hang_up: bool = False
 
 
 class Wire:
-    """Answers by action, the last answer again and again; what has none is answered with InvalidAction."""
+    """Answers by action or end of path, the last answer again and again.
+
+    What has none is answered with InvalidAction.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, list[Answer]] = {"GetCallerIdentity": [Answer(IDENTITY)]}
@@ -60,20 +64,26 @@ class Wire:
                 length = int(self.headers.get("content-length", "0"))
                 body = self.rfile.read(length).decode()
                 form = dict(parse_qsl(body))
-                action = form.get("Action") or self.headers.get("x-amz-target", "").rpartition(".")[2]
+                action = (
+                    form.get("Action")
+                    or self.headers.get("x-amz-target", "").rpartition(".")[2]
+                    or self.path.rpartition("/")[2]
+                )
                 wire.sent[action].append(form or {"json": body})
                 answers = wire.answers.get(action, [Answer(refusal("InvalidAction", action), 400)])
                 given = answers.pop(0) if len(answers) > 1 else answers[0]
                 if given.hang_up:
                     self.close_connection = True
                     return
-                payload = given.body.encode()
+                payload = (given.body() if callable(given.body) else given.body).encode()
                 self.send_response(given.status)
                 for name, value in given.headers.items():
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(payload)))
                 self.end_headers()
                 self.wfile.write(payload)
+
+            do_GET = do_POST  # noqa: N815  (the base class's name)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass

@@ -29,7 +29,10 @@ def refusal(code: str, message: str = "No.", **more: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer; ``hang_up`` closes the connection instead."""
+    """One HTTP answer; ``hang_up`` closes the connection instead. A function makes another body each time.
+
+    A text is sent as it is, anything else as JSON.
+    """
 
     body: Any = None
     status: int = 200
@@ -74,11 +77,12 @@ class Wire:
                 if given.hang_up:
                     self.close_connection = True
                     return
-                payload = b"" if given.body is None else json.dumps(given.body).encode()
+                content = given.body() if callable(given.body) else given.body
+                text = content if isinstance(content, str) else json.dumps(content)
+                payload = b"" if content is None else text.encode()
                 self.send_response(given.status)
-                self.send_header("content-type", "application/json")
-                self.send_header("x-ms-request-id", "req-1")
-                for name, value in given.headers.items():
+                usual = {"content-type": "application/json", "x-ms-request-id": "req-1"}
+                for name, value in (usual | given.headers).items():
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(payload)))
                 self.end_headers()

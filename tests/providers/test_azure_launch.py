@@ -527,7 +527,7 @@ def test_an_empty_list_is_proof_only_with_the_permission_to_read_everything(azur
 def test_the_console_is_read_with_its_own_signature_and_without_our_token(azure_wire: Wire) -> None:
     blob = f"{azure_wire.url}/blob/serial.log?sig=x"
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({"serialConsoleLogBlobUri": blob}))
-    azure_wire.say("GET", "/blob/serial.log", Answer("login:"))
+    azure_wire.say("GET", "/blob/serial.log", Answer("login:", headers={"content-type": "text/plain"}))
     assert "login:" in AzureProvider().console(ref(Kind.INSTANCE, MACHINE))
     [asked] = azure_wire.calls("GET", "/blob/serial.log")
     assert "authorization" not in asked.headers

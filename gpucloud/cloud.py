@@ -186,9 +186,9 @@ class Cloud:
             return ()
         return self._call("find out what to ask", lambda: source.inquiries(instance_types, regions))
 
-    def ask(self, inquiry: Inquiry) -> PriceList:
-        """The answer to an inquiry."""
-        return self._call(f"ask for {inquiry.name}", inquiry.ask)
+    def ask(self, inquiry: Inquiry, *, once: bool = False) -> PriceList:
+        """The answer to an inquiry. ``once``: not repeated."""
+        return self._call(f"ask for {inquiry.name}", inquiry.ask, 0.0 if once else None)
 
     def held(self, region: str, instance_types: Sequence[str]) -> Sequence[Held]:
         """Capacity that the account holds; empty where this cloud has no such thing."""

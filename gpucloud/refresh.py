@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from gpucloud.cloud import Cloud
-from gpucloud.errors import CloudError
+from gpucloud.errors import CloudError, ErrorClass
 from gpucloud.provider import Inquiry, PriceList
 from gpucloud.survey import is_absent
 from gpucloud.world import World
@@ -121,6 +121,8 @@ class _Clerk:
     stopping: threading.Event
     progress: Progress
     result: Refreshed = field(default_factory=Refreshed)
+    given_up: set[str] = field(default_factory=set[str])
+    """Sources that did not answer however often they were asked: each further question is asked once."""
 
     def work(self, wanted: Wanted, done: Collection[str]) -> None:
         """Asks everything; what cannot be asked is a failure among the results."""
@@ -147,11 +149,13 @@ class _Clerk:
     def _ask(self, cloud: Cloud, inquiry: Inquiry) -> None:
         if self.stopping.is_set():
             return
-        at = self.world.clock()
+        at, source = self.world.clock(), inquiry.covers.source
         try:
-            answer = cloud.ask(inquiry)
+            answer = cloud.ask(inquiry, once=source in self.given_up)
         except CloudError as error:
             self.result.failures[inquiry.name] = error
+            if error.error_class is ErrorClass.SERVER:
+                self.given_up.add(source)
             return
         prices, aside = sift(self.market, answer.prices)
         with self.writing:

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE
-from gpucloud.refresh import Refreshed, Wanted
+from gpucloud.cloud import Cloud
+from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE, Provider
+from gpucloud.refresh import ASKED_AT_ONCE, Refreshed, Wanted
 from gpucloud_aws.spot_advisor import MOST_BYTES
 from gpucloud_pricing.history import PriceHistory
 from tests.builders import START, Clock
@@ -307,6 +308,23 @@ def test_an_answer_that_is_no_http_is_none(clouds: Clouds) -> None:
     """Of the one feed that is read without an SDK."""
     clouds.say(AWS_ADVISOR, "soon", headers={"transfer-encoding": "chunked"})
     assert "no HTTP" in failure_of(clouds, AWS_ADVISOR)
+
+
+def test_a_feed_that_is_down_is_waited_for_once_and_not_with_every_question(clouds: Clouds) -> None:
+    """Or a refresh that asks a thousand things would repeat each for a minute."""
+    sizes = [f"Standard_N{number}" for number in range(ASKED_AT_ONCE + 20)]
+    clouds.say(AZURE, "<html>Sorry</html>")
+
+    def patient(provider: Provider) -> Cloud:
+        now = clouds.clock
+        return Cloud(provider=provider, sleep=now.sleep, monotonic=lambda: now().timestamp())
+
+    wanted = {"azure": Wanted(instance_types=sizes)}
+    failures = refreshed(clouds.folder / "prices.db", wanted, clouds.clock, patient)["azure"].failures
+    assert len(failures) == len(sizes)
+    asked = Counter(sent.query["$filter"].split("'")[-2] for sent in clouds.azure.calls("GET", AZURE.action))
+    assert max(asked[size] for size in sizes[:ASKED_AT_ONCE]) > 1
+    assert [asked[size] for size in sizes[ASKED_AT_ONCE:]] == [1] * 20
 
 
 LOWER = "a second, lower price for the same thing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -22,7 +23,7 @@ from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, PriceError, UsageError
 from gpucloud.spec import Spec
 from gpucloud.spec_file import load_spec
-from gpucloud_pricing import PURCHASES, Demand
+from gpucloud_pricing import PURCHASES, Demand, Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Usage, compare, on_demand_prices, ways
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
@@ -152,6 +153,7 @@ def cost(
         if not found:
             raise shown.nothing_matches(market.explain(demand, today))
         chosen = ways(found, demand.purchases, limit)
+        _say_uncounted(app, own, market, chosen, usage)
         estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
         if not any(estimate.total is not None for estimate in estimates):
             raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
@@ -200,11 +202,21 @@ def _draw(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> No
 def _own_conditions(app: App, given: Path | None) -> OwnConditions | None:
     """Somebody's own conditions; ``None`` where there are none."""
     file = app.paths.config / CONDITIONS if given is None else given
-    if given is None and not file.exists():
+    written = given is not None or file.exists()
+    held = shown.kept_commitments(app.paths.state, app.output.say)
+    if not written and not held:
         return None
     from gpucloud.conditions import OwnConditions
 
-    return OwnConditions.load(file)
+    return OwnConditions.load(file, held) if written else OwnConditions(held=held)
+
+
+def _say_uncounted(
+    app: App, own: OwnConditions | None, market: Market, offers: Sequence[Offer], usage: Usage
+) -> None:
+    """Which savings plans would be for what is offered, if only their rates were known."""
+    for plan in own.uncounted(market, offers, usage, shown.today()) if own else ():
+        app.output.say(f"Not counted, as its rate is not known: {plan}. Ask: gpucloud prices refresh")
 
 
 def _other_spec(text: str) -> Spec:

@@ -250,7 +250,7 @@ def _say_notes(app: App, comparison: Comparison) -> None:
         how = "without checkpoints" if usage.checkpoint_s is None else "from the last checkpoint on"
         say(f"Expected: with the work that is repeated after interruptions, {how}.")
     if any(offer.purchase == OWNED for offer in offers):
-        say("Owned is what you have paid for already, by your own conditions.")
+        say("Owned is what you have paid for already, reckoned as if nothing else uses it.")
     if any(offer.quote and offer.quote.discount for offer in offers):
         say("Your own discounts are taken off; --explain shows the list prices.")
     missing = {part: why for e in estimates for part, why in e.unknown.items() if part in e.parts}

@@ -19,6 +19,7 @@ from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec_file import flag_of
 from gpucloud_pricing import (
     BadPlaceError,
+    Commitment,
     Demand,
     Explanation,
     Market,
@@ -88,6 +89,26 @@ def refreshed_market(folder: Path | None, say: Callable[[str], object]) -> Marke
     if history is None:
         return market
     return market.refreshed(history.current, history.interruptions, LIVE_SOURCES)
+
+
+def kept_commitments(folder: Path, say: Callable[[str], object]) -> list[Commitment]:
+    """What clouds told of their accounts' commitments.
+
+    Args:
+        folder: where the history of prices is, if there is one.
+        say: told where it cannot be used.
+    """
+    from gpucloud_pricing.history import HistoryError, PriceHistory
+
+    try:
+        history = PriceHistory.read(folder / PRICES)
+        if history is None:
+            return []
+        with closing(history):
+            return history.commitments()
+    except HistoryError as error:
+        say(f"Your accounts' commitments are not counted: {error}")
+        return []
 
 
 def load_market(demand: Demand, folder: Path | None, say: Callable[[str], object]) -> Market:

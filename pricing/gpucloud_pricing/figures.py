@@ -11,7 +11,7 @@ from typing import Any
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Estimate, Usage, find_tariff, paid_hours, quantities
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.values import Tariff, usd_document
+from gpucloud_pricing.values import Price, Tariff, usd_document
 
 _UNITS = {"disk_gb_month": "GiB and month", "public_ip_hour": "hour", "egress_gb": "GiB"}
 
@@ -71,19 +71,26 @@ def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
         return Figure(
             part="compute", amount=None, formula=estimate.unknown.get("compute", "unknown"), rows=()
         )
-    words = (offer.instance_type, offer.purchase.replace("_", "-"), offer.terms, quote.zone or quote.region)
-    row = Row(
-        what=f"{' '.join(filter(None, words))}, per hour",
-        amount=quote.amount,
-        currency=quote.currency,
-        as_of=quote.as_of,
-        source=quote.source,
-    )
+    rows = [_price_row(quote)]
     rates, price = _in_usd(market, quote.amount, quote.currency)
     if quote.discount:
         price += f" x {_number(1 - quote.discount)} (own discount)"
     formula = f"{price} x {_number(paid_hours(offer, usage))} h x {usage.nodes}"
-    return Figure(part="compute", amount=estimate.compute, formula=formula, rows=(row, *rates))
+    if quote.derivation:
+        formula += f"; {quote.amount:f} {quote.currency} = {quote.derivation.formula}"
+        rows += map(_price_row, quote.derivation.prices)
+    return Figure(part="compute", amount=estimate.compute, formula=formula, rows=(*rows, *rates))
+
+
+def _price_row(price: Price) -> Row:
+    words = (price.instance_type, price.purchase.replace("_", "-"), price.terms, price.zone or price.region)
+    return Row(
+        what=f"{' '.join(filter(None, words))}, per hour",
+        amount=price.amount,
+        currency=price.currency,
+        as_of=price.as_of,
+        source=price.source,
+    )
 
 
 def _beside(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 LIST, SPOT, SAVINGS = "aws-price-list", "aws-spot-price-history", "aws-savings-plans"
 """Where a price was asked for: ids of the market's sources."""
 _TERMS = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
-_PLANS = {31536000: "savings_1y", 94608000: "savings_3y"}
-_PLAN_NAMES = {"Compute": "compute plan", "EC2Instance": "instance plan"}
+PLANS = {31536000: "savings_1y", 94608000: "savings_3y"}
+PLAN_NAMES = {"Compute": "compute plan", "EC2Instance": "instance plan"}
 _PAID_UPFRONT = {"No Upfront": Decimal(0), "Partial Upfront": Decimal("0.5"), "All Upfront": Decimal(1)}
 """Which part of a savings plan is paid at once. Source: Savings Plans User Guide, "Payment options"."""
 _OURS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
@@ -244,7 +244,7 @@ def _ask_savings(
         token: str | None = ""
         while token is not None:
             page = plans.describe_savings_plans_offering_rates(
-                savingsPlanTypes=list(_PLAN_NAMES),
+                savingsPlanTypes=list(PLAN_NAMES),
                 products=["EC2"],
                 serviceCodes=["AmazonEC2"],
                 filters=[{"name": name, "values": values} for name, values in filters.items()],
@@ -265,7 +265,7 @@ def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | 
     said = {each.get("name"): each.get("value") for each in rate.get("properties", ())}
     offering = rate.get("savingsPlanOffering", {})
     paid = offering.get("paymentOption")
-    purchase, plan = _PLANS.get(offering.get("durationSeconds")), _PLAN_NAMES.get(offering.get("planType"))
+    purchase, plan = PLANS.get(offering.get("durationSeconds")), PLAN_NAMES.get(offering.get("planType"))
     amount = prices.amount_of(rate.get("rate"))
     checks = {
         "not Linux on shared hardware": said.get("productDescription") == "Linux/UNIX"

@@ -180,7 +180,11 @@ class OwnConditions:
             UsageError: a condition is about nothing that there is: a slip would show wrong totals.
         """
         self._check(market)
-        owned = self._lasting(usage, today)
+        owned = [
+            each
+            for each in self._lasting(usage, today)
+            if each.region is None or (each.cloud, each.region) in market.regions  # others may be newer
+        ]
 
         def discounted(price: Price) -> Price:
             percents = [each.percent for each in self.told.discounts if each.fits(price)]

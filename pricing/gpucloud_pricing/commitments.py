@@ -73,11 +73,11 @@ def owned_prices(
         nodes: how many machines run at a time.
     """
     for each in commitments:
-        if each.cloud != kind.cloud:
-            continue
         if each.plan is not None:
             yield from _with_plan(each, each.plan, kind, listed, nodes)
-        elif each.region and each.instance_type == kind.name and each.count >= nodes:
+            continue
+        fits = (each.cloud, each.instance_type) == (kind.cloud, kind.name)
+        if fits and each.region and each.count >= nodes:
             yield Price(
                 cloud=kind.cloud,
                 region=each.region,

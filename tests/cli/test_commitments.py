@@ -128,11 +128,12 @@ def test_what_an_account_may_not_ask_is_named_and_the_rest_stands(cli: Shell) ->
     assert f"and {len(failures['aws']) - 1} more: " in said[0]
 
 
-def test_a_cloud_that_does_not_answer_at_all_keeps_what_it_told(cli: Shell) -> None:
+@pytest.mark.parametrize("action", ["*", "DescribeRegions"])
+def test_a_cloud_that_does_not_answer_at_all_keeps_what_it_told(cli: Shell, action: str) -> None:
     id_ = commit(cli, "aws")
     asked(cli)
     make_old(cli)
-    cli.sandbox.fault(cloud="aws", action="*", effect="error", code="AuthFailure", status=401, times=None)
+    cli.sandbox.fault(cloud="aws", action=action, effect="error", code="AuthFailure", status=401, times=None)
     document = asked(cli, code=4)
     [told] = document["commitments"]
     assert (told["id"], told["as_of"]) == (id_, "2026-01-01")

@@ -12,9 +12,10 @@ import pytest
 
 from gpucloud.conditions import OwnConditions
 from gpucloud.errors import UsageError
-from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Offer, Price, parse_wishes
+from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Money, Offer, Price, parse_wishes
 from gpucloud_pricing.estimate import Usage, estimate
 from gpucloud_pricing.figures import figures
+from gpucloud_pricing.values import SavingsPlan
 
 TODAY = date(2026, 11, 20)
 LIST = Market.load()
@@ -108,12 +109,25 @@ def test_what_is_paid_for_adds_up_unless_it_is_held_apart(kind: str, counts: boo
 
 
 def test_what_is_told_of_an_account_says_from_when_and_where() -> None:
-    owned = offers(OwnConditions(held=[commitment(count=2), commitment(id="b", count=1)]))["owned"]
+    newer = commitment(id="b", count=1, until=date(2028, 6, 30), as_of=TODAY)
+    owned = offers(OwnConditions(held=[newer, commitment(count=2)]))["owned"]
     assert (owned.terms, owned.as_of, owned.source) == (
         "3 reserved instances until 2027-12-31",
         TOLD,
         "aws-reserved-instances",
     )
+
+
+def test_what_is_held_of_something_that_the_market_does_not_know_does_not_count() -> None:
+    """An account may have other types than those with GPUs, and newer regions."""
+    strange = [commitment(region="mars-north-1"), commitment(instance_type="m5.large")]
+    assert "owned" not in offers(OwnConditions(held=strange))
+
+
+@pytest.mark.parametrize(("until", "counts"), [(date(2026, 11, 21), True), (date(2026, 11, 20), False)])
+def test_what_is_paid_for_lasts_to_the_end_of_its_last_day(until: date, counts: bool) -> None:
+    """24 hours and the boot, from the 20th on, end on the 21st."""
+    assert ("owned" in offers(OwnConditions(held=[commitment(until=until)]))) == counts
 
 
 def test_what_has_no_end_lasts() -> None:
@@ -206,6 +220,44 @@ def test_a_plan_for_something_else_does_not_count(tmp_path: Path, more: str) -> 
     usage = Usage(hours=Decimal(24))
     demand = replace(WHERE, regions=("us-east-1",), purchases=("owned",))
     assert not conditions.apply(PLANNED, usage, TODAY).search(demand, TODAY)
+
+
+def planned(**changes: Any) -> Commitment:
+    """A compute plan of an account, larger than all that is asked for."""
+    spending = SavingsPlan(
+        per_hour=Money(amount=Decimal(50), currency="USD"),
+        purchase="savings_1y",
+        terms="compute plan, no upfront",
+        family=changes.pop("family", None),
+    )
+    return commitment(
+        **{"kind": "savings_plan", "region": None, "instance_type": None, "plan": spending, **changes}
+    )
+
+
+def test_a_family_is_the_whole_name_before_the_dot() -> None:
+    assert "us-east-1" in owned(OwnConditions(held=[planned(family="g4dn")]))
+    assert not owned(OwnConditions(held=[planned(family="g4")]))
+
+
+def test_a_plan_is_for_its_own_cloud_and_for_its_regions_as_a_whole() -> None:
+    """A rate without terms is of the only plan that a cloud sells; a zone with its own prices has no rate."""
+    kind = LIST.types["azure", "Standard_NC4as_T4_v3"]
+    other: dict[str, Any] = {"cloud": "azure", "instance_type": kind.name, "region": "eastus"}
+    market = Market.build(
+        types=[*PLANNED.types.values(), kind],
+        offers=[
+            *PLANNED.prices(),
+            replace(priced("us-east-1", "on_demand", "1.20"), zone="use1-az1"),
+            replace(priced("", "on_demand", "1.00"), **other),
+            replace(priced("", "savings_1y", "0.80"), **other),
+        ],
+    )
+    demand = replace(WHERE, clouds=(), regions=(), purchases=("owned",))
+    for cloud in ("aws", "azure"):
+        conditions = OwnConditions(held=[planned(cloud=cloud)])
+        found = conditions.apply(market, Usage(hours=Decimal(24)), TODAY).search(demand, TODAY)
+        assert [(offer.cloud, offer.zone, offer.price_usd) for offer in found] == [(cloud, None, Decimal(0))]
 
 
 def test_plans_of_one_kind_add_up(tmp_path: Path) -> None:

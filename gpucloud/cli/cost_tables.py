@@ -9,7 +9,7 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, month_of
 from gpucloud_pricing import Offer
-from gpucloud_pricing.demand import OWNED
+from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED
 from gpucloud_pricing.estimate import Estimate, SpotEstimate, hourly
 from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import cheapest_by_hours
@@ -246,6 +246,8 @@ def _say_notes(app: App, comparison: Comparison) -> None:
     say(f"Prices of {dates[0]} to {dates[-1]}; --explain has the date and source of each figure.")
     if any(offer.to_buy for offer in offers):
         say("Commitments are to buy: the whole term is owed, used or not. gpucloud never buys one.")
+    if any(offer.purchase == CAPACITY_BLOCK for offer in offers):
+        say("A capacity block is of whole days, from the fifteenth on of whole weeks.")
     if any(offer.purchase == "spot" for offer in offers):
         how = "without checkpoints" if usage.checkpoint_s is None else "from the last checkpoint on"
         say(f"Expected: with the work that is repeated after interruptions, {how}.")

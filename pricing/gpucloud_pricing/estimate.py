@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH, TERM_HOURS
+from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.values import Offer, Tariff, number, usd_document
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Place = tuple[str, str, str]
 """Cloud, region and instance type."""
+
+DAY = Decimal(24)
+BLOCK_DAYS = 14
+"""Up to so many days a capacity block is of whole days; a longer one is of whole weeks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +160,8 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
     """
     unknown: dict[str, str] = {}
     hours = usage.billed_hours
-    term = TERM_HOURS.get(offer.purchase)
     disk, address, egress = _beside(market, offer, usage, hours, unknown)
-    break_even = _break_even(offer, on_demand_usd, unknown) if term else None
+    break_even = _break_even(offer, on_demand_usd, unknown) if offer.to_buy else None
     if offer.price_usd is None:
         unknown["compute"] = unknown["total"] = unknown["expected_total"] = offer.unknown.get(
             "price", offer.unknown.get("price_usd", "no price is known")
@@ -167,7 +170,7 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
     else:
         compute = offer.price_usd * paid_hours(offer, usage) * usage.nodes
         total = _sum((compute, disk, address, egress))
-        upfront = _upfront(market, offer, usage) if term else None
+        upfront = _upfront(market, offer, usage) if offer.to_buy else None
         if missing := [name for name in ("disk", "address", "egress") if name in unknown]:
             unknown["total"] = f"a lower bound: without {' and '.join(missing)}"
     spot = _spot(market, offer, usage, on_demand_usd, unknown) if offer.purchase == "spot" else None
@@ -257,17 +260,26 @@ def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Dec
 
 
 def paid_hours(offer: Offer, usage: Usage) -> Decimal:
-    """How many hours of one machine are paid for: those of the usage, or of as many terms as it needs."""
+    """How many hours of one machine are paid for: those of the usage, or of as many terms as it needs.
+
+    A capacity block is of whole days, from the fifteenth on of whole weeks. Source: EC2 API Reference,
+    DescribeCapacityBlockOfferings, "CapacityDurationHours".
+    """
+    hours = usage.billed_hours
+    if offer.purchase == CAPACITY_BLOCK:
+        days = math.ceil(hours / DAY)
+        return DAY * (days if days <= BLOCK_DAYS else math.ceil(Decimal(days) / 7) * 7)
     term = TERM_HOURS.get(offer.purchase)
-    return usage.billed_hours if term is None else term * math.ceil(usage.billed_hours / term)
+    return hours if term is None else term * math.ceil(hours / term)
 
 
 def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
-    """What of a commitment is due at once."""
+    """What of a commitment is due at once; of a capacity block, everything."""
     if offer.quote is None:
         return None
     upfront = market.usd(offer.quote.upfront * (1 - offer.quote.discount), offer.quote.currency)
-    return None if upfront is None else upfront * usage.nodes
+    terms = paid_hours(offer, usage) / DAY if offer.purchase == CAPACITY_BLOCK else 1
+    return None if upfront is None else upfront * terms * usage.nodes
 
 
 def _spot(

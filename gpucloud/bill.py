@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from gpucloud.model import Kind, Machine, Purchase, Thing
 from gpucloud_pricing import Market, Price
+from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import tariff_at
 from gpucloud_pricing.values import Money
@@ -21,7 +22,8 @@ def price_of(market: Market, thing: Thing) -> Money | str:
     if kind is Kind.DISK and thing.size_gib is None:
         return "the cloud does not tell its size in a list"
     if kind is Kind.DISK:
-        return _tariff(market, thing, "disk_gb_month", Decimal(thing.size_gib or 0) / HOURS_PER_MONTH)
+        gib = billed_disk_gib(thing.ref.cloud, thing.size_gib or 0)
+        return _tariff(market, thing, "disk_gb_month", gib / HOURS_PER_MONTH)
     if kind is Kind.ADDRESS:
         return _tariff(market, thing, "public_ip_hour", Decimal(1))
     if kind is Kind.SNAPSHOT:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud_pricing import Market
+from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import tariff_at
 
@@ -117,13 +118,14 @@ def _listed(market: Market, box: Box, start: datetime, end: datetime, *, part: s
     tariff = tariff_at(market.tariffs, str(facts.get("cloud")), str(facts.get("region")), kind)
     by_size = kind == "disk_gb_month"
     size_known = not by_size or facts.get("disk_gib") is not None
+    gib = billed_disk_gib(str(facts.get("cloud")), int(facts.get("disk_gib") or 0))
     as_of: date | None = tariff.as_of if tariff else None
     return Charge(
         box=box,
         part=part,
         start=start,
         end=end,
-        quantity=hours * Decimal(facts.get("disk_gib") or 0) / HOURS_PER_MONTH if by_size else hours,
+        quantity=hours * gib / HOURS_PER_MONTH if by_size else hours,
         unit=GIB_MONTHS if by_size else HOURS,
         unit_price=tariff.amount if tariff and size_known else None,
         currency=tariff.currency if tariff else "USD",

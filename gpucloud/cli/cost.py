@@ -20,6 +20,7 @@ from gpucloud.cli.cost_tables import at, show
 from gpucloud.cli.engine import now
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, PriceError, UsageError
+from gpucloud.lifecycle import STEP_TIMEOUT_S
 from gpucloud.spec import Spec
 from gpucloud.spec_file import load_spec
 from gpucloud_pricing import PURCHASES, Demand
@@ -50,6 +51,19 @@ def cost(
     boot: Annotated[
         int, typer.Option("--boot", min=0, help="Minutes paid before work begins.", rich_help_panel=_USAGE)
     ] = 5,
+    failed_attempts: Annotated[
+        int,
+        typer.Option(
+            "--failed-attempts",
+            min=0,
+            max=20,
+            help="Boxes that boot and fail before one works.",
+            rich_help_panel=_USAGE,
+        ),
+    ] = 0,
+    snapshots: Annotated[
+        int, typer.Option("--snapshots", min=0, help="GiB of snapshots of each box.", rich_help_panel=_USAGE)
+    ] = 0,
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
@@ -142,6 +156,9 @@ def cost(
             _usage(wanted, hours=hours, egress=egress, boot_minutes=boot),
             checkpoint_s=checkpoint_s,
             save_s=save_s,
+            snapshot_gib=snapshots,
+            failed_attempts=failed_attempts,
+            boot_limit_s=int(STEP_TIMEOUT_S),
         )
         today = shown.today()
         market = shown.load_market(demand, app.paths.state, app.output.say)

@@ -13,13 +13,13 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud_pricing import Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH, OWNED
-from gpucloud_pricing.estimate import Estimate, Place, Usage, hourly, place_of, usage_document
+from gpucloud_pricing.estimate import PARTS, Estimate, Place, Usage, hourly, place_of, usage_document
 from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import Layer, Share, Stretch, Way, cheapest_by_hours, cheapest_mix, way_of
 from gpucloud_pricing.values import usd_document
 
 PERIODS = {"hour": Decimal(1), "day": Decimal(24), "month": HOURS_PER_MONTH}
-CSV_AMOUNTS = ("compute", "disk", "address", "egress", "total", "low_total", "expected_total", "high_total")
+CSV_AMOUNTS = (*PARTS, "total", "low_total", "expected_total", "high_total")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +82,16 @@ class Comparison:
         """The cheapest mix in each place, the cheapest place first."""
         mixes = [cheapest_mix(found, self.layers) for found in self.lasting()] if self.layers else []
         return sorted(mixes, key=month_of)
+
+
+def usage_text(usage: Usage) -> str:
+    """What is counted besides the work."""
+    failed = f", {usage.failed_attempts} failed attempts" if usage.failed_attempts else ""
+    snapshots = f", {usage.snapshot_gib} GiB of snapshots" if usage.snapshot_gib else ""
+    return (
+        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address{snapshots}; "
+        f"{usage.boot_s // 60} min of boot{failed}, {usage.idle_s // 60} min idle at the end."
+    )
 
 
 def month_of(shares: Sequence[Share]) -> Decimal:
@@ -209,7 +219,7 @@ def write_markdown(comparison: Comparison, before: Comparison | None) -> None:
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; list prices before tax, in USD. "
+        f"{usage_text(usage)} List prices before tax, in USD. "
         "A commitment owes its whole term. Made by `gpucloud cost --markdown`.",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.cost_documents import Comparison, month_of
+from gpucloud.cli.cost_documents import Comparison, month_of, usage_text
 from gpucloud.cli.cost_tables import AMOUNTS, at, cost_columns, spot_text
 from gpucloud.cli.output import time_text
 from gpucloud.cli.prices_history import series_of
@@ -180,11 +180,9 @@ def _sources(comparison: Comparison) -> Iterable[str]:
 
 
 def _footer(comparison: Comparison, when: datetime) -> str:
-    usage = comparison.usage
     rates = shown.rates_of(comparison.market, comparison.offers)
     told = [
-        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; "
-        f"{usage.boot_s // 60} min of boot, {usage.idle_s // 60} min idle at the end.",
+        usage_text(comparison.usage),
         "List prices before tax, in USD. A commitment owes its whole term, used or not.",
         *(f"1 {r.base} = {r.rate} {r.quote}, the reference rate of {r.as_of}." for r in rates),
         f"Made by gpucloud cost --html at {time_text(when)}.",

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
-from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, month_of
+from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, month_of, usage_text
 from gpucloud_pricing import Offer
 from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED
 from gpucloud_pricing.estimate import Estimate, SpotEstimate, hourly
@@ -24,6 +24,7 @@ AMOUNTS = (
     "DISK",
     "ADDRESS",
     "EGRESS",
+    "SNAPSHOTS",
     "PAYS FROM",
 )
 """The columns of numbers."""
@@ -79,6 +80,7 @@ def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
         "DISK": [_part(e, "disk") for e in estimates],
         "ADDRESS": [_part(e, "address") for e in estimates],
         "EGRESS": [_part(e, "egress") if comparison.usage.egress_gib else None for e in estimates],
+        "SNAPSHOTS": [_part(e, "snapshots") if comparison.usage.snapshot_gib else None for e in estimates],
         "PAYS FROM": [_break_even_text(e) for e in estimates],
         "GPU": [shown.gpu_text(o) for o in offers],
         "WHERE": [_place(o) for o in offers],
@@ -93,7 +95,18 @@ def _show_totals(app: App, comparison: Comparison) -> None:
         app.output,
         cost_columns(comparison),
         right=AMOUNTS,
-        optional=("GPU", "PRICE OF", "ADDRESS", "DISK", "EGRESS", "COMPUTE", "UPFRONT", "PAYS FROM", "RANGE"),
+        optional=(
+            "GPU",
+            "PRICE OF",
+            "ADDRESS",
+            "DISK",
+            "SNAPSHOTS",
+            "EGRESS",
+            "COMPUTE",
+            "UPFRONT",
+            "PAYS FROM",
+            "RANGE",
+        ),
     )
 
 
@@ -128,11 +141,10 @@ def _show_periods(app: App, comparison: Comparison) -> None:
 
 
 def _range_text(estimate: Estimate) -> str | None:
-    """Between what the total is in nine of ten cases, where that is not sure."""
+    """Between what the total is, where that is not sure."""
     low, high = estimate.low_total, estimate.high_total
-    if low is None or high is None or low == high:
-        return None
-    return f"{shown.total_text(low)}-{shown.total_text(high)}"
+    texts = [shown.total_text(each) for each in (low, high)]
+    return None if low is None or high is None or len({*texts}) == 1 else "-".join(texts)
 
 
 def _left_text(comparison: Comparison, estimate: Estimate) -> str | None:
@@ -238,10 +250,7 @@ def _break_even_text(estimate: Estimate) -> str | None:
 def _say_notes(app: App, comparison: Comparison) -> None:
     say = app.output.say
     usage, estimates, offers = comparison.usage, comparison.estimates, comparison.offers
-    say(
-        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; "
-        f"{usage.boot_s // 60} min of boot, {usage.idle_s // 60} min idle at the end. List prices before tax."
-    )
+    say(f"{usage_text(usage)} List prices before tax.")
     dates = sorted(offer.as_of for offer in offers if offer.as_of)
     say(f"Prices of {dates[0]} to {dates[-1]}; --explain has the date and source of each figure.")
     if any(offer.to_buy for offer in offers):

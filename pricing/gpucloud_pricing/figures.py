@@ -8,12 +8,18 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from gpucloud_pricing.billing import billed_disk_gib, billing_of
 from gpucloud_pricing.demand import HOURS_PER_MONTH
-from gpucloud_pricing.estimate import Estimate, Usage, find_tariff, paid_hours, quantities
+from gpucloud_pricing.estimate import Estimate, Usage, find_tariff, paid_hours, quantities, run_hours
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.values import Tariff, usd_document
+from gpucloud_pricing.values import Offer, Tariff, usd_document
 
-_UNITS = {"disk_gb_month": "GiB and month", "public_ip_hour": "hour", "egress_gb": "GiB"}
+_UNITS = {
+    "disk_gb_month": "GiB and month",
+    "public_ip_hour": "hour",
+    "egress_gb": "GiB",
+    "snapshot_gb_month": "GiB and month",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,12 @@ class Figure:
 
 def figures(market: Market, estimate: Estimate, usage: Usage) -> list[Figure]:
     """The parts of an estimate, with what each rests on; what is not known has the reason in its place."""
-    return [_compute(market, estimate, usage), *_beside(market, estimate, usage), *_interruptions(estimate)]
+    return [
+        _compute(market, estimate, usage),
+        *_beside(market, estimate, usage),
+        *_interruptions(estimate),
+        *_range(estimate, usage),
+    ]
 
 
 def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
@@ -83,12 +94,42 @@ def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
     if quote.discount:
         price += f" x {_number(1 - quote.discount)} (own discount)"
     formula = f"{price} x {_number(paid_hours(offer, usage))} h x {usage.nodes}"
+    if paid_hours(offer, usage) == usage.billed_hours != usage.hours or usage.failed_attempts:
+        formula += f"; {_hours(usage)}"
     return Figure(part="compute", amount=estimate.compute, formula=formula, rows=(row, *rates))
+
+
+def _hours(usage: Usage) -> str:
+    """What the hours of a machine are made of."""
+    told = {
+        "work": usage.hours,
+        "boot": Decimal(usage.boot_s) / 3600,
+        "idle tail": Decimal(usage.idle_s) / 3600,
+        "failed attempts": Decimal(usage.failed_attempts * usage.boot_s) / 3600,
+    }
+    return " + ".join(f"{_number(hours)} h {what}" for what, hours in told.items() if hours)
+
+
+def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
+    """Between what the total is."""
+    if estimate.spot is not None:
+        seen = estimate.spot.outlook
+        low = f"the same for {seen.low:.4f} h; one of twenty cases takes less"
+        high = f"the same for {seen.high:.4f} h; one of twenty cases takes more"
+    else:
+        low = "the same without idle tail and failed attempts"
+        high = f"the same with {usage.boot_limit_s // 60} min for each boot, when it is given up"
+    for part, amount, formula in (
+        ("low_total", estimate.low_total, low),
+        ("high_total", estimate.high_total, high),
+    ):
+        if amount is not None and estimate.low_total != estimate.high_total:
+            yield Figure(part=part, amount=amount, formula=formula, rows=())
 
 
 def _beside(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:
     offer = estimate.offer
-    for part, (kind, quantity) in quantities(usage, usage.billed_hours).items():
+    for part, (kind, quantity) in quantities(offer.cloud, usage, run_hours(offer, usage)).items():
         amount = estimate.parts[part]
         tariff = find_tariff(market.tariffs, offer, kind)
         if quantity == 0:
@@ -100,7 +141,7 @@ def _beside(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure
             yield Figure(
                 part=part,
                 amount=amount,
-                formula=f"{price} x {_quantity(part, usage, quantity)}",
+                formula=f"{price} x {_quantity(part, offer, usage, quantity)}",
                 rows=(_row(tariff), *rates),
             )
 
@@ -135,10 +176,15 @@ def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[Row, 
     return (row,), f"{amount:f} {currency} / {rate.rate:f}"
 
 
-def _quantity(part: str, usage: Usage, quantity: Decimal) -> str:
-    if part == "disk":
-        hours = _number(usage.billed_hours)
-        return f"{usage.disk_gib} GiB x {hours} h x {usage.nodes} / {HOURS_PER_MONTH} h"
+def _quantity(part: str, offer: Offer, usage: Usage, quantity: Decimal) -> str:
+    if part in {"disk", "snapshots"}:
+        disk = billed_disk_gib(offer.cloud, usage.disk_gib)
+        gib = f"{disk if part == 'disk' else usage.snapshot_gib} GiB"
+        if part == "disk" and disk != usage.disk_gib:
+            gib += f" (the size as which {usage.disk_gib} GiB are billed)"
+        months = f"{gib} x {_number(run_hours(offer, usage))} h x {usage.nodes} / {HOURS_PER_MONTH} h"
+        iops = billing_of(offer.cloud).iops
+        return f"{months}, with {iops}" if part == "disk" and iops else months
     return f"{_number(quantity)} {'h' if part == 'address' else 'GiB'}"
 
 

@@ -146,14 +146,14 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
     document = json.loads(run(*line, "--json")[1])
     for option in document["options"]:
         figures = {figure["part"]: figure for figure in option["figures"]}
-        assert {"compute", "disk", "address", "egress"} <= set(figures)
+        parts = [figures[part] for part in ("compute", "disk", "address", "egress", "snapshots")]
         for part, figure in figures.items():
             if figure["amount"] is None:
                 assert figure["formula"] == option["unknown"][part]
                 continue
             assert figure["amount"] == option[part]
-            assert figure["rows"] or figure["formula"] == "none"
             assert all(row["source"] for row in figure["rows"])
+        assert all(part["rows"] or part["formula"] == "none" or part["amount"] is None for part in parts)
         quote = figures["compute"]["rows"][0]
         assert quote["source"] in sources
         assert (quote["amount"], quote["as_of"]) == (
@@ -161,8 +161,26 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
             option["offer"]["as_of"],
         )
     out = run(*line)[1]
-    assert "0.526 USD x 72.0833 h x 1" in out
+    assert "0.526 USD x 72.0833 h x 1; 72 h work + 0.0833 h boot" in out
+    assert "3,000 IOPS" in out, "what is not billed apart is said"
     assert "karpenter-aws: aws/karpenter-provider-aws" in out
+
+
+def test_failed_attempts_and_snapshots_are_on_the_bill(run: Run) -> None:
+    """What nobody states a price of is named, and the total is a lower bound."""
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand", "--hours", "10", "--boot", "30", "--json")
+    plain = json.loads(run(*line)[1])["options"][0]
+    told = json.loads(run(*line, "--failed-attempts", "2", "--snapshots", "50")[1])["options"][0]
+    hour = Decimal(told["offer"]["price"]["amount"])
+    assert amount(told["compute"]) - amount(plain["compute"]) == hour, "two boots of half an hour"
+    assert told["snapshots"] is None
+    assert told["unknown"]["snapshots"].startswith("no snapshots price is known for aws")
+    assert not told["complete"]
+    assert amount(plain["low_total"]) == amount(plain["total"]) == amount(told["low_total"])
+    assert amount(plain["low_total"]) < amount(plain["high_total"]) < amount(told["high_total"])
+    words = run(*line[:-1], "--failed-attempts", "2", "--snapshots", "50")
+    assert "≥" in words[1]
+    assert "30 min of boot, 2 failed attempts" in words[2]
 
 
 def test_a_price_in_yuan_is_explained_with_its_rate(run: Run) -> None:

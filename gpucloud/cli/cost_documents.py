@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -32,6 +32,7 @@ class Comparison:
         estimates: what is expected to cost least first.
         layers: which boxes run for how long in a month; empty where nothing was said of that.
         credit: what each cloud owes, in USD.
+        measure: what work is measured in, where that was asked for; see :mod:`gpucloud_pricing.work`.
     """
 
     market: Market
@@ -40,6 +41,26 @@ class Comparison:
     estimates: Sequence[Estimate]
     layers: Sequence[Layer]
     credit: Mapping[str, Decimal]
+    measure: str | None = None
+
+    def by_work(self) -> Comparison:
+        """The same, what work costs least first."""
+
+        def key(estimate: Estimate) -> tuple[bool, bool, Decimal]:
+            cost = self.unit_cost(estimate)
+            return cost is None, bool(estimate.offer.flags), cost or Decimal(0)
+
+        return replace(self, estimates=sorted(self.estimates, key=key))
+
+    def unit_cost(self, estimate: Estimate) -> Decimal | None:
+        """What an hour of work is expected to cost per unit of the measure, in USD; ``None`` if unknown."""
+        from gpucloud_pricing.work import amount_of
+
+        total = estimate.expected_total if estimate.expected_total is not None else estimate.total
+        amount = None if self.measure is None else amount_of(estimate.offer.kind, self.measure)
+        if total is None or amount is None:
+            return None
+        return total / (self.usage.hours * self.usage.nodes * amount)
 
     def after_credit(self, estimate: Estimate) -> Decimal | None:
         """What is left to pay of an expected total, where its cloud owes something; else ``None``."""
@@ -107,6 +128,8 @@ def difference(comparison: Comparison, before: Comparison) -> tuple[Decimal, Dec
 
 def write_json(app: App, comparison: Comparison, before: Comparison | None, *, explain: bool) -> None:
     """The contract's document."""
+    from gpucloud_pricing.work import source_of
+
     market, usage = comparison.market, comparison.usage
     options = [estimate.document() for estimate in comparison.estimates]
     for option, estimate in zip(options, comparison.estimates, strict=True):
@@ -115,6 +138,13 @@ def write_json(app: App, comparison: Comparison, before: Comparison | None, *, e
         if comparison.credit:
             left = comparison.after_credit(estimate)
             option["after_credit"] = None if left is None else usd_document(round(left, 4))
+        if comparison.measure is not None:
+            unit_cost = comparison.unit_cost(estimate)
+            option["unit_cost"] = {
+                "measure": comparison.measure,
+                "usd_per_hour": None if unit_cost is None else usd_document(unit_cost),
+                "source": source_of(estimate.offer.gpu_model, comparison.measure),
+            }
         if comparison.assumed:
             option["running"] = _running(market, estimate.offer, usage)
         if explain:

@@ -15,6 +15,9 @@ from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import cheapest_by_hours
 
 AMOUNTS = (
+    "PER GPU",
+    "PER GIB",
+    "PER TFLOPH",
     "EXPECTED",
     "AFTER CREDIT",
     "RANGE",
@@ -66,11 +69,20 @@ def _part(estimate: Estimate, name: str) -> str:
     return shown.total_text(estimate.parts[name])
 
 
+def unit_column(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[str, Sequence[object]]:
+    """What work costs, where that was asked for."""
+    if comparison.measure is None:
+        return {}
+    costs = [comparison.unit_cost(estimate) for estimate in estimates]
+    return {shown.unit_heading(comparison.measure): ["?" if c is None else shown.usd_text(c) for c in costs]}
+
+
 def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
     """What is compared, by columns; a cell that says nothing is ``None``."""
     estimates, offers = comparison.estimates, comparison.offers
     return {
         "PAID AS": [shown.paid_text(o) for o in offers],
+        **unit_column(comparison, estimates),
         "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
         "AFTER CREDIT": [_left_text(comparison, e) for e in estimates],
         "RANGE": [_range_text(e) for e in estimates],
@@ -117,8 +129,10 @@ def _show_periods(app: App, comparison: Comparison) -> None:
         for e in comparison.estimates
         if e.total is not None
     ]
-    rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
+    if comparison.measure is None:
+        rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
     columns: dict[str, Sequence[object]] = {"PAID AS": [shown.paid_text(e.offer) for e, _, _ in rows]}
+    columns |= unit_column(comparison, [e for e, _, _ in rows])
     for name, period in PERIODS.items():
         columns[name.upper()] = [
             ("≥ " if missing else "") + _running_text(per_hour and per_hour * period)
@@ -135,7 +149,7 @@ def _show_periods(app: App, comparison: Comparison) -> None:
     shown.show_table(
         app.output,
         columns,
-        right=("HOUR", "DAY", "MONTH", "PAYS FROM"),
+        right=("PER GPU", "PER GIB", "PER TFLOPH", "HOUR", "DAY", "MONTH", "PAYS FROM"),
         optional=("GPU", "PRICE OF", "DAY", "PAYS FROM"),
     )
 

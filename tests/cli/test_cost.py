@@ -183,6 +183,23 @@ def test_failed_attempts_and_snapshots_are_on_the_bill(run: Run) -> None:
     assert "30 min of boot, 2 failed attempts" in words[2]
 
 
+def test_ways_are_sorted_by_what_work_costs(run: Run) -> None:
+    """An L4 is dearer than a T4, and has more than its share of TFLOPS."""
+    where = ("--cloud", "aws", "--region", "us-east-1", "--on-demand", "--limit", "9")
+    line = ("cost", "--gpu", "T4:1, L4:1", *where, "--hours", "10")
+    options = json.loads(run(*line, "--sort", "fp16-price", "--json")[1])["options"]
+    costs = [amount(option["unit_cost"]["usd_per_hour"]) for option in options]
+    assert costs == sorted(costs)
+    best = options[0]
+    assert best["offer"]["gpu"]["model"] == "L4"
+    assert costs[0] == pytest.approx(amount(best["expected_total"]) / 10 / 121, rel=Decimal("0.001"))
+    assert (best["unit_cost"]["measure"], best["unit_cost"]["source"] is None) == ("fp16", False)
+    assert "PER TFLOPH" in run(*line, "--sort", "fp16-price")[1]
+    plain = json.loads(run(*line, "--json")[1])["options"][0]
+    assert plain["offer"]["gpu"]["model"] == "T4"
+    assert "unit_cost" not in plain
+
+
 def test_a_price_in_yuan_is_explained_with_its_rate(run: Run) -> None:
     line = (
         "cost",

@@ -31,6 +31,25 @@ def price_of(market: Market, thing: Thing) -> Money | str:
     return Money(amount=Decimal(0), currency="USD")  # a spot request costs what its instance costs
 
 
+BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
+"""What is billed beside the compute of a box: kinds of tariffs, and their names for people."""
+
+
+def listed_prices(market: Market, cloud: str, region: str) -> dict[str, dict[str, str | None]]:
+    """The list prices of what is billed beside the compute, by kind, as plain JSON; without unknown ones."""
+    tariffs = {kind: tariff_at(market.tariffs, cloud, region, kind) for kind in BESIDE}
+    return {
+        kind: {
+            "amount": format(tariff.amount, "f"),
+            "currency": tariff.currency,
+            "as_of": tariff.as_of.isoformat() if tariff.as_of else None,
+            "source": tariff.source,
+        }
+        for kind, tariff in tariffs.items()
+        if tariff is not None
+    }
+
+
 def compute_price(market: Market, machine: Machine) -> Price | None:
     """The newest price that fits how and where a machine is rented; that of its zone before its region's."""
     purchase = "spot" if machine.purchase is Purchase.SPOT else "on_demand"

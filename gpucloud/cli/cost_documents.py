@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -14,7 +14,7 @@ from gpucloud.cli.context import App
 from gpucloud_pricing import Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH, OWNED
 from gpucloud_pricing.estimate import PARTS, Estimate, Place, Usage, hourly, place_of, usage_document
-from gpucloud_pricing.figures import figures
+from gpucloud_pricing.figures import Figure, Row, figures
 from gpucloud_pricing.payment import Layer, Share, Stretch, Way, cheapest_by_hours, cheapest_mix, way_of
 from gpucloud_pricing.values import usd_document
 
@@ -61,6 +61,36 @@ class Comparison:
         if total is None or amount is None:
             return None
         return total / (self.usage.hours * self.usage.nodes * amount)
+
+    def figures(self, estimate: Estimate) -> list[Figure]:
+        """What was computed for one way of paying, and how: also what goes by the asker's own conditions."""
+        found = figures(self.market, estimate, self.usage)
+        left = self.after_credit(estimate)
+        if left is not None:
+            from gpucloud.conditions import SOURCE
+
+            owed = self.credit[estimate.offer.cloud]
+            row = Row(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)
+            formula = "what credits leave of expected_total"
+            found.append(Figure(part="after_credit", amount=left, formula=formula, rows=(row,)))
+        return [*found, *self._unit_cost_figure(estimate)]
+
+    def _unit_cost_figure(self, estimate: Estimate) -> Iterator[Figure]:
+        from gpucloud_pricing.work import UNITS, amount_of, source_of
+
+        cost, kind, usage = self.unit_cost(estimate), estimate.offer.kind, self.usage
+        if self.measure is None or cost is None:
+            return
+        amount, unit = amount_of(kind, self.measure) or Decimal(0), UNITS[self.measure]
+        row = Row(
+            what=f"{kind.name}, {self.measure}",
+            amount=amount,
+            currency=unit,
+            as_of=None,
+            source=source_of(kind.gpu_model, self.measure) or "no source that can be relied on",
+        )
+        formula = f"expected_total / ({usage.hours:f} h x {usage.nodes} x {amount.normalize():f} {unit})"
+        yield Figure(part="unit_cost", amount=cost, formula=formula, rows=(row,), unit="USD/h")
 
     def after_credit(self, estimate: Estimate) -> Decimal | None:
         """What is left to pay of an expected total, where its cloud owes something; else ``None``."""
@@ -115,6 +145,13 @@ def usage_text(usage: Usage) -> str:
     )
 
 
+def figure_text(figure: Figure) -> str:
+    """What was computed, for people."""
+    if figure.amount is not None and figure.unit == "h":
+        return f"{figure.amount:.0f} h"
+    return shown.total_text(figure.amount) if figure.unit == "USD" else shown.usd_text(figure.amount)
+
+
 def month_of(shares: Sequence[Share]) -> Decimal:
     """What a mix costs in a month."""
     return sum((share.cost for share in shares), Decimal(0))
@@ -148,7 +185,7 @@ def write_json(app: App, comparison: Comparison, before: Comparison | None, *, e
         if comparison.assumed:
             option["running"] = _running(market, estimate.offer, usage)
         if explain:
-            option["figures"] = [figure.document() for figure in figures(market, estimate, usage)]
+            option["figures"] = [figure.document() for figure in comparison.figures(estimate)]
     app.output.document(
         "cost",
         {

@@ -10,11 +10,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.cost_documents import Comparison, month_of, usage_text
+from gpucloud.cli.cost_documents import Comparison, figure_text, month_of, usage_text
 from gpucloud.cli.cost_tables import AMOUNTS, at, cost_columns, spot_text
 from gpucloud.cli.output import time_text
 from gpucloud.cli.prices_history import series_of
-from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import cheapest_by_hours
 
 if TYPE_CHECKING:
@@ -156,8 +155,8 @@ def _figures(comparison: Comparison) -> Iterable[str]:
     yield "<h2>Where the figures come from</h2>"
     for estimate in comparison.estimates:
         rows: list[tuple[object, ...]] = []
-        for figure in figures(comparison.market, estimate, comparison.usage):
-            rows.append((figure.part, shown.total_text(figure.amount), figure.formula, "", ""))
+        for figure in comparison.figures(estimate):
+            rows.append((figure.part, figure_text(figure), figure.formula, "", ""))
             for row in figure.rows:
                 what = f"{row.amount.normalize():f} {row.currency}: {row.what}"
                 rows.append(("", "", what, row.as_of or "no date", row.source))
@@ -175,7 +174,7 @@ def _figures(comparison: Comparison) -> Iterable[str]:
 
 def _sources(comparison: Comparison) -> Iterable[str]:
     for estimate in comparison.estimates:
-        for figure in figures(comparison.market, estimate, comparison.usage):
+        for figure in comparison.figures(estimate):
             yield from (row.source for row in figure.rows)
 
 

@@ -7,11 +7,10 @@ from decimal import Decimal
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
-from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, month_of, usage_text
+from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, figure_text, month_of, usage_text
 from gpucloud_pricing import Offer
 from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED
 from gpucloud_pricing.estimate import Estimate, SpotEstimate, hourly
-from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import cheapest_by_hours
 
 AMOUNTS = (
@@ -199,12 +198,12 @@ def _show_figures(app: App, comparison: Comparison) -> None:
         offer = estimate.offer
         line("")
         line(f"{at(offer)} {shown.paid_text(offer)}")
-        for figure in figures(comparison.market, estimate, comparison.usage):
-            line(f"  {figure.part:<15}{shown.total_text(figure.amount):>12}  {figure.formula}")
+        for figure in comparison.figures(estimate):
+            line(f"  {figure.part:<17}{figure_text(figure):>12}  {figure.formula}")
             for row in figure.rows:
                 dated = row.as_of or "no date"
                 line(
-                    f"  {'':<29}{row.amount.normalize():f} {row.currency}: {row.what}; {dated}, {row.source}"
+                    f"  {'':<31}{row.amount.normalize():f} {row.currency}: {row.what}; {dated}, {row.source}"
                 )
                 used.add(row.source)
     line("")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpucloud_pricing.billing import billed_disk_gib, billing_of
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.values import Offer, Tariff, number, usd_document
+from gpucloud_pricing.values import Offer, Price, Tariff, number, usd_document
 
 if TYPE_CHECKING:
     from gpucloud_pricing.spot import Outlook
@@ -264,15 +264,21 @@ def hourly(
 
 def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Decimal]:
     """The regional on-demand price of each offer's type in its region, where one is known."""
-    wanted = {place_of(offer) for offer in offers}
     found: dict[Place, Decimal] = {}
-    for cloud, region, name in wanted:
-        for price in market.prices_of(cloud, name):
-            if (price.purchase, price.region, price.zone) == ("on_demand", region, None):
-                usd = market.usd(price.net, price.currency)
-                if usd is not None:
-                    found[cloud, region, name] = usd
+    for place in {place_of(offer) for offer in offers}:
+        price = on_demand_price(market, place)
+        usd = None if price is None else market.usd(price.net, price.currency)
+        if usd is not None:
+            found[place] = usd
     return found
+
+
+def on_demand_price(market: Market, place: Place) -> Price | None:
+    """The regional on-demand price of a type in a region; ``None`` where none is known."""
+    cloud, region, name = place
+    regional = ("on_demand", region, None)
+    fitting = (p for p in market.prices_of(cloud, name) if (p.purchase, p.region, p.zone) == regional)
+    return next(fitting, None)
 
 
 def run_hours(offer: Offer, usage: Usage) -> Decimal:
@@ -300,12 +306,16 @@ def paid_hours(offer: Offer, usage: Usage) -> Decimal:
 
 
 def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
-    """What of a commitment is due at once; of a capacity block, everything."""
+    """What of a commitment is due at once."""
     if offer.quote is None:
         return None
     upfront = market.usd(offer.quote.upfront * (1 - offer.quote.discount), offer.quote.currency)
-    terms = paid_hours(offer, usage) / DAY if offer.purchase == CAPACITY_BLOCK else 1
-    return None if upfront is None else upfront * terms * usage.nodes
+    return None if upfront is None else upfront * upfront_terms(offer, usage) * usage.nodes
+
+
+def upfront_terms(offer: Offer, usage: Usage) -> Decimal:
+    """How often what is paid upfront is due at once: for each day of a capacity block, else for one term."""
+    return paid_hours(offer, usage) / DAY if offer.purchase == CAPACITY_BLOCK else Decimal(1)
 
 
 def _spot(

@@ -151,7 +151,7 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
             if figure["amount"] is None:
                 assert figure["formula"] == option["unknown"][part]
                 continue
-            assert figure["amount"] == option[part]
+            assert figure["amount"] == option[part], part
             assert all(row["source"] for row in figure["rows"])
         assert all(part["rows"] or part["formula"] == "none" or part["amount"] is None for part in parts)
         quote = figures["compute"]["rows"][0]
@@ -160,6 +160,10 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
             option["offer"]["price"]["amount"],
             option["offer"]["as_of"],
         )
+        due = {"upfront"} if amount(option.get("upfront") or {"amount": "0"}) else set()
+        pays = {"break_even_hours"} if option["break_even_hours"] is not None else set()
+        for part in due | pays:
+            assert figures[part]["rows"], part
     out = run(*line)[1]
     assert "0.526 USD x 72.0833 h x 1; 72 h work + 0.0833 h boot" in out
     assert "3,000 IOPS" in out, "what is not billed apart is said"
@@ -187,13 +191,16 @@ def test_ways_are_sorted_by_what_work_costs(run: Run) -> None:
     """An L4 is dearer than a T4, and has more than its share of TFLOPS."""
     where = ("--cloud", "aws", "--region", "us-east-1", "--on-demand", "--limit", "9")
     line = ("cost", "--gpu", "T4:1, L4:1", *where, "--hours", "10")
-    options = json.loads(run(*line, "--sort", "fp16-price", "--json")[1])["options"]
+    options = json.loads(run(*line, "--sort", "fp16-price", "--explain", "--json")[1])["options"]
     costs = [amount(option["unit_cost"]["usd_per_hour"]) for option in options]
     assert costs == sorted(costs)
     best = options[0]
     assert best["offer"]["gpu"]["model"] == "L4"
     assert costs[0] == pytest.approx(amount(best["expected_total"]) / 10 / 121, rel=Decimal("0.001"))
     assert (best["unit_cost"]["measure"], best["unit_cost"]["source"] is None) == ("fp16", False)
+    (figure,) = [figure for figure in best["figures"] if figure["part"] == "unit_cost"]
+    assert figure["amount"] == best["unit_cost"]["usd_per_hour"]
+    assert [(row["amount"], row["currency"]) for row in figure["rows"]] == [("121", "TFLOPS")]
     assert "PER TFLOPH" in run(*line, "--sort", "fp16-price")[1]
     plain = json.loads(run(*line, "--json")[1])["options"][0]
     assert plain["offer"]["gpu"]["model"] == "T4"
@@ -300,8 +307,10 @@ def test_own_conditions_count(run: Run, tmp_path: Path) -> None:
     assert amount(mine["on_demand"]["after_credit"]) == pytest.approx(left, abs=Decimal("0.001"))
     assert amount(mine["owned"]["compute"]) == 0
     assert "owned" not in plain
-    (figure,) = [each for each in mine["on_demand"]["figures"] if each["part"] == "compute"]
-    assert "x 0.9 (own discount)" in figure["formula"]
+    figures = {each["part"]: each for each in mine["on_demand"]["figures"]}
+    assert "x 0.9 (own discount)" in figures["compute"]["formula"]
+    assert figures["after_credit"]["amount"] == mine["on_demand"]["after_credit"]
+    assert [row["source"] for row in figures["after_credit"]["rows"]] == ["own-conditions"]
     _, out, err = run("cost", *T4, "--conditions", str(own))
     assert "AFTER CREDIT" in out
     assert "paid for already" in err

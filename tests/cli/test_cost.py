@@ -202,7 +202,10 @@ def test_ways_are_sorted_by_what_work_costs(run: Run) -> None:
     assert figure["amount"] == best["unit_cost"]["usd_per_hour"]
     assert [(row["amount"], row["currency"]) for row in figure["rows"]] == [("121", "TFLOPS")]
     assert "PER TFLOPH" in run(*line, "--sort", "fp16-price")[1]
-    plain = json.loads(run(*line, "--json")[1])["options"][0]
+    one = (*line[:-4], "--limit", "1", "--hours", "10", "--json")
+    (only,) = json.loads(run(*one, "--sort", "fp16-price")[1])["options"]
+    assert only["offer"]["gpu"]["model"] == "L4", "by work it is chosen too"
+    (plain,) = json.loads(run(*one)[1])["options"]
     assert plain["offer"]["gpu"]["model"] == "T4"
     assert "unit_cost" not in plain
 

@@ -36,6 +36,17 @@ if TYPE_CHECKING:
 PRICES = "prices.db"
 """The history of prices, in the state folder."""
 
+MEASURES = {
+    "gpu-price": "gpu",
+    "gpu-memory-price": "memory",
+    "fp64-price": "fp64",
+    "fp32-price": "fp32",
+    "tf32-price": "tf32",
+    "fp16-price": "fp16",
+    "fp8-price": "fp8",
+}
+"""What work is measured in where ``--sort`` goes by what it costs; see :mod:`gpucloud_pricing.work`."""
+
 Columns = Mapping[str, Sequence[object]]
 """A table by columns: heading to cells."""
 
@@ -259,6 +270,19 @@ def flags_text(offer: Offer) -> str | None:
     """The flags; a commitment is one to buy."""
     flags = [flag.replace("_", " ") for flag in offer.flags] + (["to buy"] if offer.to_buy else [])
     return ", ".join(flags) or None
+
+
+def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
+    """What an hour of work costs, as a key to sort by: unknown ones last, doubtful ones before them."""
+    from gpucloud_pricing.work import price_for
+
+    price = price_for(offer, measure)
+    return price is None, bool(offer.flags), price or Decimal(0)
+
+
+def unit_heading(measure: str) -> str:
+    """The heading of a column of what work costs per hour."""
+    return {"gpu": "PER GPU", "memory": "PER GIB"}.get(measure, "PER TFLOPH")
 
 
 def total_text(amount: Decimal | None) -> str:

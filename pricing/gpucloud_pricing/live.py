@@ -22,6 +22,7 @@ LIVE_SOURCES = (
     _source("aws-price-list", "AWS", "pricing:GetProducts"),
     _source("aws-spot-price-history", "AWS", "ec2:DescribeSpotPriceHistory"),
     _source("aws-savings-plans", "AWS", "savingsplans:DescribeSavingsPlansOfferingRates"),
+    _source("aws-capacity-blocks", "AWS", "ec2:DescribeCapacityBlockOfferings"),
     _source("aws-spot-advisor-live", "AWS", "the Spot Instance Advisor's file"),
     _source("azure-retail-prices", "Azure", "Retail Prices API"),
     _source("alibaba-price", "Alibaba Cloud", "ecs:DescribePrice"),

@@ -25,6 +25,7 @@ class Repeat(StrEnum):
 ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DescribeAddresses"): Repeat.SAFE,
     ("ec2", "DescribeAvailabilityZones"): Repeat.SAFE,
+    ("ec2", "DescribeCapacityBlockOfferings"): Repeat.SAFE,
     ("ec2", "DescribeCapacityReservations"): Repeat.SAFE,
     ("ec2", "DescribeImages"): Repeat.SAFE,
     ("ec2", "DescribeInstanceTypeOfferings"): Repeat.SAFE,

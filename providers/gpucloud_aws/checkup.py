@@ -119,6 +119,9 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
         "ec2:DescribeImages": dry("describe_images", Owners=["self"]),
         "ec2:DescribeRegions": dry("describe_regions"),
         "ec2:DescribeAvailabilityZones": dry("describe_availability_zones"),
+        "ec2:DescribeCapacityBlockOfferings": dry(
+            "describe_capacity_block_offerings", CapacityDurationHours=24
+        ),
         "ec2:DescribeCapacityReservations": dry("describe_capacity_reservations"),
         "ec2:DescribeReservedInstances": dry("describe_reserved_instances"),
         "ec2:DescribeInstanceTypeOfferings": dry("describe_instance_type_offerings"),

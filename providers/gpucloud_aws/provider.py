@@ -233,6 +233,19 @@ class AwsProvider:
             for region in asked
         ]
         partition = self.clients.partition(asked[0])
+        in_blocks = [name for name in instance_types if price_list.sold_in_blocks(name)]
+        if partition == "aws" and in_blocks:
+            found += [
+                price_list.block_inquiry(
+                    self.clients,
+                    region,
+                    in_blocks,
+                    currency=currency,
+                    now=now,
+                    zone_id=self._zone_id_in(region),
+                )
+                for region in asked
+            ]
         if partition == "aws":
             found.append(spot_advisor.inquiry(instance_types, asked, now))
         if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -26,9 +27,9 @@ KIND = InstanceType(
 )
 
 
-def tariff(kind: str, amount: str) -> Tariff:
+def tariff(cloud: str, kind: str, amount: str) -> Tariff:
     return Tariff(
-        cloud="aws",
+        cloud=cloud,
         region="*",
         kind=kind,
         sku="x",
@@ -48,14 +49,15 @@ def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
         types=[],
         offers=[],
         tariffs=[
-            tariff("disk_gb_month", case["disk_month"]),
-            tariff("public_ip_hour", case["address_hour"]),
-            tariff("egress_gb", case["egress_price"]),
+            tariff(case["cloud"], "disk_gb_month", case["disk_month"]),
+            tariff(case["cloud"], "public_ip_hour", case["address_hour"]),
+            tariff(case["cloud"], "egress_gb", case["egress_price"]),
+            tariff(case["cloud"], "snapshot_gb_month", case["snapshot_month"]),
         ],
         rates=[Rate(base="USD", quote="CNY", rate=rate, as_of=DAY, source="t")],
     )
     price = Price(
-        cloud="aws",
+        cloud=case["cloud"],
         region="r",
         zone=None,
         instance_type="x1",
@@ -66,7 +68,7 @@ def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
         source="t",
     )
     offer = Offer(
-        kind=KIND,
+        kind=replace(KIND, cloud=case["cloud"]),
         region="r",
         zone=None,
         purchase=case["purchase"],
@@ -80,11 +82,13 @@ def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
         egress_gib=Decimal(case["egress_gib"]),
         boot_s=int(case["boot_min"]) * 60,
         idle_s=int(case["idle_min"]) * 60,
+        snapshot_gib=int(case["snapshot_gib"]),
+        failed_attempts=int(case["failed"]),
     )
     bill = estimate(market, offer, usage, on_demand_usd=None)
     told = {**bill.parts, "total": bill.total}
     assert {part: f"{amount:.2f}" for part, amount in told.items() if amount is not None} == {
-        part: case[part] for part in ("compute", "disk", "address", "egress", "total")
+        part: case[part] for part in ("compute", "disk", "address", "egress", "snapshots", "total")
     }
 
 

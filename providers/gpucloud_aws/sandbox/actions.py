@@ -7,6 +7,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import (
+    blocks,
     groups,
     images,
     instances,
@@ -36,6 +37,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ec2", "DeleteVolume"): network.delete_volume,
     ("ec2", "DescribeAddresses"): lambda _region, _parameters: {"Addresses": []},
     ("ec2", "DescribeAvailabilityZones"): network.describe_availability_zones,
+    ("ec2", "DescribeCapacityBlockOfferings"): blocks.describe_capacity_block_offerings,
     ("ec2", "DescribeCapacityReservations"): reservations.describe_capacity_reservations,
     ("ec2", "DescribeImages"): images.describe_images,
     ("ec2", "DescribeInstanceAttribute"): instances.describe_instance_attribute,

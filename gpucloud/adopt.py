@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpucloud.bill import compute_price
+from gpucloud.bill import compute_price, listed_prices
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
 from gpucloud.model import Machine, State, Tags, Thing, box_name
 from gpucloud.store import Box
@@ -100,6 +100,7 @@ def _facts(first: Thing, machines: Sequence[Machine], market: Market) -> dict[st
         "region": first.ref.region,
         "nodes": [node_facts(machine) for machine in machines if machine.state is not State.GONE],
         "spec": {},
+        "listed": listed_prices(market, first.ref.cloud, first.ref.region),
         "recovered": True,
     }
     if not machines:

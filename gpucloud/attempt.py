@@ -60,6 +60,7 @@ class Boot:
 class Terms:
     """What is wanted besides the offer. ``boot`` gives what boots on it: the same for the same offer.
 
+    ``listed`` gives what a cloud takes in a region beside the compute (``gpucloud.bill.listed_prices``).
     ``max_price_usd`` is per hour and node. An ``attended`` box is to end with the process that launches it,
     and is the only living one of its run. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
     """
@@ -71,6 +72,7 @@ class Terms:
     disk_gib: int
     image: str
     boot: Callable[[Candidate, Cloud], Boot]
+    listed: Callable[[str, str], Mapping[str, Any]]
     allow_from: Callable[[Cloud], Sequence[str]]
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -216,6 +218,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
             "price": {"amount": format(candidate.price, "f"), "currency": candidate.currency},
             "price_as_of": candidate.as_of.isoformat(),
             "price_source": candidate.source,
+            "listed": dict(terms.listed(candidate.cloud, candidate.region)),
             "nodes": [],
             "allow_from": list(order.allow_from),
             "ports": list(order.ports),

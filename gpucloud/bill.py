@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from gpucloud.model import Kind, Machine, Purchase, Thing
 from gpucloud_pricing import Market, Price
+from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import tariff_at
 from gpucloud_pricing.values import Money
@@ -21,12 +22,32 @@ def price_of(market: Market, thing: Thing) -> Money | str:
     if kind is Kind.DISK and thing.size_gib is None:
         return "the cloud does not tell its size in a list"
     if kind is Kind.DISK:
-        return _tariff(market, thing, "disk_gb_month", Decimal(thing.size_gib or 0) / HOURS_PER_MONTH)
+        gib = billed_disk_gib(thing.ref.cloud, thing.size_gib or 0)
+        return _tariff(market, thing, "disk_gb_month", gib / HOURS_PER_MONTH)
     if kind is Kind.ADDRESS:
         return _tariff(market, thing, "public_ip_hour", Decimal(1))
     if kind is Kind.SNAPSHOT:
         return "no price of a snapshot is known"
     return Money(amount=Decimal(0), currency="USD")  # a spot request costs what its instance costs
+
+
+BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
+"""What is billed beside the compute of a box: kinds of tariffs, and their names for people."""
+
+
+def listed_prices(market: Market, cloud: str, region: str) -> dict[str, dict[str, str | None]]:
+    """The list prices of what is billed beside the compute, by kind, as plain JSON; without unknown ones."""
+    tariffs = {kind: tariff_at(market.tariffs, cloud, region, kind) for kind in BESIDE}
+    return {
+        kind: {
+            "amount": format(tariff.amount, "f"),
+            "currency": tariff.currency,
+            "as_of": tariff.as_of.isoformat() if tariff.as_of else None,
+            "source": tariff.source,
+        }
+        for kind, tariff in tariffs.items()
+        if tariff is not None
+    }
 
 
 def compute_price(market: Market, machine: Machine) -> Price | None:

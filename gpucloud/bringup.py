@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucloud.errors import BoxLostError, GpucloudError
-from gpucloud.lifecycle import BoxState
+from gpucloud.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S, BoxState
 from gpucloud.model import Machine, State
 from gpucloud.ssh import ConnectionFailedError, Target, run, wait_until_reachable
 from gpucloud.ssh_boot import (
@@ -32,9 +32,6 @@ from gpucloud.world import World
 
 USER = "gpucloud"
 """The user that every box gets, whatever its image calls its own."""
-SSH_TIMEOUT_S = 600.0
-BOOT_TIMEOUT_S = 1800.0
-STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
 LOOK_EVERY_S = 20.0
 """How often the cloud is asked whether a machine that does not answer is still there."""
 PEERS_FILE = "/var/lib/gpucloud/peers.json"

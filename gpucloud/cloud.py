@@ -42,6 +42,8 @@ from gpucloud.provider import (
     CanExtend,
     CapacitySource,
     Checkup,
+    CommitmentInquiry,
+    CommitmentSource,
     ConsoleLog,
     Echo,
     IdentitySource,
@@ -60,6 +62,7 @@ from gpucloud.provider import (
 )
 
 if TYPE_CHECKING:
+    from gpucloud_pricing import Commitment
     from gpucloud_templates import Image, Metadata, SelfDelete
 
 log = logging.getLogger("gpucloud.cloud")
@@ -196,6 +199,17 @@ class Cloud:
         if not isinstance(source, CapacitySource):
             return ()
         return self._call(f"ask for held capacity in {region}", lambda: source.held(region, instance_types))
+
+    def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
+        """What to ask for every commitment; nothing where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, CommitmentSource):
+            return ()
+        return self._call("find out what to ask", source.commitment_inquiries)
+
+    def ask_commitments(self, inquiry: CommitmentInquiry) -> Sequence[Commitment]:
+        """The answer to an inquiry."""
+        return self._call(f"ask for {inquiry.name}", inquiry.ask)
 
     def console(self, ref: Ref) -> str:
         """What a machine wrote to its console; empty where the cloud keeps none."""

@@ -1,26 +1,29 @@
 """Somebody's own conditions: negotiated discounts, credits, and commitments that are paid for already.
 
-They stand in a YAML file, and change what ``cost`` computes, and nothing else.
+They stand in a YAML file, commitments also in what the clouds told of their accounts. They change what
+``cost`` computes, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpucloud.errors import UsageError
-from gpucloud_pricing import Market, Price
+from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Price
+from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
 from gpucloud_pricing.demand import OWNED, PURCHASES
 from gpucloud_pricing.estimate import Usage
-from gpucloud_pricing.values import Source
+from gpucloud_pricing.live import ACCOUNT_SOURCES
+from gpucloud_pricing.values import SavingsPlan, Source
 
 SOURCE = "own-conditions"
 MAX_BYTES = 1 << 20
@@ -60,7 +63,7 @@ class Credit(_Part):
     until: date | None = None
 
 
-class Commitment(_Part):
+class OwnMachines(_Part):
     """Machines that are paid for already, used or not, until the end of a day."""
 
     region: str
@@ -68,24 +71,83 @@ class Commitment(_Part):
     count: Annotated[int, Field(ge=1)] = 1
     until: date
 
+    def commitment(self, today: date) -> Commitment:
+        """As a value of the market."""
+        return Commitment(
+            cloud=self.cloud,
+            kind="machine",
+            id="",
+            region=self.region,
+            instance_type=self.type,
+            count=self.count,
+            until=self.until,
+            as_of=today,
+            source=SOURCE,
+        )
+
+
+class OwnPlan(_Part):
+    """A savings plan: so much is paid for every hour, used or not, until the end of a day.
+
+    An instance plan is for one family of types in one region, a compute plan for all of the cloud. ``term``
+    and ``upfront`` say at which of the market's rates it is used up.
+    """
+
+    plan: Literal["compute", "instance"]
+    per_hour: Annotated[Decimal, Field(gt=0)]
+    currency: str = "USD"
+    family: str | None = None
+    region: str | None = None
+    term: Literal["1y", "3y"] = "1y"
+    upfront: Literal["none", "partial", "all"] = "none"
+    until: date
+
+    def commitment(self, today: date) -> Commitment:
+        """As a value of the market."""
+        paid = "no" if self.upfront == "none" else self.upfront  # a bare ``no`` is false in YAML
+        plan = SavingsPlan(
+            per_hour=Money(amount=self.per_hour, currency=self.currency),
+            purchase=f"savings_{self.term}",
+            terms=f"{self.plan} plan, {paid} upfront",
+            family=self.family,
+        )
+        return Commitment(
+            cloud=self.cloud,
+            kind=SAVINGS_PLAN,
+            id="",
+            region=self.region,
+            plan=plan,
+            until=self.until,
+            as_of=today,
+            source=SOURCE,
+        )
+
 
 class Conditions(_Strict):
     """What the file holds."""
 
     discounts: tuple[Discount, ...] = ()
     credits: tuple[Credit, ...] = ()
-    commitments: tuple[Commitment, ...] = ()
+    commitments: tuple[OwnMachines, ...] = ()
+    savings_plans: tuple[OwnPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OwnConditions:
-    """All of somebody's conditions, and where they stand."""
+    """All of somebody's conditions, and where they stand.
 
-    file: Path
-    told: Conditions
+    Attributes:
+        file: where they write them down; ``None`` where they do not.
+        told: what it says.
+        held: what clouds told of their accounts.
+    """
+
+    file: Path | None = None
+    told: Conditions = field(default_factory=Conditions)
+    held: Sequence[Commitment] = ()
 
     @classmethod
-    def load(cls, file: Path) -> OwnConditions:
+    def load(cls, file: Path, held: Sequence[Commitment] = ()) -> OwnConditions:
         """Reads the file.
 
         Raises:
@@ -96,7 +158,7 @@ class OwnConditions:
                 data = stream.read(MAX_BYTES + 1)
             if len(data) > MAX_BYTES:
                 raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB")
-            return cls(file, Conditions.model_validate(yaml.safe_load(data) or {}))
+            return cls(file, Conditions.model_validate(yaml.safe_load(data) or {}), held)
         except OSError as error:
             raise UsageError(f"cannot read the conditions {str(file)!r}: {error.strerror}") from error
         except yaml.YAMLError as error:
@@ -111,33 +173,55 @@ class OwnConditions:
         Args:
             market: list prices.
             usage: a commitment counts only if it has machines enough, and lasts as long as they are needed.
+                A savings plan counts for what it covers.
             today: from when.
 
         Raises:
             UsageError: a condition is about nothing that there is: a slip would show wrong totals.
         """
         self._check(market)
-        last = today + timedelta(hours=float(usage.billed_hours))
+        owned = [
+            each
+            for each in self._lasting(usage, today)
+            if each.region is None or (each.cloud, each.region) in market.regions  # others may be newer
+        ]
 
         def discounted(price: Price) -> Price:
             percents = [each.percent for each in self.told.discounts if each.fits(price)]
             return replace(price, discount=max(percents) / 100) if percents else price
 
-        own = [
-            _owned(commitment, today)
-            for commitment in self.told.commitments
-            if commitment.count >= usage.nodes and commitment.until >= last
-        ]
-        source = Source(
+        def own(kind: InstanceType, listed: Sequence[Price]) -> Iterable[Price]:
+            return owned_prices(owned, kind, listed, nodes=usage.nodes)
+
+        written = Source(
             id=SOURCE,
-            repository="your own file",
+            repository="",
             path=str(self.file),
             commit="",
             date=today.isoformat(),
             licence="yours",
             note="discounts, credits and commitments",
         )
-        return market.on_own_terms(discounted, own, source)
+        return market.on_own_terms(discounted, own, (written, *ACCOUNT_SOURCES))
+
+    def uncounted(self, market: Market, offers: Iterable[Offer], usage: Usage, today: date) -> list[str]:
+        """The savings plans that are for something offered, but at a rate that is not known; for people."""
+        places = {(offer.region, offer.instance_type): offer.kind for offer in offers}
+        return sorted(
+            f"the {text_of(each)} for {name} in {region}"
+            for each in self._lasting(usage, today)
+            for (region, name), kind in places.items()
+            if each.plan is not None
+            and reaches(each, kind)
+            and each.region in {None, region}
+            and rate_of(each.plan, market.prices_of(each.cloud, name), region) is None
+        )
+
+    def _lasting(self, usage: Usage, today: date) -> list[Commitment]:
+        """All commitments that last as long as they are needed."""
+        machines = [each.commitment(today) for each in self.told.commitments]
+        plans = [each.commitment(today) for each in self.told.savings_plans]
+        return lasting((*machines, *plans, *self.held), today + timedelta(hours=float(usage.billed_hours)))
 
     def credits_usd(self, market: Market, today: date) -> dict[str, Decimal]:
         """What each cloud owes, in USD."""
@@ -150,7 +234,8 @@ class OwnConditions:
 
     def _check(self, market: Market) -> None:
         clouds = sorted({cloud for cloud, _ in market.types})
-        for part in (*self.told.discounts, *self.told.credits, *self.told.commitments):
+        told = self.told
+        for part in (*told.discounts, *told.credits, *told.commitments, *told.savings_plans):
             if part.cloud not in clouds:
                 raise self._wrong(f"there is no cloud {part.cloud!r}; allowed: {', '.join(clouds)}")
         ways = [way.replace("_", "-") for way in PURCHASES if way != OWNED]
@@ -162,28 +247,26 @@ class OwnConditions:
         for own in self.told.commitments:
             if (own.cloud, own.type) not in market.types or (own.cloud, own.region) not in market.regions:
                 raise self._wrong(f"there is no {own.type} in {own.cloud} {own.region}")
+        for plan in self.told.savings_plans:
+            self._check_plan(plan, market)
         for credit in self.told.credits:
             if market.usd(credit.amount, credit.currency) is None:
                 raise self._wrong(f"no reference rate is known from {credit.currency} to USD")
 
+    def _check_plan(self, plan: OwnPlan, market: Market) -> None:
+        if plan.plan == "compute":
+            if plan.family or plan.region:
+                raise self._wrong("a compute plan is for all families and regions: it names neither")
+            return
+        if plan.family is None or plan.region is None:
+            raise self._wrong("an instance plan names its family and its region")
+        if (plan.cloud, plan.region) not in market.regions:
+            raise self._wrong(f"there is no {plan.cloud} {plan.region}")
+        if not any(c == plan.cloud and n.startswith(f"{plan.family}.") for c, n in market.types):
+            raise self._wrong(f"{plan.cloud} has no family {plan.family!r}")
+
     def _wrong(self, why: str) -> UsageError:
         return UsageError(f"{self.file}: {why}")
-
-
-def _owned(commitment: Commitment, today: date) -> Price:
-    """A commitment as a price: what is paid for already costs nothing more."""
-    return Price(
-        cloud=commitment.cloud,
-        region=commitment.region,
-        zone=None,
-        instance_type=commitment.type,
-        purchase=OWNED,
-        amount=Decimal(0),
-        currency="USD",
-        as_of=today,
-        source=SOURCE,
-        terms=f"{commitment.count} until {commitment.until}",
-    )
 
 
 def _where(parts: Iterable[Any]) -> str:

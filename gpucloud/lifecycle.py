@@ -14,6 +14,12 @@ CONSISTENCY_WINDOW = timedelta(minutes=10)
 """How long a cloud may show something late; EC2's reference says "a few minutes" of eventual consistency."""
 
 
+SSH_TIMEOUT_S = 600.0
+BOOT_TIMEOUT_S = 1800.0
+STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
+"""How long a launch waits for a machine to answer, for its boot, and for both: then it is given up."""
+
+
 class BoxState(StrEnum):
     """The states of the contract."""
 

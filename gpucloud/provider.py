@@ -34,7 +34,7 @@ from gpucloud.model import (
 )
 
 if TYPE_CHECKING:
-    from gpucloud_pricing import Interruption, Price
+    from gpucloud_pricing import Commitment, Interruption, Price
     from gpucloud_pricing.history import Coverage, SetAside
     from gpucloud_templates import Image, Metadata, SelfDelete
 
@@ -259,6 +259,30 @@ class CapacitySource(Protocol):
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Active reservations of these types with something free."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitmentInquiry:
+    """A question about commitments. It is answered whole or not at all.
+
+    Attributes:
+        name: unique within its cloud, and the same each time: ``reserved instances in REGION``.
+        ask: sends it; the cloud's errors pass.
+        if_empty: for people, what an empty answer may mean besides that there is none; empty for nothing.
+    """
+
+    name: str
+    ask: Callable[[], Sequence[Commitment]]
+    if_empty: str = ""
+
+
+@runtime_checkable
+class CommitmentSource(Protocol):
+    """Clouds that can say what the account has paid for already, or has promised to pay."""
+
+    def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
+        """What to ask for every commitment that is in force."""
         ...
 
 

@@ -1,17 +1,16 @@
-"""What boxes have cost: their compute at the price that was agreed when they were launched, their disks and
-addresses at list prices. What is sent to the internet is not known here."""
+"""What boxes have cost, at the prices of their launch: the journal holds them. What was sent to the internet
+is not known here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud_pricing import Market
+from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
-from gpucloud_pricing.estimate import tariff_at
 
 if TYPE_CHECKING:
     from gpucloud.store import Box
@@ -34,7 +33,6 @@ class Charge:
         currency: of the price.
         as_of: the date of the price, where one is stated.
         source: an id of the market's sources; for compute, where the price was named.
-        agreed: whether this price was agreed at the launch; otherwise it is today's list price.
     """
 
     box: Box
@@ -47,7 +45,6 @@ class Charge:
     currency: str
     as_of: str | None
     source: str | None
-    agreed: bool
 
     @property
     def amount(self) -> Decimal | None:
@@ -55,11 +52,10 @@ class Charge:
         return None if self.unit_price is None else self.unit_price * self.quantity
 
 
-def charges(market: Market, box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]:
+def charges(box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]:
     """What a box has cost, by part and month; nothing, of one that never began to be billed.
 
     Args:
-        market: for what the journal does not hold: the prices of disks and addresses.
         box: the box.
         since: what was before is left out.
         now: until when it is billed, while it lives.
@@ -69,8 +65,8 @@ def charges(market: Market, box: Box, since: datetime | None, now: datetime) -> 
     begin = box.started_at if since is None else max(since, box.started_at)
     for start, end in months(begin, box.ended_at or now):
         yield _compute(box, start, end)
-        yield _listed(market, box, start, end, part="disk", kind="disk_gb_month")
-        yield _listed(market, box, start, end, part="address", kind="public_ip_hour")
+        yield _disk(box, start, end)
+        yield _address(box, start, end)
 
 
 def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -107,30 +103,46 @@ def _compute(box: Box, start: datetime, end: datetime) -> Charge:
         currency=str(price.get("currency", "USD")),
         as_of=facts.get("price_as_of"),
         source=facts.get("price_source"),
-        agreed=True,
     )
 
 
-def _listed(market: Market, box: Box, start: datetime, end: datetime, *, part: str, kind: str) -> Charge:
-    """A part at its list price of today; the journal holds none."""
-    facts, hours = box.facts, _node_hours(box, start, end)
-    tariff = tariff_at(market.tariffs, str(facts.get("cloud")), str(facts.get("region")), kind)
-    by_size = kind == "disk_gb_month"
-    size_known = not by_size or facts.get("disk_gib") is not None
-    as_of: date | None = tariff.as_of if tariff else None
-    return Charge(
+def _disk(box: Box, start: datetime, end: datetime) -> Charge:
+    gib: int | None = box.facts.get("disk_gib")
+    billed = billed_disk_gib(str(box.facts.get("cloud")), gib or 0)
+    charge = Charge(
         box=box,
-        part=part,
+        part="disk",
         start=start,
         end=end,
-        quantity=hours * Decimal(facts.get("disk_gib") or 0) / HOURS_PER_MONTH if by_size else hours,
-        unit=GIB_MONTHS if by_size else HOURS,
-        unit_price=tariff.amount if tariff and size_known else None,
-        currency=tariff.currency if tariff else "USD",
-        as_of=as_of.isoformat() if as_of else None,
-        source=tariff.source if tariff else None,
-        agreed=False,
+        quantity=_node_hours(box, start, end) * billed / HOURS_PER_MONTH,
+        unit=GIB_MONTHS,
+        **_listed(box, "disk_gb_month"),
     )
+    return charge if gib else replace(charge, unit_price=None)
+
+
+def _address(box: Box, start: datetime, end: datetime) -> Charge:
+    return Charge(
+        box=box,
+        part="address",
+        start=start,
+        end=end,
+        quantity=_node_hours(box, start, end),
+        unit=HOURS,
+        **_listed(box, "public_ip_hour"),
+    )
+
+
+def _listed(box: Box, kind: str) -> dict[str, Any]:
+    """The list price of a part at the launch, where one was known; see ``gpucloud.bill.listed_prices``."""
+    listed: dict[str, dict[str, str]] = box.facts.get("listed") or {}
+    price = listed.get(kind, {})
+    return {
+        "unit_price": Decimal(price["amount"]) if price else None,
+        "currency": price.get("currency", "USD"),
+        "as_of": price.get("as_of"),
+        "source": price.get("source"),
+    }
 
 
 def _node_hours(box: Box, start: datetime, end: datetime) -> Decimal:

@@ -47,6 +47,9 @@ COMMANDS: dict[str, Entry] = {
     "images": Entry("gpucloud.cli.images:images", "Which image an offer would boot, and with what.", BEFORE),
     "equivalents": Entry("gpucloud.cli.equivalents:show", "Which other GPUs have as much.", BEFORE),
     "prices": Entry("gpucloud.cli.prices:COMMANDS", "What prices are known, how old; asking anew.", BEFORE),
+    "commitments": Entry(
+        "gpucloud.cli.commitments:commitments", "Ask the accounts what they have paid for already.", BEFORE
+    ),
     "launch": Entry("gpucloud.cli.launch:launch", "Launch the cheapest box that will start.", BOXES),
     "list": Entry("gpucloud.cli.list:list_boxes", "List boxes, what they cost, when they end.", BOXES),
     "show": Entry("gpucloud.cli.show:show", "Show one box.", BOXES),

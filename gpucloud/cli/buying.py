@@ -108,8 +108,10 @@ class Buyer:
 
     def _terms(self, plan: Plan, name: str, box_id: str, keys: Path, end: datetime | None) -> Terms:
         from gpucloud.attempt import Boot, Terms
+        from gpucloud.bill import listed_prices
         from gpucloud.boot import DEFAULT_IMAGE, boots, cut
         from gpucloud.bringup import USER, whole_gpus
+        from gpucloud.cli.market import open_market
         from gpucloud_templates import BootPlan, TooLargeError, packed, render
         from gpucloud_templates.software import later
 
@@ -161,6 +163,7 @@ class Buyer:
             disk_gib=self.spec.disk,
             image=recipe,
             boot=boot,
+            listed=partial(listed_prices, open_market()),
             allow_from=self._allow_from,
             ports=self.spec.ports,
             tags=self.spec.tags,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -20,9 +23,10 @@ from gpucloud.cli.cost_tables import at, show
 from gpucloud.cli.engine import now
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, PriceError, UsageError
+from gpucloud.lifecycle import STEP_TIMEOUT_S
 from gpucloud.spec import Spec
 from gpucloud.spec_file import load_spec
-from gpucloud_pricing import PURCHASES, Demand
+from gpucloud_pricing import PURCHASES, Demand, Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Usage, compare, on_demand_prices, ways
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
@@ -33,6 +37,19 @@ if TYPE_CHECKING:
 CONDITIONS = "conditions.yaml"
 """Somebody's own conditions, in the configuration folder."""
 _USAGE = "What for"
+
+
+class Sort(StrEnum):
+    """What the ways of paying are sorted by, the best first: all of the cost, or what work costs."""
+
+    TOTAL = "total"
+    PER_GPU = "gpu-price"
+    PER_GIB = "gpu-memory-price"
+    PER_FP64 = "fp64-price"
+    PER_FP32 = "fp32-price"
+    PER_TF32 = "tf32-price"
+    PER_FP16 = "fp16-price"
+    PER_FP8 = "fp8-price"
 
 
 @takes_spec
@@ -50,6 +67,19 @@ def cost(
     boot: Annotated[
         int, typer.Option("--boot", min=0, help="Minutes paid before work begins.", rich_help_panel=_USAGE)
     ] = 5,
+    failed_attempts: Annotated[
+        int,
+        typer.Option(
+            "--failed-attempts",
+            min=0,
+            max=20,
+            help="Boxes that boot and fail before one works.",
+            rich_help_panel=_USAGE,
+        ),
+    ] = 0,
+    snapshots: Annotated[
+        int, typer.Option("--snapshots", min=0, help="GiB of snapshots of each box.", rich_help_panel=_USAGE)
+    ] = 0,
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
@@ -86,6 +116,7 @@ def cost(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Places to compare per way of paying.", metavar="N")
     ] = 1,
+    sort: Annotated[Sort, typer.Option("--sort", help="What comes first.")] = Sort.TOTAL,
     max_age: Annotated[
         str | None, typer.Option("--max-age", help="Leave out older prices: 90d, 8w, 6m, 2y.", metavar="AGE")
     ] = None,
@@ -131,41 +162,34 @@ def cost(
     checkpoint_s = None if checkpoint_every is None else _time_s("--checkpoint-every", checkpoint_every)
     save_s = _time_s("--checkpoint-takes", checkpoint_takes)
     layers = _layers(profile, steady, burst)
+    measure = shown.MEASURES.get(sort)
     other = None if against is None else _other_spec(against)
     own = _own_conditions(app, conditions)
     plots = None if plot is None else shown.load_plots("--plot", plot)
     report_plots = None if html is None else shown.load_plots("--html")
 
-    def compared(wanted: Spec) -> Comparison:
-        demand = _demand(wanted, max_age, include_hidden=hidden)
-        usage = replace(
-            _usage(wanted, hours=hours, egress=egress, boot_minutes=boot),
+    question = _Question(
+        app=app,
+        usage_of=partial(
+            _usage,
+            hours=hours,
+            egress=egress,
+            boot_minutes=boot,
+            failed_attempts=failed_attempts,
+            snapshot_gib=snapshots,
             checkpoint_s=checkpoint_s,
             save_s=save_s,
-        )
-        today = shown.today()
-        market = shown.load_market(demand, app.paths.state, app.output.say)
-        credit: dict[str, Decimal] = {}
-        if own is not None:
-            market, credit = own.apply(market, usage, today), own.credits_usd(market, today)
-        found = market.search(demand, today)
-        if not found:
-            raise shown.nothing_matches(market.explain(demand, today))
-        chosen = ways(found, demand.purchases, limit)
-        estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
-        if not any(estimate.total is not None for estimate in estimates):
-            raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
-        return Comparison(
-            market=market,
-            usage=usage,
-            assumed=hours is None,
-            estimates=estimates,
-            layers=layers,
-            credit=credit,
-        )
-
-    comparison = compared(spec)
-    before = None if other is None else compared(other)
+        ),
+        assumed=hours is None,
+        max_age=max_age,
+        include_hidden=hidden,
+        limit=limit,
+        measure=measure,
+        layers=layers,
+        own=own,
+    )
+    comparison = question.ask(spec)
+    before = None if other is None else question.ask(other)
     exceeded = None if spec.budget is None else _exceeded(spec.budget, comparison)
     if plot is not None and plots is not None:
         _draw(app, comparison, plot, plots)
@@ -188,6 +212,55 @@ def cost(
         raise exceeded
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """What was asked about a spec, and is asked about another one too."""
+
+    app: App
+    usage_of: Callable[[Spec], Usage]
+    assumed: bool
+    max_age: str | None
+    include_hidden: bool
+    limit: int
+    measure: str | None
+    layers: Sequence[Layer]
+    own: OwnConditions | None
+
+    def ask(self, spec: Spec) -> Comparison:
+        """What a spec costs in each way.
+
+        Raises:
+            NoOfferError: nothing matches, or no price is known.
+        """
+        demand = _demand(spec, self.max_age, include_hidden=self.include_hidden)
+        usage = self.usage_of(spec)
+        today = shown.today()
+        market = shown.load_market(demand, self.app.paths.state, self.app.output.say)
+        credit: dict[str, Decimal] = {}
+        if self.own is not None:
+            market, credit = self.own.apply(market, usage, today), self.own.credits_usd(market, today)
+        found = market.search(demand, today)
+        if not found:
+            raise shown.nothing_matches(market.explain(demand, today))
+        if (measure := self.measure) is not None:
+            found.sort(key=lambda offer: shown.work_order(offer, measure))
+        chosen = ways(found, demand.purchases, self.limit)
+        _say_uncounted(self.app, self.own, market, chosen, usage)
+        estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
+        if not any(estimate.total is not None for estimate in estimates):
+            raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
+        comparison = Comparison(
+            market=market,
+            usage=usage,
+            assumed=self.assumed,
+            estimates=estimates,
+            layers=self.layers,
+            credit=credit,
+            measure=measure,
+        )
+        return comparison if measure is None else comparison.by_work()
+
+
 def _draw(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> None:
     """Draws the ways of paying in the first place that has several."""
     places = comparison.lasting()
@@ -200,11 +273,21 @@ def _draw(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> No
 def _own_conditions(app: App, given: Path | None) -> OwnConditions | None:
     """Somebody's own conditions; ``None`` where there are none."""
     file = app.paths.config / CONDITIONS if given is None else given
-    if given is None and not file.exists():
+    written = given is not None or file.exists()
+    held = shown.kept_commitments(app.paths.state, app.output.say)
+    if not written and not held:
         return None
     from gpucloud.conditions import OwnConditions
 
-    return OwnConditions.load(file)
+    return OwnConditions.load(file, held) if written else OwnConditions(held=held)
+
+
+def _say_uncounted(
+    app: App, own: OwnConditions | None, market: Market, offers: Sequence[Offer], usage: Usage
+) -> None:
+    """Which savings plans would be for what is offered, if only their rates were known."""
+    for plan in own.uncounted(market, offers, usage, shown.today()) if own else ():
+        app.output.say(f"Not counted, as its rate is not known: {plan}. Ask: gpucloud prices refresh")
 
 
 def _other_spec(text: str) -> Spec:
@@ -249,7 +332,17 @@ def _exceeded(budget: Decimal, comparison: Comparison) -> PriceError | None:
     return PriceError(f"the budget cannot be shown to hold: the price of {unknown} is not known ({where})")
 
 
-def _usage(spec: Spec, *, hours: str | None, egress: str, boot_minutes: int) -> Usage:
+def _usage(
+    spec: Spec,
+    *,
+    hours: str | None,
+    egress: str,
+    boot_minutes: int,
+    failed_attempts: int,
+    snapshot_gib: int,
+    checkpoint_s: int | None,
+    save_s: int,
+) -> Usage:
     idle = spec.idles_out_after()
     return Usage(
         hours=HOURS_PER_MONTH if hours is None else _amount("--hours", hours, least=Decimal("0.01")),
@@ -257,6 +350,11 @@ def _usage(spec: Spec, *, hours: str | None, egress: str, boot_minutes: int) -> 
         disk_gib=spec.disk,
         egress_gib=_amount("--egress", egress, least=Decimal(0)),
         boot_s=boot_minutes * 60,
+        boot_limit_s=int(STEP_TIMEOUT_S),
+        failed_attempts=failed_attempts,
+        snapshot_gib=snapshot_gib,
+        checkpoint_s=checkpoint_s,
+        save_s=save_s,
         idle_s=0 if idle is None else int(idle.total_seconds()),
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,13 +13,13 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud_pricing import Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH, OWNED
-from gpucloud_pricing.estimate import Estimate, Place, Usage, hourly, place_of, usage_document
-from gpucloud_pricing.figures import figures
+from gpucloud_pricing.estimate import PARTS, Estimate, Place, Usage, hourly, place_of, usage_document
+from gpucloud_pricing.figures import Figure, Row, figures
 from gpucloud_pricing.payment import Layer, Share, Stretch, Way, cheapest_by_hours, cheapest_mix, way_of
 from gpucloud_pricing.values import usd_document
 
 PERIODS = {"hour": Decimal(1), "day": Decimal(24), "month": HOURS_PER_MONTH}
-CSV_AMOUNTS = ("compute", "disk", "address", "egress", "total", "low_total", "expected_total", "high_total")
+CSV_AMOUNTS = (*PARTS, "total", "low_total", "expected_total", "high_total")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ class Comparison:
         estimates: what is expected to cost least first.
         layers: which boxes run for how long in a month; empty where nothing was said of that.
         credit: what each cloud owes, in USD.
+        measure: what work is measured in, where that was asked for; see :mod:`gpucloud_pricing.work`.
     """
 
     market: Market
@@ -40,6 +41,56 @@ class Comparison:
     estimates: Sequence[Estimate]
     layers: Sequence[Layer]
     credit: Mapping[str, Decimal]
+    measure: str | None = None
+
+    def by_work(self) -> Comparison:
+        """The same, what work costs least first."""
+
+        def key(estimate: Estimate) -> tuple[bool, bool, Decimal]:
+            cost = self.unit_cost(estimate)
+            return cost is None, bool(estimate.offer.flags), cost or Decimal(0)
+
+        return replace(self, estimates=sorted(self.estimates, key=key))
+
+    def unit_cost(self, estimate: Estimate) -> Decimal | None:
+        """What an hour of work is expected to cost per unit of the measure, in USD; ``None`` if unknown."""
+        from gpucloud_pricing.work import amount_of
+
+        total = estimate.expected_total if estimate.expected_total is not None else estimate.total
+        amount = None if self.measure is None else amount_of(estimate.offer.kind, self.measure)
+        if total is None or amount is None:
+            return None
+        return total / (self.usage.hours * self.usage.nodes * amount)
+
+    def figures(self, estimate: Estimate) -> list[Figure]:
+        """What was computed for one way of paying, and how: also what goes by the asker's own conditions."""
+        found = figures(self.market, estimate, self.usage)
+        left = self.after_credit(estimate)
+        if left is not None:
+            from gpucloud.conditions import SOURCE
+
+            owed = self.credit[estimate.offer.cloud]
+            row = Row(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)
+            formula = "what credits leave of expected_total"
+            found.append(Figure(part="after_credit", amount=left, formula=formula, rows=(row,)))
+        return [*found, *self._unit_cost_figure(estimate)]
+
+    def _unit_cost_figure(self, estimate: Estimate) -> Iterator[Figure]:
+        from gpucloud_pricing.work import UNITS, amount_of, source_of
+
+        cost, kind, usage = self.unit_cost(estimate), estimate.offer.kind, self.usage
+        if self.measure is None or cost is None:
+            return
+        amount, unit = amount_of(kind, self.measure) or Decimal(0), UNITS[self.measure]
+        row = Row(
+            what=f"{kind.name}, {self.measure}",
+            amount=amount,
+            currency=unit,
+            as_of=None,
+            source=source_of(kind.gpu_model, self.measure) or "no source that can be relied on",
+        )
+        formula = f"expected_total / ({usage.hours:f} h x {usage.nodes} x {amount.normalize():f} {unit})"
+        yield Figure(part="unit_cost", amount=cost, formula=formula, rows=(row,), unit="USD/h")
 
     def after_credit(self, estimate: Estimate) -> Decimal | None:
         """What is left to pay of an expected total, where its cloud owes something; else ``None``."""
@@ -84,6 +135,23 @@ class Comparison:
         return sorted(mixes, key=month_of)
 
 
+def usage_text(usage: Usage) -> str:
+    """What is counted besides the work."""
+    failed = f", {usage.failed_attempts} failed attempts" if usage.failed_attempts else ""
+    snapshots = f", {usage.snapshot_gib} GiB of snapshots" if usage.snapshot_gib else ""
+    return (
+        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address{snapshots}; "
+        f"{usage.boot_s // 60} min of boot{failed}, {usage.idle_s // 60} min idle at the end."
+    )
+
+
+def figure_text(figure: Figure) -> str:
+    """What was computed, for people."""
+    if figure.amount is not None and figure.unit == "h":
+        return f"{figure.amount:.0f} h"
+    return shown.total_text(figure.amount) if figure.unit == "USD" else shown.usd_text(figure.amount)
+
+
 def month_of(shares: Sequence[Share]) -> Decimal:
     """What a mix costs in a month."""
     return sum((share.cost for share in shares), Decimal(0))
@@ -97,6 +165,8 @@ def difference(comparison: Comparison, before: Comparison) -> tuple[Decimal, Dec
 
 def write_json(app: App, comparison: Comparison, before: Comparison | None, *, explain: bool) -> None:
     """The contract's document."""
+    from gpucloud_pricing.work import source_of
+
     market, usage = comparison.market, comparison.usage
     options = [estimate.document() for estimate in comparison.estimates]
     for option, estimate in zip(options, comparison.estimates, strict=True):
@@ -105,10 +175,17 @@ def write_json(app: App, comparison: Comparison, before: Comparison | None, *, e
         if comparison.credit:
             left = comparison.after_credit(estimate)
             option["after_credit"] = None if left is None else usd_document(round(left, 4))
+        if comparison.measure is not None:
+            unit_cost = comparison.unit_cost(estimate)
+            option["unit_cost"] = {
+                "measure": comparison.measure,
+                "usd_per_hour": None if unit_cost is None else usd_document(unit_cost),
+                "source": source_of(estimate.offer.gpu_model, comparison.measure),
+            }
         if comparison.assumed:
             option["running"] = _running(market, estimate.offer, usage)
         if explain:
-            option["figures"] = [figure.document() for figure in figures(market, estimate, usage)]
+            option["figures"] = [figure.document() for figure in comparison.figures(estimate)]
     app.output.document(
         "cost",
         {
@@ -209,7 +286,7 @@ def write_markdown(comparison: Comparison, before: Comparison | None) -> None:
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; list prices before tax, in USD. "
+        f"{usage_text(usage)} List prices before tax, in USD. "
         "A commitment owes its whole term. Made by `gpucloud cost --markdown`.",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

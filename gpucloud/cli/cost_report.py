@@ -10,11 +10,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.cost_documents import Comparison, month_of
+from gpucloud.cli.cost_documents import Comparison, figure_text, month_of, usage_text
 from gpucloud.cli.cost_tables import AMOUNTS, at, cost_columns, spot_text
 from gpucloud.cli.output import time_text
 from gpucloud.cli.prices_history import series_of
-from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import cheapest_by_hours
 
 if TYPE_CHECKING:
@@ -156,8 +155,8 @@ def _figures(comparison: Comparison) -> Iterable[str]:
     yield "<h2>Where the figures come from</h2>"
     for estimate in comparison.estimates:
         rows: list[tuple[object, ...]] = []
-        for figure in figures(comparison.market, estimate, comparison.usage):
-            rows.append((figure.part, shown.total_text(figure.amount), figure.formula, "", ""))
+        for figure in comparison.figures(estimate):
+            rows.append((figure.part, figure_text(figure), figure.formula, "", ""))
             for row in figure.rows:
                 what = f"{row.amount.normalize():f} {row.currency}: {row.what}"
                 rows.append(("", "", what, row.as_of or "no date", row.source))
@@ -175,16 +174,14 @@ def _figures(comparison: Comparison) -> Iterable[str]:
 
 def _sources(comparison: Comparison) -> Iterable[str]:
     for estimate in comparison.estimates:
-        for figure in figures(comparison.market, estimate, comparison.usage):
+        for figure in comparison.figures(estimate):
             yield from (row.source for row in figure.rows)
 
 
 def _footer(comparison: Comparison, when: datetime) -> str:
-    usage = comparison.usage
     rates = shown.rates_of(comparison.market, comparison.offers)
     told = [
-        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; "
-        f"{usage.boot_s // 60} min of boot, {usage.idle_s // 60} min idle at the end.",
+        usage_text(comparison.usage),
         "List prices before tax, in USD. A commitment owes its whole term, used or not.",
         *(f"1 {r.base} = {r.rate} {r.quote}, the reference rate of {r.as_of}." for r in rates),
         f"Made by gpucloud cost --html at {time_text(when)}.",

@@ -7,14 +7,16 @@ from decimal import Decimal
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
-from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, month_of
+from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, figure_text, month_of, usage_text
 from gpucloud_pricing import Offer
-from gpucloud_pricing.demand import OWNED
+from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED
 from gpucloud_pricing.estimate import Estimate, SpotEstimate, hourly
-from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import cheapest_by_hours
 
 AMOUNTS = (
+    "PER GPU",
+    "PER GIB",
+    "PER TFLOPH",
     "EXPECTED",
     "AFTER CREDIT",
     "RANGE",
@@ -24,6 +26,7 @@ AMOUNTS = (
     "DISK",
     "ADDRESS",
     "EGRESS",
+    "SNAPSHOTS",
     "PAYS FROM",
 )
 """The columns of numbers."""
@@ -65,11 +68,20 @@ def _part(estimate: Estimate, name: str) -> str:
     return shown.total_text(estimate.parts[name])
 
 
+def unit_column(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[str, Sequence[object]]:
+    """What work costs, where that was asked for."""
+    if comparison.measure is None:
+        return {}
+    costs = [comparison.unit_cost(estimate) for estimate in estimates]
+    return {shown.unit_heading(comparison.measure): ["?" if c is None else shown.usd_text(c) for c in costs]}
+
+
 def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
     """What is compared, by columns; a cell that says nothing is ``None``."""
     estimates, offers = comparison.estimates, comparison.offers
     return {
         "PAID AS": [shown.paid_text(o) for o in offers],
+        **unit_column(comparison, estimates),
         "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
         "AFTER CREDIT": [_left_text(comparison, e) for e in estimates],
         "RANGE": [_range_text(e) for e in estimates],
@@ -79,6 +91,7 @@ def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
         "DISK": [_part(e, "disk") for e in estimates],
         "ADDRESS": [_part(e, "address") for e in estimates],
         "EGRESS": [_part(e, "egress") if comparison.usage.egress_gib else None for e in estimates],
+        "SNAPSHOTS": [_part(e, "snapshots") if comparison.usage.snapshot_gib else None for e in estimates],
         "PAYS FROM": [_break_even_text(e) for e in estimates],
         "GPU": [shown.gpu_text(o) for o in offers],
         "WHERE": [_place(o) for o in offers],
@@ -93,7 +106,18 @@ def _show_totals(app: App, comparison: Comparison) -> None:
         app.output,
         cost_columns(comparison),
         right=AMOUNTS,
-        optional=("GPU", "PRICE OF", "ADDRESS", "DISK", "EGRESS", "COMPUTE", "UPFRONT", "PAYS FROM", "RANGE"),
+        optional=(
+            "GPU",
+            "PRICE OF",
+            "ADDRESS",
+            "DISK",
+            "SNAPSHOTS",
+            "EGRESS",
+            "COMPUTE",
+            "UPFRONT",
+            "PAYS FROM",
+            "RANGE",
+        ),
     )
 
 
@@ -104,8 +128,10 @@ def _show_periods(app: App, comparison: Comparison) -> None:
         for e in comparison.estimates
         if e.total is not None
     ]
-    rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
+    if comparison.measure is None:
+        rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
     columns: dict[str, Sequence[object]] = {"PAID AS": [shown.paid_text(e.offer) for e, _, _ in rows]}
+    columns |= unit_column(comparison, [e for e, _, _ in rows])
     for name, period in PERIODS.items():
         columns[name.upper()] = [
             ("≥ " if missing else "") + _running_text(per_hour and per_hour * period)
@@ -122,17 +148,16 @@ def _show_periods(app: App, comparison: Comparison) -> None:
     shown.show_table(
         app.output,
         columns,
-        right=("HOUR", "DAY", "MONTH", "PAYS FROM"),
+        right=("PER GPU", "PER GIB", "PER TFLOPH", "HOUR", "DAY", "MONTH", "PAYS FROM"),
         optional=("GPU", "PRICE OF", "DAY", "PAYS FROM"),
     )
 
 
 def _range_text(estimate: Estimate) -> str | None:
-    """Between what the total is in nine of ten cases, where that is not sure."""
+    """Between what the total is, where that is not sure."""
     low, high = estimate.low_total, estimate.high_total
-    if low is None or high is None or low == high:
-        return None
-    return f"{shown.total_text(low)}-{shown.total_text(high)}"
+    texts = [shown.total_text(each) for each in (low, high)]
+    return None if low is None or high is None or len({*texts}) == 1 else "-".join(texts)
 
 
 def _left_text(comparison: Comparison, estimate: Estimate) -> str | None:
@@ -173,12 +198,12 @@ def _show_figures(app: App, comparison: Comparison) -> None:
         offer = estimate.offer
         line("")
         line(f"{at(offer)} {shown.paid_text(offer)}")
-        for figure in figures(comparison.market, estimate, comparison.usage):
-            line(f"  {figure.part:<15}{shown.total_text(figure.amount):>12}  {figure.formula}")
+        for figure in comparison.figures(estimate):
+            line(f"  {figure.part:<17}{figure_text(figure):>12}  {figure.formula}")
             for row in figure.rows:
                 dated = row.as_of or "no date"
                 line(
-                    f"  {'':<29}{row.amount.normalize():f} {row.currency}: {row.what}; {dated}, {row.source}"
+                    f"  {'':<31}{row.amount.normalize():f} {row.currency}: {row.what}; {dated}, {row.source}"
                 )
                 used.add(row.source)
     line("")
@@ -238,19 +263,18 @@ def _break_even_text(estimate: Estimate) -> str | None:
 def _say_notes(app: App, comparison: Comparison) -> None:
     say = app.output.say
     usage, estimates, offers = comparison.usage, comparison.estimates, comparison.offers
-    say(
-        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address; "
-        f"{usage.boot_s // 60} min of boot, {usage.idle_s // 60} min idle at the end. List prices before tax."
-    )
+    say(f"{usage_text(usage)} List prices before tax.")
     dates = sorted(offer.as_of for offer in offers if offer.as_of)
     say(f"Prices of {dates[0]} to {dates[-1]}; --explain has the date and source of each figure.")
     if any(offer.to_buy for offer in offers):
         say("Commitments are to buy: the whole term is owed, used or not. gpucloud never buys one.")
+    if any(offer.purchase == CAPACITY_BLOCK for offer in offers):
+        say("A capacity block is of whole days, from the fifteenth on of whole weeks.")
     if any(offer.purchase == "spot" for offer in offers):
         how = "without checkpoints" if usage.checkpoint_s is None else "from the last checkpoint on"
         say(f"Expected: with the work that is repeated after interruptions, {how}.")
     if any(offer.purchase == OWNED for offer in offers):
-        say("Owned is what you have paid for already, by your own conditions.")
+        say("Owned is what you have paid for already, reckoned as if nothing else uses it.")
     if any(offer.quote and offer.quote.discount for offer in offers):
         say("Your own discounts are taken off; --explain shows the list prices.")
     missing = {part: why for e in estimates for part, why in e.unknown.items() if part in e.parts}

@@ -19,6 +19,7 @@ from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec_file import flag_of
 from gpucloud_pricing import (
     BadPlaceError,
+    Commitment,
     Demand,
     Explanation,
     Market,
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
 
 PRICES = "prices.db"
 """The history of prices, in the state folder."""
+
+MEASURES = {
+    "gpu-price": "gpu",
+    "gpu-memory-price": "memory",
+    "fp64-price": "fp64",
+    "fp32-price": "fp32",
+    "tf32-price": "tf32",
+    "fp16-price": "fp16",
+    "fp8-price": "fp8",
+}
+"""What work is measured in where ``--sort`` goes by what it costs; see :mod:`gpucloud_pricing.work`."""
 
 Columns = Mapping[str, Sequence[object]]
 """A table by columns: heading to cells."""
@@ -88,6 +100,26 @@ def refreshed_market(folder: Path | None, say: Callable[[str], object]) -> Marke
     if history is None:
         return market
     return market.refreshed(history.current, history.interruptions, LIVE_SOURCES)
+
+
+def kept_commitments(folder: Path, say: Callable[[str], object]) -> list[Commitment]:
+    """What clouds told of their accounts' commitments.
+
+    Args:
+        folder: where the history of prices is, if there is one.
+        say: told where it cannot be used.
+    """
+    from gpucloud_pricing.history import HistoryError, PriceHistory
+
+    try:
+        history = PriceHistory.read(folder / PRICES)
+        if history is None:
+            return []
+        with closing(history):
+            return history.commitments()
+    except HistoryError as error:
+        say(f"Your accounts' commitments are not counted: {error}")
+        return []
 
 
 def load_market(demand: Demand, folder: Path | None, say: Callable[[str], object]) -> Market:
@@ -238,6 +270,19 @@ def flags_text(offer: Offer) -> str | None:
     """The flags; a commitment is one to buy."""
     flags = [flag.replace("_", " ") for flag in offer.flags] + (["to buy"] if offer.to_buy else [])
     return ", ".join(flags) or None
+
+
+def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
+    """What an hour of work costs, as a key to sort by: unknown ones last, doubtful ones before them."""
+    from gpucloud_pricing.work import price_for
+
+    price = price_for(offer, measure)
+    return price is None, bool(offer.flags), price or Decimal(0)
+
+
+def unit_heading(measure: str) -> str:
+    """The heading of a column of what work costs per hour."""
+    return {"gpu": "PER GPU", "memory": "PER GIB"}.get(measure, "PER TFLOPH")
 
 
 def total_text(amount: Decimal | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -61,16 +60,6 @@ class Sort(StrEnum):
     NAME = "name"
 
 
-_MEASURES = {
-    Sort.PER_GPU: "gpu",
-    Sort.PER_GIB: "memory",
-    Sort.PER_FP64: "fp64",
-    Sort.PER_FP32: "fp32",
-    Sort.PER_TF32: "tf32",
-    Sort.PER_FP16: "fp16",
-    Sort.PER_FP8: "fp8",
-}
-"""What a price is of, where offers are sorted by what work costs."""
 _ORDERS: dict[Sort, Callable[[Offer], Any]] = {
     Sort.GPU_MEMORY: lambda o: -o.gpu_memory_gib * o.gpu_count,
     Sort.VCPUS: lambda o: -o.vcpus,
@@ -111,8 +100,8 @@ def offers(
     explanation = market.explain(demand, day) if why or not found else None
     if not found and explanation and not why:
         raise shown.nothing_matches(explanation)
-    if measure := _MEASURES.get(sort):
-        found.sort(key=lambda offer: _unit_price(offer, measure))
+    if measure := shown.MEASURES.get(sort):
+        found.sort(key=lambda offer: shown.work_order(offer, measure))
     elif sort is not Sort.PRICE:
         found.sort(key=_ORDERS[sort])
     if app.output.json:
@@ -169,13 +158,6 @@ def _write_csv(found: Sequence[Offer]) -> None:
         )
 
 
-def _unit_price(offer: Offer, measure: str) -> Decimal:
-    from gpucloud_pricing.work import price_for
-
-    price = price_for(offer, measure)
-    return Decimal("Infinity") if price is None else price
-
-
 def _show(app: App, market: Market, found: Sequence[Offer], limit: int, measure: str | None) -> None:
     groups: dict[tuple[Any, ...], list[Offer]] = {}
     for offer in found:
@@ -225,8 +207,7 @@ def _unit_column(heads: Sequence[Offer], measure: str | None) -> dict[str, Seque
     if measure is None or measure == "gpu":
         return {}
     prices = [price_for(offer, measure) for offer in heads]
-    heading = "PER GIB" if measure == "memory" else "PER TFLOPH"
-    return {heading: [shown.usd_text(price) for price in prices]}
+    return {shown.unit_heading(measure): [shown.usd_text(price) for price in prices]}
 
 
 def _show_why(app: App, explanation: Explanation) -> None:

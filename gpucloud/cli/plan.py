@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from gpucloud_pricing import Market
 
 LAUNCH_TTL = timedelta(hours=24)
-HOURS_PER_MONTH = 730
-BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
-"""What is paid for beside the GPUs: tariffs of the market, and their names for people."""
 AcceptSnapshot = Annotated[
     bool,
     typer.Option("--accept-snapshot-price", help="Buy on an old price where the cloud names none today."),
@@ -151,8 +148,11 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
     Raises:
         UsageError: there is a budget, but a price that it must cover is not known.
     """
+    from gpucloud.bill import BESIDE
     from gpucloud.cli.market import open_market
     from gpucloud.spec import deadline
+    from gpucloud_pricing.billing import billed_disk_gib
+    from gpucloud_pricing.demand import HOURS_PER_MONTH
 
     ttl = spec.ends_after(LAUNCH_TTL)
     if spec.budget is None:
@@ -167,7 +167,7 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
             ttl=ttl,
             budget_usd=spec.budget,
             compute_usd_per_hour=max(attempt.price_usd, spec.max_price or attempt.price_usd),
-            disk_usd_per_hour=disk * spec.disk / HOURS_PER_MONTH,
+            disk_usd_per_hour=disk * billed_disk_gib(attempt.cloud, spec.disk) / HOURS_PER_MONTH,
             address_usd_per_hour=address,
             nodes=spec.nodes,
         )
@@ -181,6 +181,8 @@ def _where_a_budget_holds(made: Plan, market: Market) -> Plan:
     Raises:
         UsageError: none is left.
     """
+    from gpucloud.bill import BESIDE
+
     unknown = {
         attempt: [text for kind, text in BESIDE.items() if _tariff_usd(market, attempt, kind) is None]
         for attempt in made.attempts
@@ -204,10 +206,10 @@ def _no_budget(place: str) -> UsageError:
 
 
 def _tariff_usd(market: Market, attempt: Candidate, kind: str) -> Decimal | None:
-    for tariff in market.tariffs:
-        if (tariff.cloud, tariff.kind) == (attempt.cloud, kind) and tariff.region in {attempt.region, "*"}:
-            return market.usd(tariff.amount, tariff.currency)
-    return None
+    from gpucloud_pricing.estimate import tariff_at
+
+    tariff = tariff_at(market.tariffs, attempt.cloud, attempt.region, kind)
+    return None if tariff is None else market.usd(tariff.amount, tariff.currency)
 
 
 def ends(made: Plan, spec: Spec) -> str:

@@ -245,12 +245,12 @@ def address(
 def control(
     app: App,
     cloud: Annotated[str, typer.Argument(help="The cloud.")],
-    name: Annotated[str, typer.Argument(help="What to set there: quota, deny, reserve, ...")],
+    name: Annotated[str, typer.Argument(help="What to set there: quota, deny, reserve, commit, ...")],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="With what; a value may be JSON.")
     ] = None,
 ) -> None:
-    """Set what only one cloud has: a quota, a permission, held capacity."""
+    """Set what only one cloud has: a quota, a permission, held capacity, commitments."""
     answer = _client(app).cloud(cloud, name, **dict(map(_pair, values or ())))
     _answer(app, {"answer": answer}, "Done." if answer in (None, {}) else str(answer))
 

@@ -15,11 +15,12 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import now, open_journal
 from gpucloud.cli.logs import SINCE, read_since
-from gpucloud.cli.market import open_market, show_table
+from gpucloud.cli.market import show_table
 from gpucloud.cli.options import RunId
 from gpucloud.cli.output import duration_text, money, money_text, time_text
 from gpucloud.errors import UsageError
 from gpucloud.spend import Charge, charges, first_of_month, first_of_next_month
+from gpucloud_pricing.billing import billing_of
 
 if TYPE_CHECKING:
     from gpucloud.store import Box
@@ -45,7 +46,7 @@ def spend(
         bool, typer.Option("--focus", help="Answer in the FOCUS format 1.2, comma-separated values.")
     ] = False,
 ) -> None:
-    """Show what boxes have cost, those that are gone too: compute as agreed at launch, the rest as listed.
+    """Show what boxes have cost, those that are gone too, at the prices of their launch.
 
     It is computed from the journal, and no cloud's invoice: neither discounts nor traffic are in it.
     """
@@ -53,13 +54,12 @@ def spend(
         raise UsageError("--focus and --json contradict each other")
     moment = now()
     first = None if since is None else read_since(since, moment)
-    market = open_market()
     boxes = [
         box
         for box in open_journal(app).boxes(owner=app.owner, over=True)
         if run_id is None or box.run_id == run_id
     ]
-    spent = [(box, list(charges(market, box, first, moment))) for box in boxes]
+    spent = [(box, list(charges(box, first, moment))) for box in boxes]
     spent = [(box, found) for box, found in spent if found]
     if focus:
         _write_focus(found for _, charged in spent for found in charged)
@@ -110,7 +110,6 @@ def _document(box: Box, found: Sequence[Charge]) -> dict[str, Any]:
                 "amount": money(charge.amount and round(charge.amount, 6), charge.currency),
                 "as_of": charge.as_of,
                 "source": charge.source,
-                "agreed": charge.agreed,
             }
             for charge in found
         ],
@@ -132,7 +131,7 @@ def _show(app: App, spent: Sequence[tuple[Box, Sequence[Charge]]]) -> None:
         money_text(amount, currency) for currency, amount in sorted(_totals(spent).items()) if amount
     )
     app.output.say(
-        f"In all: {sums or 'nothing'}; compute as agreed at launch, the rest at today's list price."
+        f"In all: {sums or 'nothing'}, at the prices of the launch; discounts and traffic are not in it."
     )
     if any(charge.amount is None for _, found in spent for charge in found):
         app.output.say("?: no price is known; it is left out of the sum.")
@@ -182,6 +181,11 @@ def _fact(name: str) -> Callable[[Charge], object]:
     return lambda charge: charge.box.facts.get(name)
 
 
+def _vendor(charge: Charge) -> str:
+    cloud = str(charge.box.facts.get("cloud"))
+    return billing_of(cloud).vendor or cloud
+
+
 _FOCUS: dict[str, Callable[[Charge], object]] = {
     "AvailabilityZone": _fact("zone"),
     "BilledCost": _cost,
@@ -201,14 +205,14 @@ _FOCUS: dict[str, Callable[[Charge], object]] = {
     "ContractedCost": _cost,
     "ContractedUnitPrice": _unit_price,
     "EffectiveCost": _cost,
-    "InvoiceIssuerName": _fact("cloud"),
+    "InvoiceIssuerName": _vendor,
     "ListCost": _cost,
     "ListUnitPrice": _unit_price,
     "PricingCategory": _pricing,
     "PricingQuantity": lambda charge: _digits(charge.quantity),
     "PricingUnit": lambda charge: charge.unit,
-    "ProviderName": _fact("cloud"),
-    "PublisherName": _fact("cloud"),
+    "ProviderName": _vendor,
+    "PublisherName": _vendor,
     "RegionId": _fact("region"),
     "RegionName": _fact("region"),
     "ResourceId": lambda charge: charge.box.id,
@@ -220,7 +224,6 @@ _FOCUS: dict[str, Callable[[Charge], object]] = {
         charge.box.facts.get("instance_type") if charge.part == "compute" else charge.part
     ),
     "Tags": _tags,
-    "x_PriceAgreed": lambda charge: charge.agreed,
     "x_PriceAsOf": lambda charge: charge.as_of,
     "x_PriceSource": lambda charge: charge.source,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 Now = Callable[[], datetime]
 
@@ -41,3 +41,12 @@ class Clock:
 def stamp(when: datetime) -> str:
     """A time as the clouds write it: RFC 3339 in UTC, to the millisecond."""
     return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def end_of(day: str) -> datetime:
+    """When a day ends, in UTC; ``day`` as in ``2027-05-31``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return datetime.combine(date.fromisoformat(day) + timedelta(days=1), time(), UTC)

@@ -15,6 +15,7 @@ from gpucloud_pricing.gpus import BadWishError, GpuWish, format_count, format_wi
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.places import BadPlaceError
 from gpucloud_pricing.values import (
+    Commitment,
     InstanceType,
     Interruption,
     Money,
@@ -33,6 +34,7 @@ __all__ = [
     "PURCHASES",
     "BadPlaceError",
     "BadWishError",
+    "Commitment",
     "Demand",
     "Explanation",
     "GpuModel",

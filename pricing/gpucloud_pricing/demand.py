@@ -22,10 +22,13 @@ TERM_HOURS = {
 OWNED = "owned"
 """What somebody has paid for already; only conditions of their own tell of it."""
 
-PURCHASES = ("on_demand", "spot", *TERM_HOURS, "capacity_block", OWNED)
+CAPACITY_BLOCK = "capacity_block"
+"""Machines for some days that are paid for beforehand; an hour's price is that of a block of one day."""
+
+PURCHASES = ("on_demand", "spot", *TERM_HOURS, CAPACITY_BLOCK, OWNED)
 """The ways of paying that the market knows."""
 
-COMMITMENTS = frozenset({*TERM_HOURS, "capacity_block"})
+COMMITMENTS = frozenset({*TERM_HOURS, CAPACITY_BLOCK})
 """Those that would have to be bought: never launchable."""
 
 

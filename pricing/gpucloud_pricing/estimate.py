@@ -11,15 +11,23 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH, TERM_HOURS
+from gpucloud_pricing.billing import billed_disk_gib, billing_of
+from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.values import Offer, Tariff, number, usd_document
+from gpucloud_pricing.values import Offer, Price, Tariff, number, usd_document
 
 if TYPE_CHECKING:
     from gpucloud_pricing.spot import Outlook
 
 Place = tuple[str, str, str]
 """Cloud, region and instance type."""
+
+PARTS = ("compute", "disk", "address", "egress", "snapshots")
+"""What a total is the sum of."""
+
+DAY = Decimal(24)
+BLOCK_DAYS = 14
+"""Up to so many days a capacity block is of whole days; a longer one is of whole weeks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +39,11 @@ class Usage:
         nodes: identical boxes.
         disk_gib: root disk of each node.
         egress_gib: sent to the internet, all nodes together.
+        snapshot_gib: snapshots of each node, kept as long as it.
         boot_s: billed before the work can begin; spent again after every interruption.
+        boot_limit_s: when a boot is given up; the dearest case has boots as long as this.
+        failed_attempts: machines that were started and given up before one worked; each is paid for as
+            long as a boot takes.
         idle_s: billed after the work has ended.
         checkpoint_s: work between two checkpoints; ``None`` where an interruption loses all of it.
         save_s: what it takes to write a checkpoint.
@@ -41,7 +53,10 @@ class Usage:
     nodes: int = 1
     disk_gib: int = 100
     egress_gib: Decimal = Decimal(0)
+    snapshot_gib: int = 0
     boot_s: int = 300
+    boot_limit_s: int = 1800
+    failed_attempts: int = 0
     idle_s: int = 0
     checkpoint_s: int | None = None
     save_s: int = 0
@@ -89,9 +104,10 @@ class Estimate:
     A part is ``None`` where it is not known; ``unknown`` then says why. ``total`` is the sum of the known
     parts: while ``complete`` is False it is a lower bound. ``compute`` of a commitment is what the whole term
     costs, because that is what would be owed, ``upfront`` the part of it that is due at once.
-    ``expected_total`` counts the work that interruptions repeat; in nine of ten cases the total is between
-    ``low_total`` and ``high_total``. ``break_even_hours`` are hours per month from which a commitment is
-    cheaper than on-demand, ``None`` if never. ``spot`` is only there for spot.
+    ``expected_total`` counts the work that interruptions repeat; in nine of ten cases spot's total is between
+    ``low_total`` and ``high_total``. For all else the low one has no idle tail and no failed attempt, the
+    high one boots that take as long as they may. ``break_even_hours`` are hours per month from which a
+    commitment is cheaper than on-demand, ``None`` if never. ``spot`` is only there for spot.
     """
 
     offer: Offer
@@ -99,6 +115,7 @@ class Estimate:
     disk: Decimal | None
     address: Decimal | None
     egress: Decimal | None
+    snapshots: Decimal | None
     expected_total: Decimal | None
     break_even_hours: Decimal | None
     low_total: Decimal | None = None
@@ -110,7 +127,7 @@ class Estimate:
     @property
     def parts(self) -> dict[str, Decimal | None]:
         """The parts of the total by name."""
-        return {"compute": self.compute, "disk": self.disk, "address": self.address, "egress": self.egress}
+        return {name: getattr(self, name) for name in PARTS}
 
     @property
     def total(self) -> Decimal | None:
@@ -155,34 +172,36 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         on_demand_usd: the same type's on-demand price in the same region, for the break-even.
     """
     unknown: dict[str, str] = {}
-    hours = usage.billed_hours
-    term = TERM_HOURS.get(offer.purchase)
-    disk, address, egress = _beside(market, offer, usage, hours, unknown)
-    break_even = _break_even(offer, on_demand_usd, unknown) if term else None
+    beside = _beside(market, offer, usage, run_hours(offer, usage), unknown)
+    break_even = _break_even(offer, on_demand_usd, unknown) if offer.to_buy else None
+    compute: Decimal | None = None
+    upfront: Decimal | None = None
     if offer.price_usd is None:
         unknown["compute"] = unknown["total"] = unknown["expected_total"] = offer.unknown.get(
             "price", offer.unknown.get("price_usd", "no price is known")
         )
-        compute = total = upfront = None
     else:
         compute = offer.price_usd * paid_hours(offer, usage) * usage.nodes
-        total = _sum((compute, disk, address, egress))
-        upfront = _upfront(market, offer, usage) if term else None
-        if missing := [name for name in ("disk", "address", "egress") if name in unknown]:
+        upfront = _upfront(market, offer, usage) if offer.to_buy else None
+        if missing := [name for name in PARTS if name in unknown]:
             unknown["total"] = f"a lower bound: without {' and '.join(missing)}"
     spot = _spot(market, offer, usage, on_demand_usd, unknown) if offer.purchase == "spot" else None
-    low, expected, high = (total, total, total) if offer.purchase != "spot" else (None, None, None)
+    low: Decimal | None = None
+    expected: Decimal | None = None
+    high: Decimal | None = None
     if spot is not None:
         seen = spot.outlook
         low, expected, high = (
             _for_hours(market, offer, usage, each) for each in (seen.low, seen.expected, seen.high)
         )
+    elif offer.purchase != "spot" and compute is not None:
+        smooth = replace(usage, idle_s=0, failed_attempts=0)
+        slow = replace(usage, boot_s=max(usage.boot_s, usage.boot_limit_s))
+        low, expected, high = (_known_total(market, offer, each) for each in (smooth, usage, slow))
     return Estimate(
         offer=offer,
         compute=compute,
-        disk=disk,
-        address=address,
-        egress=egress,
+        **beside,
         expected_total=expected,
         break_even_hours=break_even,
         low_total=low,
@@ -239,27 +258,51 @@ def hourly(
     if offer.price_usd is None:
         return None, {"compute": "no price is known"}
     usage = Usage(hours=Decimal(1), nodes=nodes, disk_gib=disk_gib)
-    disk, address, _ = _beside(market, offer, usage, Decimal(1), unknown)
-    return _sum((offer.price_usd * nodes, disk, address)), unknown
+    beside = _beside(market, offer, usage, Decimal(1), unknown)
+    return _sum((offer.price_usd * nodes, *beside.values())), unknown
 
 
 def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Decimal]:
     """The regional on-demand price of each offer's type in its region, where one is known."""
-    wanted = {place_of(offer) for offer in offers}
     found: dict[Place, Decimal] = {}
-    for cloud, region, name in wanted:
-        for price in market.prices_of(cloud, name):
-            if (price.purchase, price.region, price.zone) == ("on_demand", region, None):
-                usd = market.usd(price.net, price.currency)
-                if usd is not None:
-                    found[cloud, region, name] = usd
+    for place in {place_of(offer) for offer in offers}:
+        price = on_demand_price(market, place)
+        usd = None if price is None else market.usd(price.net, price.currency)
+        if usd is not None:
+            found[place] = usd
     return found
 
 
+def on_demand_price(market: Market, place: Place) -> Price | None:
+    """The regional on-demand price of a type in a region; ``None`` where none is known."""
+    cloud, region, name = place
+    regional = ("on_demand", region, None)
+    fitting = (p for p in market.prices_of(cloud, name) if (p.purchase, p.region, p.zone) == regional)
+    return next(fitting, None)
+
+
+def run_hours(offer: Offer, usage: Usage) -> Decimal:
+    """For how many hours machines of one node run: failed attempts, then work with its boot and idle tail."""
+    least = Decimal(billing_of(offer.cloud).minimum_s) / 3600
+    return max(usage.billed_hours, least) + _failed_hours(offer, usage)
+
+
+def _failed_hours(offer: Offer, usage: Usage) -> Decimal:
+    return Decimal(usage.failed_attempts * max(usage.boot_s, billing_of(offer.cloud).minimum_s)) / 3600
+
+
 def paid_hours(offer: Offer, usage: Usage) -> Decimal:
-    """How many hours of one machine are paid for: those of the usage, or of as many terms as it needs."""
+    """How many hours of one machine are paid for: those of the usage, or of as many terms as it needs.
+
+    A capacity block is of whole days, from the fifteenth on of whole weeks. Source: EC2 API Reference,
+    DescribeCapacityBlockOfferings, "CapacityDurationHours".
+    """
+    hours = run_hours(offer, usage)
+    if offer.purchase == CAPACITY_BLOCK:
+        days = math.ceil(hours / DAY)
+        return DAY * (days if days <= BLOCK_DAYS else math.ceil(Decimal(days) / 7) * 7)
     term = TERM_HOURS.get(offer.purchase)
-    return usage.billed_hours if term is None else term * math.ceil(usage.billed_hours / term)
+    return hours if term is None else term * math.ceil(hours / term)
 
 
 def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
@@ -267,7 +310,12 @@ def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
     if offer.quote is None:
         return None
     upfront = market.usd(offer.quote.upfront * (1 - offer.quote.discount), offer.quote.currency)
-    return None if upfront is None else upfront * usage.nodes
+    return None if upfront is None else upfront * upfront_terms(offer, usage) * usage.nodes
+
+
+def upfront_terms(offer: Offer, usage: Usage) -> Decimal:
+    """How often what is paid upfront is due at once: for each day of a capacity block, else for one term."""
+    return paid_hours(offer, usage) / DAY if offer.purchase == CAPACITY_BLOCK else Decimal(1)
 
 
 def _spot(
@@ -301,10 +349,16 @@ def _spot(
 
 
 def _for_hours(market: Market, offer: Offer, usage: Usage, hours: float) -> Decimal:
-    """What so many hours cost, and the idle tail after them; the known parts."""
-    billed = Decimal(str(round(hours, 6))) + Decimal(usage.idle_s) / 3600
+    """What so many hours cost, with failed attempts before them and the idle tail after; the known parts."""
+    billed = Decimal(str(round(hours, 6))) + Decimal(usage.idle_s) / 3600 + _failed_hours(offer, usage)
     beside = _beside(market, offer, usage, billed, {})
-    return _sum(((offer.price_usd or Decimal(0)) * billed * usage.nodes, *beside))
+    return _sum(((offer.price_usd or Decimal(0)) * billed * usage.nodes, *beside.values()))
+
+
+def _known_total(market: Market, offer: Offer, usage: Usage) -> Decimal:
+    """What a usage costs that nothing interrupts; the known parts."""
+    beside = _beside(market, offer, usage, run_hours(offer, usage), {})
+    return _sum(((offer.price_usd or Decimal(0)) * paid_hours(offer, usage) * usage.nodes, *beside.values()))
 
 
 def _break_even(offer: Offer, on_demand_usd: Decimal | None, unknown: dict[str, str]) -> Decimal | None:
@@ -317,25 +371,26 @@ def _break_even(offer: Offer, on_demand_usd: Decimal | None, unknown: dict[str, 
 
 def _beside(
     market: Market, offer: Offer, usage: Usage, hours: Decimal, unknown: dict[str, str]
-) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
-    """Disk, public address and egress of a usage that bills so many hours."""
-    costs: list[Decimal | None] = []
-    for part, (kind, quantity) in quantities(usage, hours).items():
+) -> dict[str, Decimal | None]:
+    """What is billed beside the compute of a usage that runs so many hours, by part."""
+    costs: dict[str, Decimal | None] = {}
+    for part, (kind, quantity) in quantities(offer.cloud, usage, hours).items():
         price = Decimal(0) if quantity == 0 else _tariff_usd(market, offer, kind)
         if price is None:
             unknown[part] = f"no {part} price is known for {offer.cloud} {offer.region}"
-        costs.append(None if price is None else price * quantity)
-    disk, address, egress = costs
-    return disk, address, egress
+        costs[part] = None if price is None else price * quantity
+    return costs
 
 
-def quantities(usage: Usage, hours: Decimal) -> dict[str, tuple[str, Decimal]]:
+def quantities(cloud: str, usage: Usage, hours: Decimal) -> dict[str, tuple[str, Decimal]]:
     """What is billed beside the compute of so many hours: the kind of tariff, and how much of it, by part."""
     node_hours = hours * usage.nodes
+    node_months = node_hours / HOURS_PER_MONTH
     return {
-        "disk": ("disk_gb_month", usage.disk_gib * node_hours / HOURS_PER_MONTH),
+        "disk": ("disk_gb_month", billed_disk_gib(cloud, usage.disk_gib) * node_months),
         "address": ("public_ip_hour", node_hours),
         "egress": ("egress_gb", usage.egress_gib),
+        "snapshots": ("snapshot_gb_month", usage.snapshot_gib * node_months),
     }
 
 
@@ -388,7 +443,10 @@ def usage_document(usage: Usage) -> dict[str, Any]:
         "nodes": usage.nodes,
         "disk_gib": usage.disk_gib,
         "egress_gib": number(usage.egress_gib),
+        "snapshot_gib": usage.snapshot_gib,
         "boot_s": usage.boot_s,
+        "boot_limit_s": usage.boot_limit_s,
+        "failed_attempts": usage.failed_attempts,
         "idle_s": usage.idle_s,
         "checkpoint_s": usage.checkpoint_s,
         "save_s": usage.save_s,

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH
-from gpucloud_pricing.estimate import Estimate, Usage, find_tariff, paid_hours, quantities
+from gpucloud_pricing.billing import billed_disk_gib, billing_of
+from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH
+from gpucloud_pricing.estimate import (
+    Estimate,
+    Usage,
+    find_tariff,
+    on_demand_price,
+    paid_hours,
+    place_of,
+    quantities,
+    run_hours,
+    upfront_terms,
+)
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.values import Tariff, usd_document
+from gpucloud_pricing.values import Offer, Price, Tariff, usd_document
 
-_UNITS = {"disk_gb_month": "GiB and month", "public_ip_hour": "hour", "egress_gb": "GiB"}
+_UNITS = {
+    "disk_gb_month": "GiB and month",
+    "public_ip_hour": "hour",
+    "egress_gb": "GiB",
+    "snapshot_gb_month": "GiB and month",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,26 +58,48 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A part of an estimate in USD, how it was computed, and from what. ``amount`` is ``None`` if unknown."""
+    """A part of an estimate, how it was computed, and from what.
+
+    ``amount`` is ``None`` if unknown; ``unit`` is ``USD``, ``h``, or ``USD/h`` for a unit of work.
+    """
 
     part: str
     amount: Decimal | None
     formula: str
     rows: tuple[Row, ...]
+    unit: str = "USD"
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "part": self.part,
-            "amount": None if self.amount is None else usd_document(round(self.amount, 4)),
+            "amount": self._amount(),
             "formula": self.formula,
             "rows": [row.document() for row in self.rows],
         }
 
+    def _amount(self) -> Any:
+        if self.amount is None:
+            return None
+        match self.unit:
+            case "h":
+                return float(round(self.amount, 1))
+            case "USD":
+                return usd_document(round(self.amount, 4))
+            case _:
+                return usd_document(self.amount)
+
 
 def figures(market: Market, estimate: Estimate, usage: Usage) -> list[Figure]:
     """The parts of an estimate, with what each rests on; what is not known has the reason in its place."""
-    return [_compute(market, estimate, usage), *_beside(market, estimate, usage), *_interruptions(estimate)]
+    return [
+        _compute(market, estimate, usage),
+        *_beside(market, estimate, usage),
+        *_upfront(market, estimate, usage),
+        *_break_even(market, estimate),
+        *_interruptions(estimate),
+        *_range(estimate, usage),
+    ]
 
 
 def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
@@ -71,24 +109,93 @@ def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
         return Figure(
             part="compute", amount=None, formula=estimate.unknown.get("compute", "unknown"), rows=()
         )
-    words = (offer.instance_type, offer.purchase.replace("_", "-"), offer.terms, quote.zone or quote.region)
-    row = Row(
-        what=f"{' '.join(filter(None, words))}, per hour",
-        amount=quote.amount,
-        currency=quote.currency,
-        as_of=quote.as_of,
-        source=quote.source,
-    )
     rates, price = _in_usd(market, quote.amount, quote.currency)
     if quote.discount:
         price += f" x {_number(1 - quote.discount)} (own discount)"
     formula = f"{price} x {_number(paid_hours(offer, usage))} h x {usage.nodes}"
-    return Figure(part="compute", amount=estimate.compute, formula=formula, rows=(row, *rates))
+    if paid_hours(offer, usage) == usage.billed_hours != usage.hours or usage.failed_attempts:
+        formula += f"; {_hours(usage)}"
+    rows = [_price_row(quote)]
+    if quote.derivation:
+        formula += f"; {quote.amount:f} {quote.currency} = {quote.derivation.formula}"
+        rows += map(_price_row, quote.derivation.prices)
+    return Figure(part="compute", amount=estimate.compute, formula=formula, rows=(*rows, *rates))
+
+
+def _price_row(price: Price) -> Row:
+    words = (price.instance_type, price.purchase.replace("_", "-"), price.terms, price.zone or price.region)
+    return Row(
+        what=f"{' '.join(filter(None, words))}, per hour",
+        amount=price.amount,
+        currency=price.currency,
+        as_of=price.as_of,
+        source=price.source,
+    )
+
+
+def _upfront(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:
+    """What of a commitment is due at once."""
+    quote = estimate.offer.quote
+    if quote is None or not estimate.upfront:
+        return
+    row = replace(
+        _price_row(quote), what=f"{quote.terms or 'a block of a day'}: at once", amount=quote.upfront
+    )
+    rates, price = _in_usd(market, quote.upfront, quote.currency)
+    if quote.discount:
+        price += f" x {_number(1 - quote.discount)} (own discount)"
+    times = f" x {_number(upfront_terms(estimate.offer, usage))}" if quote.purchase == CAPACITY_BLOCK else ""
+    formula = f"{price}{times} x {usage.nodes}"
+    yield Figure(part="upfront", amount=estimate.upfront, formula=formula, rows=(row, *rates))
+
+
+def _break_even(market: Market, estimate: Estimate) -> Iterator[Figure]:
+    """From how many hours a month on a commitment costs less than paying by the hour."""
+    hours, quote = estimate.break_even_hours, estimate.offer.quote
+    by_the_hour = on_demand_price(market, place_of(estimate.offer))
+    if hours is None or quote is None or by_the_hour is None:
+        return
+    (rates, price), (other_rates, other) = (
+        _in_usd(market, p.amount, p.currency) for p in (quote, by_the_hour)
+    )
+    rows = dict.fromkeys((_price_row(quote), _price_row(by_the_hour), *rates, *other_rates))
+    formula = f"{price} x {HOURS_PER_MONTH} h / ({other})"
+    if quote.discount or by_the_hour.discount:
+        formula += ", both after own discounts"
+    yield Figure(part="break_even_hours", amount=hours, formula=formula, rows=tuple(rows), unit="h")
+
+
+def _hours(usage: Usage) -> str:
+    """What the hours of a machine are made of."""
+    told = {
+        "work": usage.hours,
+        "boot": Decimal(usage.boot_s) / 3600,
+        "idle tail": Decimal(usage.idle_s) / 3600,
+        "failed attempts": Decimal(usage.failed_attempts * usage.boot_s) / 3600,
+    }
+    return " + ".join(f"{_number(hours)} h {what}" for what, hours in told.items() if hours)
+
+
+def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
+    """Between what the total is."""
+    if estimate.spot is not None:
+        seen = estimate.spot.outlook
+        low = f"the same for {seen.low:.4f} h; one of twenty cases takes less"
+        high = f"the same for {seen.high:.4f} h; one of twenty cases takes more"
+    else:
+        low = "the same without idle tail and failed attempts"
+        high = f"the same with {usage.boot_limit_s // 60} min for each boot, when it is given up"
+    for part, amount, formula in (
+        ("low_total", estimate.low_total, low),
+        ("high_total", estimate.high_total, high),
+    ):
+        if amount is not None and estimate.low_total != estimate.high_total:
+            yield Figure(part=part, amount=amount, formula=formula, rows=())
 
 
 def _beside(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:
     offer = estimate.offer
-    for part, (kind, quantity) in quantities(usage, usage.billed_hours).items():
+    for part, (kind, quantity) in quantities(offer.cloud, usage, run_hours(offer, usage)).items():
         amount = estimate.parts[part]
         tariff = find_tariff(market.tariffs, offer, kind)
         if quantity == 0:
@@ -100,7 +207,7 @@ def _beside(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure
             yield Figure(
                 part=part,
                 amount=amount,
-                formula=f"{price} x {_quantity(part, usage, quantity)}",
+                formula=f"{price} x {_quantity(part, offer, usage, quantity)}",
                 rows=(_row(tariff), *rates),
             )
 
@@ -135,10 +242,15 @@ def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[Row, 
     return (row,), f"{amount:f} {currency} / {rate.rate:f}"
 
 
-def _quantity(part: str, usage: Usage, quantity: Decimal) -> str:
-    if part == "disk":
-        hours = _number(usage.billed_hours)
-        return f"{usage.disk_gib} GiB x {hours} h x {usage.nodes} / {HOURS_PER_MONTH} h"
+def _quantity(part: str, offer: Offer, usage: Usage, quantity: Decimal) -> str:
+    if part in {"disk", "snapshots"}:
+        disk = billed_disk_gib(offer.cloud, usage.disk_gib)
+        gib = f"{disk if part == 'disk' else usage.snapshot_gib} GiB"
+        if part == "disk" and disk != usage.disk_gib:
+            gib += f" (the size as which {usage.disk_gib} GiB are billed)"
+        months = f"{gib} x {_number(run_hours(offer, usage))} h x {usage.nodes} / {HOURS_PER_MONTH} h"
+        iops = billing_of(offer.cloud).iops
+        return f"{months}, with {iops}" if part == "disk" and iops else months
     return f"{_number(quantity)} {'h' if part == 'address' else 'GiB'}"
 
 

@@ -11,15 +11,16 @@ import sqlite3
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
-from gpucloud_pricing.values import InstanceType, Interruption, Price
+from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, SavingsPlan
 
-VERSION = 1
 BUSY_S = 30.0
-_SCHEMA = """
+_STEPS = (
+    """
 CREATE TABLE series (
     number INTEGER PRIMARY KEY,
     cloud TEXT NOT NULL,
@@ -63,8 +64,32 @@ CREATE TABLE interruptions (
     source TEXT NOT NULL,
     PRIMARY KEY (cloud, region, instance_type)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE unfinished (started TEXT NOT NULL) STRICT;
-"""
+CREATE TABLE unfinished (started TEXT NOT NULL) STRICT
+""",
+    """
+CREATE TABLE commitments (
+    cloud TEXT NOT NULL,
+    account TEXT NOT NULL,
+    inquiry TEXT NOT NULL,
+    seen TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    region TEXT,
+    zone TEXT,
+    instance_type TEXT,
+    count INTEGER NOT NULL,
+    per_hour TEXT,
+    currency TEXT,
+    purchase TEXT,
+    terms TEXT,
+    family TEXT,
+    until TEXT,
+    source TEXT NOT NULL
+) STRICT
+""",
+)
+"""What makes a file of each version out of one of the version before."""
+VERSION = len(_STEPS)
 _ADD_SERIES = """
 INSERT OR IGNORE INTO series (cloud, instance_type, region, zone, purchase, terms, currency, source)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -184,10 +209,11 @@ class PriceHistory:
 
     def _make(self) -> None:
         with self._transaction():
-            if self._connection.execute("PRAGMA user_version").fetchone()[0] == 0:  # nobody else did by now
-                for statement in _SCHEMA.split(";"):  # executescript() would commit first
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]  # others may have by now
+            for number, step in enumerate(_STEPS[version:], version + 1):
+                for statement in step.split(";"):  # executescript() would commit first
                     self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {VERSION}")
+                self._connection.execute(f"PRAGMA user_version = {number}")
 
     @classmethod
     def read(cls, path: Path) -> PriceHistory | None:
@@ -339,6 +365,46 @@ class PriceHistory:
             for region, low, high, savings, seen, source in rows
         }
 
+    def keep_commitments(
+        self,
+        cloud: str,
+        account: str,
+        told: Mapping[str, Sequence[Commitment]],
+        untold: Collection[str],
+        at: datetime,
+    ) -> None:
+        """Keeps what a cloud told of an account's commitments, in the place of what it told before.
+
+        Args:
+            cloud: the provider's name.
+            account: whose they are; those of another account are forgotten.
+            told: the answers, by inquiry.
+            untold: the inquiries that have no answer: what was told to these before stays, as old as it is.
+            at: when that was told.
+        """
+        with _explained(), self._transaction():
+            self._connection.execute(
+                "DELETE FROM commitments WHERE cloud = ? AND NOT "
+                "(account = ? AND inquiry IN (SELECT value FROM json_each(?)))",
+                (cloud, account, _list(untold)),
+            )
+            self._connection.executemany(
+                "INSERT INTO commitments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (cloud, account, inquiry, _text(at), *_commitment_row(each))
+                    for inquiry, found in told.items()
+                    for each in found
+                ],
+            )
+
+    def commitments(self) -> list[Commitment]:
+        """What clouds told of accounts' commitments; ``as_of`` is the day on which they did."""
+        with _explained():
+            rows = self._connection.execute(
+                "SELECT * FROM commitments ORDER BY cloud, region, kind, instance_type, until, id"
+            ).fetchall()
+        return [_commitment(row) for row in rows]
+
     def spans(
         self,
         kinds: Iterable[InstanceType],
@@ -437,6 +503,51 @@ def _span(row: Sequence[str]) -> Span:
     _, since, seen, ended, amount, upfront = row[_KEY:]
     price = _price(tuple(row[:_KEY]), seen, amount, upfront)
     return Span(price=price, since=_time(since), seen=_time(seen), ended=_time(ended) if ended else None)
+
+
+Cell = str | int | None
+
+
+def _commitment_row(commitment: Commitment) -> tuple[Cell, ...]:
+    """The columns of a commitment after those that say who told it, and when."""
+    plan = commitment.plan
+    spending: tuple[Cell, ...] = (None,) * 5
+    if plan is not None:
+        money = plan.per_hour
+        spending = (f"{money.amount:f}", money.currency, plan.purchase, plan.terms, plan.family)
+    return (
+        commitment.kind,
+        commitment.id,
+        commitment.region,
+        commitment.zone,
+        commitment.instance_type,
+        commitment.count,
+        *spending,
+        None if commitment.until is None else commitment.until.isoformat(),
+        commitment.source,
+    )
+
+
+def _commitment(row: Sequence[Any]) -> Commitment:
+    cloud, _, _, seen, kind, id_, region, zone, instance_type, count, *spending, until, source = row
+    amount, currency, purchase, terms, family = spending
+    plan = None
+    if amount is not None:
+        money = Money(amount=Decimal(amount), currency=currency)
+        plan = SavingsPlan(per_hour=money, purchase=purchase, terms=terms, family=family)
+    return Commitment(
+        cloud=cloud,
+        kind=kind,
+        id=id_,
+        region=region,
+        zone=zone,
+        instance_type=instance_type,
+        count=count,
+        plan=plan,
+        until=None if until is None else date.fromisoformat(until),
+        as_of=_time(seen).date(),
+        source=source,
+    )
 
 
 def _text(at: datetime) -> str:

@@ -1,18 +1,18 @@
-"""Where prices can be asked for: the sources of a refresh."""
+"""Where prices and commitments can be asked for."""
 
 from __future__ import annotations
 
 from gpucloud_pricing.values import Source
 
 
-def _source(id_: str, whose: str, call: str) -> Source:
+def _source(id_: str, whose: str, call: str, licence: str = "public prices") -> Source:
     return Source(
         id=id_,
         repository=whose,
         path=call,
         commit="",
         date="",
-        licence="public prices",
+        licence=licence,
         note="asked from here",
         live=True,
     )
@@ -22,9 +22,23 @@ LIVE_SOURCES = (
     _source("aws-price-list", "AWS", "pricing:GetProducts"),
     _source("aws-spot-price-history", "AWS", "ec2:DescribeSpotPriceHistory"),
     _source("aws-savings-plans", "AWS", "savingsplans:DescribeSavingsPlansOfferingRates"),
+    _source("aws-capacity-blocks", "AWS", "ec2:DescribeCapacityBlockOfferings"),
     _source("aws-spot-advisor-live", "AWS", "the Spot Instance Advisor's file"),
     _source("azure-retail-prices", "Azure", "Retail Prices API"),
     _source("alibaba-price", "Alibaba Cloud", "ecs:DescribePrice"),
     _source("alibaba-spot-price-history", "Alibaba Cloud", "ecs:DescribeSpotPriceHistory"),
     _source("alibaba-spot-advice", "Alibaba Cloud", "ecs:DescribeSpotAdvice"),
 )
+"""Of a refresh of prices."""
+
+ACCOUNT_SOURCES = tuple(
+    _source(id_, whose, call, "your account")
+    for id_, whose, call in (
+        ("aws-reserved-instances", "AWS", "ec2:DescribeReservedInstances"),
+        ("aws-capacity-reservations", "AWS", "ec2:DescribeCapacityReservations"),
+        ("aws-own-savings-plans", "AWS", "savingsplans:DescribeSavingsPlans"),
+        ("azure-reservations", "Azure", "Microsoft.Capacity/reservations"),
+        ("alibaba-reserved-instances", "Alibaba Cloud", "ecs:DescribeReservedInstances"),
+    )
+)
+"""Of an account's commitments."""

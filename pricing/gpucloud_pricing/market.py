@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from itertools import count
@@ -181,23 +181,26 @@ class Market:
 
         return self._with(prices, lambda kind: {**self._interruptions(kind), **interruptions(kind)}, sources)
 
-    def on_own_terms(self, terms: Callable[[Price], Price], own: Iterable[Price], source: Source) -> Market:
+    def on_own_terms(
+        self,
+        terms: Callable[[Price], Price],
+        own: Callable[[InstanceType, Sequence[Price]], Iterable[Price]],
+        sources: Iterable[Source],
+    ) -> Market:
         """This market as it is for somebody with conditions of their own.
 
         Args:
             terms: gives each price with their discount.
-            own: what they have besides.
-            source: where the conditions stand.
+            own: what they have besides of a type, given its prices.
+            sources: where the conditions stand.
         """
-        besides: dict[Key, list[Price]] = defaultdict(list)
-        for price in own:
-            besides[price.cloud, price.instance_type].append(price)
 
         def prices(kind: InstanceType) -> Iterator[Price]:
-            yield from map(terms, self._prices(kind))
-            yield from besides.get((kind.cloud, kind.name), ())
+            listed = [terms(price) for price in self._prices(kind)]
+            yield from listed
+            yield from own(kind, listed)
 
-        return self._with(prices, self._interruptions, (source,))
+        return self._with(prices, self._interruptions, sources)
 
     def _with(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH, TERM_HOURS
+from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.values import Offer
 
 HOURS_PER_WEEK = Decimal(168)
@@ -68,8 +68,11 @@ class Share:
 
 
 def way_of(offer: Offer) -> Way | None:
-    """An offer as a way of paying; ``None`` where its price is not known."""
-    if offer.price_usd is None:
+    """An offer as a way of paying for what lasts; ``None`` where its price is not known.
+
+    A capacity block is none: it ends after half a year at the latest, and may not be there the next time.
+    """
+    if offer.price_usd is None or offer.purchase == CAPACITY_BLOCK:
         return None
     if offer.purchase in TERM_HOURS:
         return Way(offer=offer, per_hour=Decimal(0), per_month=offer.price_usd * HOURS_PER_MONTH)

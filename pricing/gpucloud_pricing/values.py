@@ -103,7 +103,8 @@ class Price:
 
     A commitment's ``amount`` is what an hour of its term costs, with its share of what is paid ``upfront``,
     for the whole term and one instance. ``terms`` tells apart what else has one name: ``all upfront``.
-    ``discount`` is which part of it somebody need not pay, by conditions of their own.
+    ``discount`` is which part of it somebody need not pay, by conditions of their own. ``derivation`` says
+    how it follows from other prices, where nobody lists it.
     """
 
     cloud: str
@@ -118,6 +119,7 @@ class Price:
     terms: str = ""
     upfront: Decimal = Decimal(0)
     discount: Decimal = Decimal(0)
+    derivation: Derivation | None = None
 
     @property
     def net(self) -> Decimal:
@@ -128,6 +130,59 @@ class Price:
     def money(self) -> Money:
         """The amount with its currency."""
         return Money(amount=self.amount, currency=self.currency)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """How a price follows from others: a formula for people, and the prices in it."""
+
+    formula: str
+    prices: tuple[Price, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavingsPlan:
+    """Spending that was promised for every hour, used or not.
+
+    ``purchase`` and ``terms`` are those of the market's prices at which it is used up. ``family`` is what the
+    names of the types in reach begin with, up to a dot; ``None`` for all types.
+    """
+
+    per_hour: Money
+    purchase: str
+    terms: str
+    family: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commitment:
+    """What somebody has paid for, or has promised to pay: machines of a type, or the spending of a plan.
+
+    Attributes:
+        cloud: the provider's name.
+        kind: reserved_instance, reservation, capacity_reservation, capacity_block, savings_plan, or machine.
+        id: the cloud's own; empty for what no cloud told.
+        region: where; ``None`` for every region of the cloud.
+        zone: likewise; ``None`` for every zone of the region.
+        instance_type: of the machines; ``None`` for a plan.
+        count: how many machines.
+        plan: the spending, where it is no machines.
+        until: the last day that is covered to its end, in UTC; ``None`` for no end.
+        as_of: when that was told.
+        source: by what: an id of the market's sources.
+    """
+
+    cloud: str
+    kind: str
+    id: str
+    region: str | None
+    zone: str | None = None
+    instance_type: str | None = None
+    count: int = 1
+    plan: SavingsPlan | None = None
+    until: date | None
+    as_of: date
+    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ecs", "DescribeNetworkInterfaces"): Repeat.SAFE,
     ("ecs", "DescribePrice"): Repeat.SAFE,
     ("ecs", "DescribeRegions"): Repeat.SAFE,
+    ("ecs", "DescribeReservedInstances"): Repeat.SAFE,
     ("ecs", "DescribeSecurityGroupAttribute"): Repeat.SAFE,
     ("ecs", "DescribeSecurityGroups"): Repeat.SAFE,
     ("ecs", "DescribeSpotAdvice"): Repeat.SAFE,

@@ -174,6 +174,9 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
         "ecs:DescribeElasticityAssurances": lambda: ecs.describe_elasticity_assurances(
             m.DescribeElasticityAssurancesRequest(region_id=region, max_results=10)
         ),
+        "ecs:DescribeReservedInstances": lambda: ecs.describe_reserved_instances(
+            m.DescribeReservedInstancesRequest(region_id=region, page_size=10)
+        ),
         "vpc:DescribeVpcs": lambda: vpc("DescribeVpcs", {"PageSize": 10}),
         "vpc:DescribeVSwitches": lambda: vpc("DescribeVSwitches", {"PageSize": 10}),
         "vpc:DescribeEipAddresses": lambda: vpc("DescribeEipAddresses", {"PageSize": 10}),

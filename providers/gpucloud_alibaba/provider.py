@@ -28,7 +28,7 @@ from gpucloud.model import (
     Search,
     Thing,
 )
-from gpucloud.provider import Inquiry, Record, Verdict, Witness
+from gpucloud.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_alibaba import (
     checkup,
     create,
@@ -197,6 +197,13 @@ class AlibabaProvider:
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Private pools with something free."""
         return prices.held(self.clients.ecs(region), region, instance_types)
+
+    def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
+        """Reserved instances region by region."""
+        from gpucloud_alibaba import commitments
+
+        today = self._clock().date()
+        return [commitments.inquiry(self.clients.ecs(region), region, today) for region in self._regions()]
 
     def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
         """The region's vCPU quota."""

@@ -86,6 +86,7 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
     it is not tried.
     """
     ec2: Any = clients.ec2_once(region)
+    plans: Any = clients.client("savingsplans", "us-east-1", attempts=READ_ATTEMPTS)
     quotas: Any = clients.client("service-quotas", region, attempts=READ_ATTEMPTS)
     tags = [{"Key": key, "Value": value} for key, value in _NOBODY.items()]
     kinds = ("instance", "volume", "network-interface")
@@ -118,9 +119,14 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
         "ec2:DescribeImages": dry("describe_images", Owners=["self"]),
         "ec2:DescribeRegions": dry("describe_regions"),
         "ec2:DescribeAvailabilityZones": dry("describe_availability_zones"),
+        "ec2:DescribeCapacityBlockOfferings": dry(
+            "describe_capacity_block_offerings", CapacityDurationHours=24
+        ),
         "ec2:DescribeCapacityReservations": dry("describe_capacity_reservations"),
+        "ec2:DescribeReservedInstances": dry("describe_reserved_instances"),
         "ec2:DescribeInstanceTypeOfferings": dry("describe_instance_type_offerings"),
         "ec2:DescribeSpotPriceHistory": dry("describe_spot_price_history"),
+        "savingsplans:DescribeSavingsPlans": lambda: plans.describe_savings_plans(maxResults=1),
         "servicequotas:GetServiceQuota": lambda: quotas.get_service_quota(
             ServiceCode="ec2", QuotaCode="L-DB2E81BA"
         ),

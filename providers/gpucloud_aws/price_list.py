@@ -12,25 +12,30 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws import prices
-from gpucloud_aws.errors import reading
+from gpucloud_aws.errors import code_of, reading
 from gpucloud_aws.prices import CLOUD
 from gpucloud_pricing import Price
-from gpucloud_pricing.demand import TERM_HOURS
+from gpucloud_pricing.demand import CAPACITY_BLOCK, TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
 
 if TYPE_CHECKING:
     from gpucloud_aws.clients import Clients
 
 LIST, SPOT, SAVINGS = "aws-price-list", "aws-spot-price-history", "aws-savings-plans"
+BLOCKS = "aws-capacity-blocks"
 """Where a price was asked for: ids of the market's sources."""
 _TERMS = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
-_PLANS = {31536000: "savings_1y", 94608000: "savings_3y"}
-_PLAN_NAMES = {"Compute": "compute plan", "EC2Instance": "instance plan"}
+PLANS = {31536000: "savings_1y", 94608000: "savings_3y"}
+PLAN_NAMES = {"Compute": "compute plan", "EC2Instance": "instance plan"}
 _PAID_UPFRONT = {"No Upfront": Decimal(0), "Partial Upfront": Decimal("0.5"), "All Upfront": Decimal(1)}
 """Which part of a savings plan is paid at once. Source: Savings Plans User Guide, "Payment options"."""
 _OURS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
 _TYPES_PER_CALL = 10
 _MILLIONTH = Decimal("0.000001")
+_BLOCK_HOURS = 24
+"""The shortest block; longer ones cost the same per hour, as the published rates say."""
+_NOT_IN_BLOCKS = {"InvalidParameterValue", "Unsupported", "UnsupportedException", "UnsupportedOperation"}
+"""What a region answers that has no blocks of a type."""
 
 Row = Price | SetAside
 
@@ -244,7 +249,7 @@ def _ask_savings(
         token: str | None = ""
         while token is not None:
             page = plans.describe_savings_plans_offering_rates(
-                savingsPlanTypes=list(_PLAN_NAMES),
+                savingsPlanTypes=list(PLAN_NAMES),
                 products=["EC2"],
                 serviceCodes=["AmazonEC2"],
                 filters=[{"name": name, "values": values} for name, values in filters.items()],
@@ -266,7 +271,7 @@ def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | 
     said = {each.get("name"): each.get("value") for each in rate.get("properties", ())}
     offering = rate.get("savingsPlanOffering", {})
     paid = offering.get("paymentOption")
-    purchase, plan = _PLANS.get(offering.get("durationSeconds")), _PLAN_NAMES.get(offering.get("planType"))
+    purchase, plan = PLANS.get(offering.get("durationSeconds")), PLAN_NAMES.get(offering.get("planType"))
     amount = prices.amount_of(rate.get("rate"))
     checks = {
         "not Linux on shared hardware": said.get("productDescription") == "Linux/UNIX"
@@ -294,3 +299,101 @@ def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | 
         terms=f"{plan}, {paid.lower()}",
         upfront=amount * TERM_HOURS[purchase] * _PAID_UPFRONT[paid],
     )
+
+
+# --- capacity blocks
+
+
+def block_inquiry(
+    clients: Clients,
+    region: str,
+    instance_types: Sequence[str],
+    *,
+    currency: str,
+    now: datetime,
+    zone_id: Callable[[str], str],
+) -> Inquiry:
+    """What a day in a capacity block costs in a region."""
+
+    def ask() -> PriceList:
+        ec2 = clients.ec2(region)
+        try:
+            rows = [
+                row
+                for name in instance_types
+                for offering in _block_offerings(ec2, name)
+                if (row := block_row(offering, region, currency, now, zone_id))
+            ]
+        finally:
+            clients.forget(region)
+        return sorted_out(_cheapest_starts(rows))
+
+    covers = Coverage(cloud=CLOUD, source=BLOCKS, regions=(region,), instance_types=instance_types)
+    return Inquiry(name=f"capacity blocks in {region}", covers=covers, ask=ask)
+
+
+def sold_in_blocks(instance_type: str) -> bool:
+    """Whether a type may be had in a capacity block.
+
+    Source: EC2 User Guide, "Capacity Blocks for ML": p4d, p4de, p5 and p6 with their variants.
+    """
+    return bool(re.match(r"p(4d|4de|5|5e|5en|6-b[0-9]+)\.", instance_type))
+
+
+def _block_offerings(ec2: Any, instance_type: str) -> Iterator[Mapping[str, Any]]:
+    pages = ec2.get_paginator("describe_capacity_block_offerings").paginate(
+        InstanceType=instance_type, InstanceCount=1, CapacityDurationHours=_BLOCK_HOURS
+    )
+    try:
+        with reading("DescribeCapacityBlockOfferings"):
+            for page in prices.whole(cast("Iterable[Mapping[str, Any]]", pages)):
+                yield from page["CapacityBlockOfferings"]
+    except Exception as error:
+        if code_of(error) not in _NOT_IN_BLOCKS:
+            raise
+
+
+def block_row(
+    offering: Mapping[str, Any], region: str, currency: str, now: datetime, zone_id: Callable[[str], str]
+) -> Row:
+    """An offering of one machine for a day."""
+    fee = prices.amount_of(offering.get("UpfrontFee"))
+    checks = {
+        MISSING: offering.get("InstanceType") and offering.get("AvailabilityZone"),
+        "not on shared hardware": offering.get("Tenancy", "default") == "default",
+        "another length or count than asked for": (
+            offering.get("CapacityBlockDurationHours"),
+            offering.get("InstanceCount"),
+        )
+        == (_BLOCK_HOURS, 1),
+        f"not in {currency}": offering.get("CurrencyCode") == currency,
+    }
+    for reason, holds in checks.items():
+        if not holds:
+            return _aside(reason, str(offering)[:ROW_SHOWN])
+    if fee is None:
+        return _aside(NO_PRICE, str(offering)[:ROW_SHOWN])
+    return Price(
+        cloud=CLOUD,
+        region=region,
+        zone=zone_id(str(offering["AvailabilityZone"])),
+        instance_type=str(offering["InstanceType"]),
+        purchase=CAPACITY_BLOCK,
+        amount=(fee / _BLOCK_HOURS).quantize(_MILLIONTH),
+        currency=currency,
+        as_of=now.date(),
+        source=BLOCKS,
+        upfront=fee,
+    )
+
+
+def _cheapest_starts(rows: Iterable[Row]) -> Iterator[Row]:
+    """Of the blocks of a type in a zone, which begin on different days, the cheapest."""
+    cheapest: dict[tuple[str, str | None], Price] = {}
+    for row in rows:
+        if isinstance(row, SetAside):
+            yield row
+            continue
+        place = (row.instance_type, row.zone)
+        cheapest[place] = min(cheapest.get(place, row), row, key=lambda price: price.amount)
+    yield from cheapest.values()

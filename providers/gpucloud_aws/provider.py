@@ -31,7 +31,7 @@ from gpucloud.model import (
     Thing,
     expires_text,
 )
-from gpucloud.provider import BegunError, Inquiry, Record, Verdict, Witness
+from gpucloud.provider import BegunError, CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_aws import (
     checkup,
     create,
@@ -233,6 +233,19 @@ class AwsProvider:
             for region in asked
         ]
         partition = self.clients.partition(asked[0])
+        in_blocks = [name for name in instance_types if price_list.sold_in_blocks(name)]
+        if partition == "aws" and in_blocks:
+            found += [
+                price_list.block_inquiry(
+                    self.clients,
+                    region,
+                    in_blocks,
+                    currency=currency,
+                    now=now,
+                    zone_id=self._zone_id_in(region),
+                )
+                for region in asked
+            ]
         if partition == "aws":
             found.append(spot_advisor.inquiry(instance_types, asked, now))
         if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:
@@ -247,6 +260,19 @@ class AwsProvider:
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Active capacity reservations and blocks."""
         return prices.held(self.clients.ec2(region), region, instance_types, self._zone_id_in(region))
+
+    def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
+        """Reserved instances and held capacity region by region, and the savings plans."""
+        from gpucloud_aws import commitments
+
+        account, today = self.account(), datetime.now(UTC).date()
+        found: list[CommitmentInquiry] = []
+        for region in self._enabled_regions():
+            zone_id = self._zone_id_in(region)
+            found += commitments.regional_inquiries(self.clients.ec2(region), region, account, zone_id, today)
+        if self.clients.partition(self.clients.home_region) == "aws":
+            found.append(commitments.plans_inquiry(self.clients, today))
+        return found
 
     def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
         """vCPU quotas of the families."""

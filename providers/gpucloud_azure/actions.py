@@ -112,6 +112,8 @@ ACTIONS: tuple[Action, ...] = (
     *_reads(
         f"{_GROUP}/providers/{_HELD}/{{}}/capacityReservations/{{}}", f"{_HELD}/capacityReservations/read"
     ),
+    # of the tenant: no role of the subscription allows it, and who is not allowed sees an empty list
+    *_reads("/providers/Microsoft.Capacity/reservations", ""),
     # what a box is made of
     *_reads(_GROUP, f"{_GROUPS}/read"),
     Action(method="PUT", path=_GROUP, permission=f"{_GROUPS}/write", repeat=Repeat.BY_NAME),

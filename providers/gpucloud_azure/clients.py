@@ -118,13 +118,17 @@ class Clients:
             api: the API version.
             query: further parameters.
         """
-        return self._get(self.resources(), f"/subscriptions/{self.subscription()}{path}", api, query)[0]
+        return self._get(self.resources(), self._in_subscription(path), api, query)[0]
 
     def pages(self, path: str, *, api: str, **query: str) -> Iterator[Mapping[str, Any]]:
         """The elements of a list for which the SDK has no method, or one that reads more than is needed."""
+        return self.tenant_pages(self._in_subscription(path), api=api, **query)
+
+    def tenant_pages(self, path: str, *, api: str, **query: str) -> Iterator[Mapping[str, Any]]:
+        """The same for a path that is not below the subscription."""
         from azure.core.rest import HttpRequest
 
-        page = self.ask(path, api=api, **query)
+        page = self._get(self.resources(), path, api, query)[0]
         for _ in range(PAGES):
             yield from page.get("value", [])
             following = page.get("nextLink")
@@ -138,6 +142,9 @@ class Clients:
     def date(self) -> str:
         """The ``Date`` of an answer."""
         return self._get(self.resources(), f"/subscriptions/{self.subscription()}", SUBSCRIPTIONS_API, {})[1]
+
+    def _in_subscription(self, path: str) -> str:
+        return f"/subscriptions/{self.subscription()}{path}"
 
     # --- made once
 

@@ -25,7 +25,7 @@ from gpucloud.model import (
     Search,
     Thing,
 )
-from gpucloud.provider import Inquiry, Record, Verdict, Witness
+from gpucloud.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_azure import (
     checkup,
     create,
@@ -183,6 +183,12 @@ class AzureProvider:
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
         """Capacity reservations, named by their groups."""
         return prices.held(self.clients, region, instance_types)
+
+    def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
+        """The tenant's reservations."""
+        from gpucloud_azure import commitments
+
+        return [commitments.inquiry(self.clients, datetime.now(UTC).date())]
 
     def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
         """The region's vCPUs and the families', or those of Spot."""

@@ -146,23 +146,68 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
     document = json.loads(run(*line, "--json")[1])
     for option in document["options"]:
         figures = {figure["part"]: figure for figure in option["figures"]}
-        assert {"compute", "disk", "address", "egress"} <= set(figures)
+        parts = [figures[part] for part in ("compute", "disk", "address", "egress", "snapshots")]
         for part, figure in figures.items():
             if figure["amount"] is None:
                 assert figure["formula"] == option["unknown"][part]
                 continue
-            assert figure["amount"] == option[part]
-            assert figure["rows"] or figure["formula"] == "none"
+            assert figure["amount"] == option[part], part
             assert all(row["source"] for row in figure["rows"])
+        assert all(part["rows"] or part["formula"] == "none" or part["amount"] is None for part in parts)
         quote = figures["compute"]["rows"][0]
         assert quote["source"] in sources
         assert (quote["amount"], quote["as_of"]) == (
             option["offer"]["price"]["amount"],
             option["offer"]["as_of"],
         )
+        due = {"upfront"} if amount(option.get("upfront") or {"amount": "0"}) else set()
+        pays = {"break_even_hours"} if option["break_even_hours"] is not None else set()
+        for part in due | pays:
+            assert figures[part]["rows"], part
     out = run(*line)[1]
-    assert "0.526 USD x 72.0833 h x 1" in out
+    assert "0.526 USD x 72.0833 h x 1; 72 h work + 0.0833 h boot" in out
+    assert "3,000 IOPS" in out, "what is not billed apart is said"
     assert "karpenter-aws: aws/karpenter-provider-aws" in out
+
+
+def test_failed_attempts_and_snapshots_are_on_the_bill(run: Run) -> None:
+    """What nobody states a price of is named, and the total is a lower bound."""
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand", "--hours", "10", "--boot", "30", "--json")
+    plain = json.loads(run(*line)[1])["options"][0]
+    told = json.loads(run(*line, "--failed-attempts", "2", "--snapshots", "50")[1])["options"][0]
+    hour = Decimal(told["offer"]["price"]["amount"])
+    assert amount(told["compute"]) - amount(plain["compute"]) == hour, "two boots of half an hour"
+    assert told["snapshots"] is None
+    assert told["unknown"]["snapshots"].startswith("no snapshots price is known for aws")
+    assert not told["complete"]
+    assert amount(plain["low_total"]) == amount(plain["total"]) == amount(told["low_total"])
+    assert amount(plain["low_total"]) < amount(plain["high_total"]) < amount(told["high_total"])
+    words = run(*line[:-1], "--failed-attempts", "2", "--snapshots", "50")
+    assert "≥" in words[1]
+    assert "30 min of boot, 2 failed attempts" in words[2]
+
+
+def test_ways_are_sorted_by_what_work_costs(run: Run) -> None:
+    """An L4 is dearer than a T4, and has more than its share of TFLOPS."""
+    where = ("--cloud", "aws", "--region", "us-east-1", "--on-demand", "--limit", "9")
+    line = ("cost", "--gpu", "T4:1, L4:1", *where, "--hours", "10")
+    options = json.loads(run(*line, "--sort", "fp16-price", "--explain", "--json")[1])["options"]
+    costs = [amount(option["unit_cost"]["usd_per_hour"]) for option in options]
+    assert costs == sorted(costs)
+    best = options[0]
+    assert best["offer"]["gpu"]["model"] == "L4"
+    assert costs[0] == pytest.approx(amount(best["expected_total"]) / 10 / 121, rel=Decimal("0.001"))
+    assert (best["unit_cost"]["measure"], best["unit_cost"]["source"] is None) == ("fp16", False)
+    (figure,) = [figure for figure in best["figures"] if figure["part"] == "unit_cost"]
+    assert figure["amount"] == best["unit_cost"]["usd_per_hour"]
+    assert [(row["amount"], row["currency"]) for row in figure["rows"]] == [("121", "TFLOPS")]
+    assert "PER TFLOPH" in run(*line, "--sort", "fp16-price")[1]
+    one = (*line[:-4], "--limit", "1", "--hours", "10", "--json")
+    (only,) = json.loads(run(*one, "--sort", "fp16-price")[1])["options"]
+    assert only["offer"]["gpu"]["model"] == "L4", "by work it is chosen too"
+    (plain,) = json.loads(run(*one)[1])["options"]
+    assert plain["offer"]["gpu"]["model"] == "T4"
+    assert "unit_cost" not in plain
 
 
 def test_a_price_in_yuan_is_explained_with_its_rate(run: Run) -> None:
@@ -265,8 +310,10 @@ def test_own_conditions_count(run: Run, tmp_path: Path) -> None:
     assert amount(mine["on_demand"]["after_credit"]) == pytest.approx(left, abs=Decimal("0.001"))
     assert amount(mine["owned"]["compute"]) == 0
     assert "owned" not in plain
-    (figure,) = [each for each in mine["on_demand"]["figures"] if each["part"] == "compute"]
-    assert "x 0.9 (own discount)" in figure["formula"]
+    figures = {each["part"]: each for each in mine["on_demand"]["figures"]}
+    assert "x 0.9 (own discount)" in figures["compute"]["formula"]
+    assert figures["after_credit"]["amount"] == mine["on_demand"]["after_credit"]
+    assert [row["source"] for row in figures["after_credit"]["rows"]] == ["own-conditions"]
     _, out, err = run("cost", *T4, "--conditions", str(own))
     assert "AFTER CREDIT" in out
     assert "paid for already" in err

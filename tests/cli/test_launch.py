@@ -206,6 +206,13 @@ def test_a_plan_costs_and_changes_nothing(cli: Shell) -> None:
     assert cli.boxes("--all") == []
 
 
+def test_a_budget_goes_by_the_disk_as_it_is_billed(cli: Shell) -> None:
+    """Azure bills 513 GiB as 1024."""
+    line = ("plan", "--gpu", "T4", "--cloud", "azure", "--region", "eastus", "--budget", "10", "--json")
+    small, odd, even = (cli(*line, "--disk", size).json["ends"] for size in ("512", "513", "1024"))
+    assert odd == even != small
+
+
 def test_a_budget_becomes_a_deadline(cli: Shell) -> None:
     """One dollar over compute, disk and address, as the clouds of the sandbox bill them."""
     box = cli.launch("--gpu", "T4", "--budget", "1", "--max-price", "0.526")

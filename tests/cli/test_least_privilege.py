@@ -93,6 +93,7 @@ def test_looking_and_asking(narrow: Shell, cloud: str) -> None:
     assert narrow("check", "--cloud", cloud).code == 0
     assert narrow("plan", "--gpu", "T4", "--cloud", cloud).code == 0
     assert narrow("list", "--live").code == 0
+    assert narrow("commitments", "--cloud", cloud).code == 0
 
 
 def test_what_a_killed_launch_left_is_taken_down(narrow: Shell, cloud: str) -> None:

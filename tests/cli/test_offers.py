@@ -72,6 +72,15 @@ def test_csv_has_one_line_per_offer(run: Run) -> None:
     assert all(Decimal(row["price_usd"]) > 0 for row in rows)
 
 
+def test_doubtful_offers_do_not_come_first_by_what_work_costs(run: Run) -> None:
+    _, out, _ = run(
+        "offers", "--gpu", "V100", "--json", "--limit", "0", "--sort", "gpu-price", "--include-hidden"
+    )
+    flagged = [bool(offer["flags"]) for offer in json.loads(out)["offers"] if offer["price_usd"]]
+    assert {*flagged} == {True, False}
+    assert flagged == sorted(flagged)
+
+
 def test_sort_changes_what_comes_first(run: Run) -> None:
     _, out, _ = run("offers", "--gpu", "T4:1..8", "--json", "--limit", "50", "--sort", "gpu-price")
     prices = [Decimal(o["price_per_gpu_usd"]["amount"]) for o in json.loads(out)["offers"]]

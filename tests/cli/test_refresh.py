@@ -112,6 +112,26 @@ def test_reservations_are_paid_in_three_ways(cli: Shell) -> None:
     assert none.amount > part.amount > all_.amount
 
 
+def test_capacity_blocks_are_sold_by_the_day(cli: Shell) -> None:
+    """In a zone, paid at once, never launchable. Of those that begin on other days, the cheapest counts."""
+    where = ("--gpu", "H100:8", "--cloud", "aws", "--region", "us-east-1")
+    assert cli("prices", "refresh", *where).code == 0
+    told = cli("cost", *where, "--hours", "30", "--boot", "0", "--json").json
+    options = {option["purchase"]: option for option in told["options"]}
+    block, by_the_hour = options["capacity_block"], options["on_demand"]
+    hour = Decimal(block["offer"]["price"]["amount"])
+    assert hour == pytest.approx(
+        Decimal(by_the_hour["offer"]["price"]["amount"]) * Decimal("0.6"), abs=Decimal("0.001")
+    )
+    assert Decimal(block["compute"]["amount"]) == pytest.approx(hour * 48, abs=Decimal("0.01"))
+    assert Decimal(block["upfront"]["amount"]) == pytest.approx(hour * 48, abs=Decimal("0.01"))
+    assert block["offer"]["to_buy"]
+    assert block["offer"]["zone"].startswith("use1-az")
+    assert block["offer"]["source"] == "aws-capacity-blocks"
+    lasting = {each["purchase"] for place in told["cheapest_by_hours"] for each in place["stretches"]}
+    assert "capacity_block" not in lasting, "a block does not last"
+
+
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_a_price_that_moves_is_seen_by_offers_plan_and_launch(cli: Shell, cloud: str) -> None:
     where = (*T4, "--cloud", cloud, "--region", "us-east-1" if cloud != "azure" else "eastus")

@@ -44,7 +44,9 @@ def test_what_a_box_has_cost_is_told_after_it_is_gone(cli: Shell) -> None:
     assert (box["name"], box["run_id"], box["state"]) == ("gone", "r-1", "deleted")
     compute = next(each for each in box["charges"] if each["part"] == "compute")
     assert compute["unit_price"] == launched["price"]
-    assert compute["agreed"]
+    disk = next(each for each in box["charges"] if each["part"] == "disk")
+    assert disk["unit_price"]["amount"] == "0.08"
+    assert disk["source"]
     product = Decimal(compute["unit_price"]["amount"]) * Decimal(str(compute["quantity"]))
     assert abs(Decimal(compute["amount"]["amount"]) - product) < Decimal("0.00001")
     total = sum((Decimal(each["amount"]["amount"]) for each in box["charges"]), Decimal(0))
@@ -55,6 +57,7 @@ def test_what_a_box_has_cost_is_told_after_it_is_gone(cli: Shell) -> None:
     rows = list(csv.DictReader(io.StringIO(cli("spend", "--focus").out)))
     assert len(rows) == len(box["charges"])
     assert set(rows[0]) >= MANDATORY
+    assert {row["ProviderName"] for row in rows} == {"Amazon Web Services"}
     assert {row["ServiceCategory"] for row in rows} == {"Compute", "Storage", "Networking"}
     assert all(row["BillingPeriodStart"] <= row["ChargePeriodStart"] for row in rows)
     assert all(row["ChargePeriodEnd"] <= row["BillingPeriodEnd"] for row in rows)

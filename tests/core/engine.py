@@ -68,6 +68,7 @@ class Bench:
             "disk_gib": 100,
             "image": "ubuntu-22.04",
             "boot": lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
+            "listed": lambda _cloud, _region: {},
             "allow_from": lambda cloud: ("198.51.100.7/32",),
             "expires_at": self.clock() + timedelta(hours=24),
         }

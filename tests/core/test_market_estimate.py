@@ -90,6 +90,22 @@ def test_the_total_is_compute_disk_address_and_egress_of_all_nodes_with_boot_and
     assert not e.unknown
 
 
+def test_the_range_is_from_nothing_wasted_to_boots_that_take_as_long_as_they_may() -> None:
+    usage = Usage(
+        hours=Decimal(10), disk_gib=0, boot_s=900, boot_limit_s=2700, idle_s=1800, failed_attempts=1
+    )
+    e = estimate(market(tariff("public_ip_hour", "0")), offer("4"), usage, on_demand_usd=None)
+    assert e.low_total == 41  # 10 h + 15 min
+    assert e.total == e.expected_total == 44  # and 15 min of the failed attempt, and 30 min of idle tail
+    assert e.high_total == 48  # with two boots of 45 min
+
+
+def test_attempts_that_fail_cost_nothing_more_where_the_term_is_paid() -> None:
+    usage = Usage(hours=Decimal(10), disk_gib=0, failed_attempts=5)
+    e = estimate(market(*ALL), offer("1", purchase="reserved_1y"), usage, on_demand_usd=None)
+    assert e.compute == 8760
+
+
 def test_an_unknown_part_is_no_zero_and_the_total_says_that_it_is_a_lower_bound() -> None:
     usage = Usage(hours=Decimal(10), boot_s=0, egress_gib=Decimal(1))
     e = estimate(market(ALL[0]), offer("3"), usage, on_demand_usd=None)

@@ -11,16 +11,16 @@ import pytest
 
 from gpucloud_pricing import Market, Rate, Tariff
 from gpucloud_pricing.estimate import Usage, estimate
-from tests.builders import a_price, an_offer
+from tests.builders import a_price, an_instance_type, an_offer
 
 DAY = date(2026, 11, 1)
 LINES = Path(__file__).with_name("hand_computed.csv").read_text(encoding="utf-8").splitlines()
 CASES = list(csv.DictReader(line for line in LINES if not line.startswith("#")))
 
 
-def tariff(kind: str, amount: str) -> Tariff:
+def tariff(cloud: str, kind: str, amount: str) -> Tariff:
     return Tariff(
-        cloud="aws",
+        cloud=cloud,
         region="*",
         kind=kind,
         sku="x",
@@ -40,15 +40,19 @@ def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
         types=[],
         offers=[],
         tariffs=[
-            tariff("disk_gb_month", case["disk_month"]),
-            tariff("public_ip_hour", case["address_hour"]),
-            tariff("egress_gb", case["egress_price"]),
+            tariff(case["cloud"], "disk_gb_month", case["disk_month"]),
+            tariff(case["cloud"], "public_ip_hour", case["address_hour"]),
+            tariff(case["cloud"], "egress_gb", case["egress_price"]),
+            tariff(case["cloud"], "snapshot_gb_month", case["snapshot_month"]),
         ],
         rates=[Rate(base="USD", quote="CNY", rate=rate, as_of=DAY, source="t")],
     )
-    price = a_price(case["price"], purchase=case["purchase"], currency=case["currency"])
+    price = a_price(case["price"], cloud=case["cloud"], purchase=case["purchase"], currency=case["currency"])
     offer = an_offer(
-        purchase=case["purchase"], quote=price, price_usd=market.usd(price.amount, price.currency)
+        kind=an_instance_type(cloud=case["cloud"]),
+        purchase=case["purchase"],
+        quote=price,
+        price_usd=market.usd(price.amount, price.currency),
     )
     usage = Usage(
         hours=Decimal(case["hours"]),
@@ -57,11 +61,13 @@ def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
         egress_gib=Decimal(case["egress_gib"]),
         boot_s=int(case["boot_min"]) * 60,
         idle_s=int(case["idle_min"]) * 60,
+        snapshot_gib=int(case["snapshot_gib"]),
+        failed_attempts=int(case["failed"]),
     )
     bill = estimate(market, offer, usage, on_demand_usd=None)
     told = {**bill.parts, "total": bill.total}
     assert {part: f"{amount:.2f}" for part, amount in told.items() if amount is not None} == {
-        part: case[part] for part in ("compute", "disk", "address", "egress", "total")
+        part: case[part] for part in ("compute", "disk", "address", "egress", "snapshots", "total")
     }
 
 

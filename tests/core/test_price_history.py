@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing import Price
-from gpucloud_pricing.history import Coverage, HistoryError, PriceHistory, SetAside
+from gpucloud_pricing import Commitment, Money, Price
+from gpucloud_pricing.history import VERSION, Coverage, HistoryError, PriceHistory, SetAside
+from gpucloud_pricing.values import SavingsPlan
 from tests.builders import START, a_price, an_instance_type
 
 T0 = START
@@ -198,3 +199,75 @@ def test_what_is_in_force_is_what_was_answered_last(asked: list[tuple[set[str], 
             assert all(
                 end is not None and end <= later.since for end, later in zip(ends, spans[1:], strict=True)
             )
+
+
+# --- commitments
+
+RESERVED = Commitment(
+    cloud="aws",
+    kind="reserved_instance",
+    id="ri-1",
+    region="us-east-1",
+    zone="use1-az1",
+    instance_type="g4dn.xlarge",
+    count=2,
+    until=date(2027, 5, 31),
+    as_of=T0.date(),
+    source="reserved",
+)
+PLAN = Commitment(
+    cloud="aws",
+    kind="savings_plan",
+    id="sp-1",
+    region=None,
+    plan=SavingsPlan(
+        per_hour=Money(amount=Decimal("0.90"), currency="USD"), purchase="savings_1y", terms="compute plan"
+    ),
+    until=None,
+    as_of=T0.date(),
+    source="plans",
+)
+
+
+def test_commitments_are_kept_whole(history: PriceHistory) -> None:
+    assert PLAN.plan is not None
+    family = replace(PLAN, id="sp-2", region="us-east-1", plan=replace(PLAN.plan, family="g4dn"))
+    history.keep_commitments("aws", "1", {"reserved": [RESERVED], "plans": [PLAN, family]}, (), T0)
+    assert sorted(history.commitments(), key=lambda each: each.id) == [RESERVED, PLAN, family]
+
+
+def test_an_answer_takes_the_place_of_the_one_before(history: PriceHistory) -> None:
+    """What is asked for no more, as its region is gone, is not in force either."""
+    history.keep_commitments("aws", "1", {"a": [RESERVED], "b": [PLAN]}, (), T0)
+    newer = replace(RESERVED, id="ri-2")
+    history.keep_commitments("aws", "1", {"a": [newer]}, (), T0 + DAY)
+    assert history.commitments() == [replace(newer, as_of=(T0 + DAY).date())]
+
+
+def test_what_has_no_answer_stays_as_old_as_it_was(history: PriceHistory) -> None:
+    history.keep_commitments("aws", "1", {"a": [RESERVED], "b": [PLAN]}, (), T0)
+    history.keep_commitments("aws", "1", {"a": []}, ("b",), T0 + DAY)
+    assert history.commitments() == [PLAN]
+    history.keep_commitments("azure", "1", {"b": []}, (), T0 + DAY)
+    assert history.commitments() == [PLAN], "another cloud's is not touched"
+
+
+def test_those_of_another_account_are_forgotten(history: PriceHistory) -> None:
+    history.keep_commitments("aws", "1", {"a": [RESERVED], "b": [PLAN]}, (), T0)
+    history.keep_commitments("aws", "2", {"a": [RESERVED]}, ("b",), T0 + DAY)
+    assert [each.id for each in history.commitments()] == ["ri-1"]
+
+
+def test_a_file_of_the_first_version_is_taken_along(tmp_path: Path) -> None:
+    """Its prices stay, and what it lacks is made."""
+    file = tmp_path / "prices.db"
+    with closing(PriceHistory.open(file)) as history:
+        history.record("all", SCOPE, [price()], T0)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DROP TABLE commitments")
+        connection.execute("PRAGMA user_version = 1")
+    with closing(PriceHistory.open(file)) as history:
+        assert history.commitments() == []
+        assert len(history.current(KIND)) == 1
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)

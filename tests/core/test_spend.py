@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 
 from gpucloud.spend import charges, first_of_month, months
 from gpucloud.store import Box
-from gpucloud_pricing import Market
-from gpucloud_pricing.estimate import tariff_at
 from tests.builders import START, a_box
 
-MARKET = Market.load()
 FACTS = {
     "cloud": "aws",
     "region": "us-east-1",
@@ -25,6 +22,10 @@ FACTS = {
     "price": {"amount": "0.5", "currency": "USD"},
     "price_as_of": "2026-01-05",
     "price_source": "today",
+    "listed": {
+        "disk_gb_month": {"amount": "0.08", "currency": "USD", "as_of": "2026-01-01", "source": "a list"},
+        "public_ip_hour": {"amount": "0.005", "currency": "USD", "as_of": None, "source": "a list"},
+    },
     "disk_gib": 100,
     "nodes": [{"id": "i-1"}, {"id": "i-2"}],
 }
@@ -37,7 +38,7 @@ def used(hours: float | None) -> Box:
 
 
 def spent(of: Box, *, since: datetime | None = None, now: datetime = START + timedelta(days=60)) -> Decimal:
-    found = [charge.amount for charge in charges(MARKET, of, since, now) if charge.part == "compute"]
+    found = [charge.amount for charge in charges(of, since, now) if charge.part == "compute"]
     return sum(filter(None, found), Decimal(0))
 
 
@@ -46,23 +47,29 @@ def test_compute_is_charged_as_agreed_for_each_node() -> None:
     assert spent(used(None), now=START + timedelta(hours=3)) == 3, "so far"
 
 
-def test_disk_and_address_are_at_list_prices() -> None:
-    parts = {charge.part: charge for charge in charges(MARKET, used(73), None, START)}
-    disk = tariff_at(MARKET.tariffs, "aws", "us-east-1", "disk_gb_month")
-    assert disk is not None
-    assert parts["disk"].amount == disk.amount * 20, "100 GiB, two nodes, a tenth of a month"
-    assert parts["address"].quantity == 146
-    assert [parts[part].agreed for part in ("compute", "disk", "address")] == [True, False, False]
+def test_disk_and_address_are_at_the_list_prices_of_the_launch() -> None:
+    parts = {charge.part: charge for charge in charges(used(73), None, START)}
+    assert parts["disk"].amount == Decimal("1.6"), "100 GiB, two nodes, a tenth of a month, 8 cents"
+    assert parts["address"].amount == Decimal("0.73"), "146 hours, half a cent"
+    assert (parts["disk"].as_of, parts["disk"].source) == ("2026-01-01", "a list")
+
+
+def test_a_disk_is_charged_as_it_is_billed() -> None:
+    box = replace(used(365), facts={**FACTS, "cloud": "azure", "nodes": [{"id": "vm"}]})
+    disk = next(charge for charge in charges(box, None, START) if charge.part == "disk")
+    assert disk.quantity == 64, "100 GiB are billed as 128, for half a month"
 
 
 def test_what_is_not_known_is_not_nothing() -> None:
-    unpriced = replace(used(1), facts={**FACTS, "price": None, "region": "nowhere", "disk_gib": None})
-    found = {charge.part: charge.amount for charge in charges(MARKET, unpriced, None, START)}
-    assert (found["compute"], found["disk"]) == (None, None)
+    unpriced = replace(used(1), facts={**FACTS, "price": None, "listed": {}})
+    found = {charge.part: charge.amount for charge in charges(unpriced, None, START)}
+    assert found == {"compute": None, "disk": None, "address": None}
+    unmeasured = replace(used(1), facts={**FACTS, "disk_gib": None})
+    assert {charge.part for charge in charges(unmeasured, None, START) if charge.amount is None} == {"disk"}
 
 
 def test_what_never_began_costs_nothing() -> None:
-    assert not list(charges(MARKET, replace(used(1), started_at=None), None, START))
+    assert not list(charges(replace(used(1), started_at=None), None, START))
 
 
 def test_what_was_before_is_left_out() -> None:

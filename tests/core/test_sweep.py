@@ -450,6 +450,7 @@ def _salted(chance: random.Random) -> tuple[list[Thing], list[Any], set[Any]]:
         (a_machine(ref=a_ref(cloud="aws"), instance_type="g4dn.xlarge"), "0.526 USD"),
         (a_machine(ref=a_ref(cloud="aws"), instance_type="x.y"), "no price of x.y in us-east-1 is known"),
         (a_thing(ref=a_ref(kind=Kind.DISK), size_gib=100), "0.010959 USD"),
+        (a_thing(ref=a_ref(kind=Kind.DISK, cloud="azure", region="eastus"), size_gib=100), "0.027 USD"),
         (a_thing(ref=a_ref(kind=Kind.DISK)), "the cloud does not tell its size in a list"),
         (a_thing(ref=a_ref(kind=Kind.ADDRESS)), "0.005 USD"),
         (a_thing(ref=a_ref(kind=Kind.GROUP)), "0 USD"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from decimal import Decimal
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 from gpucloud.model import Purchase
-from gpucloud.provider import CapacitySource, ConsoleLog, Echo, Ingress, PriceSource
+from gpucloud.provider import CapacitySource, ConsoleLog, Echo, Ingress, Inquiry, PriceSource
+from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
-from tests.providers.aws_wire import Answer, Wire, answer
+from tests.providers.aws_wire import Answer, Wire, answer, refusal
 
 
 def product(price: str, *, currency: str = "USD", unit: str = "Hrs", **attributes: str) -> str:
@@ -150,3 +152,47 @@ def test_the_provider_has_the_abilities_that_it_has() -> None:
     aws: Any = AwsProvider()
     for ability in (PriceSource, CapacitySource, ConsoleLog, Ingress, Echo):
         assert isinstance(aws, ability)
+
+
+REGIONS = "<regionInfo><item><regionName>us-east-1</regionName></item></regionInfo>"
+
+
+def block_inquiry(wire: Wire) -> Inquiry:
+    wire.say("DescribeRegions", answer("DescribeRegions", REGIONS))
+    inquiries = AwsProvider().inquiries(["p5.48xlarge", "g4dn.xlarge"], ["us-east-1"])
+    (inquiry,) = [each for each in inquiries if each.name == "capacity blocks in us-east-1"]
+    return inquiry
+
+
+def test_a_region_without_blocks_of_a_type_sells_none(wire: Wire) -> None:
+    """EC2 refuses to look for what a region does not have; that is an answer, and what was sold is gone."""
+    wire.say("DescribeCapacityBlockOfferings", Answer(refusal("InvalidParameterValue"), status=400))
+    told = block_inquiry(wire).ask()
+    assert (list(told.prices), list(told.set_aside)) == ([], [])
+    assert [sent["InstanceType"] for sent in wire.sent["DescribeCapacityBlockOfferings"]] == ["p5.48xlarge"]
+
+
+def test_who_may_not_look_for_blocks_has_not_learnt_that_there_are_none(wire: Wire) -> None:
+    wire.say("DescribeCapacityBlockOfferings", Answer(refusal("UnauthorizedOperation"), status=403))
+    with pytest.raises(Exception, match="UnauthorizedOperation"):
+        block_inquiry(wire).ask()
+
+
+def test_nonsense_about_blocks_is_no_answer(wire: Wire) -> None:
+    action = "DescribeCapacityBlockOfferings"
+    for body in ("<html><body>Sorry</body></html>", answer(action, "<other>1</other>")):
+        wire.say(action, Answer(body))
+        with pytest.raises(MalformedAnswerError):
+            block_inquiry(wire).ask()
+
+
+def test_blocks_that_never_end_are_no_answer(wire: Wire) -> None:
+    pages = itertools.count(1)
+    action = "DescribeCapacityBlockOfferings"
+
+    def page() -> str:
+        return answer(action, f"<capacityBlockOfferingSet/><nextToken>{next(pages)}</nextToken>")
+
+    wire.say(action, Answer(page))
+    with pytest.raises(MalformedAnswerError, match="pages and still more"):
+        block_inquiry(wire).ask()

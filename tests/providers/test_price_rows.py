@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud_aws.price_list import list_rows, region_of, savings_row
+from gpucloud_aws.price_list import block_row, list_rows, region_of, savings_row
 from gpucloud_azure.price_list import prices_in
 from gpucloud_pricing import Price
 from gpucloud_pricing.history import SetAside
@@ -122,6 +122,47 @@ def test_half_of_a_savings_plan_may_be_due_at_once() -> None:
 def test_rates_that_are_none_of_ours_are_set_aside(changes: dict[str, Any], why: str) -> None:
     assert why in reason([savings_row({**RATE, **changes}, "USD", NOW)])
     assert savings_row({**RATE, "usageType": "UnusedBox:g4dn.xlarge"}, "USD", NOW) is None
+
+
+OFFERING: dict[str, Any] = {
+    "CapacityBlockOfferingId": "cb-1",
+    "InstanceType": "p5.48xlarge",
+    "AvailabilityZone": "us-east-1a",
+    "InstanceCount": 1,
+    "CapacityBlockDurationHours": 24,
+    "UpfrontFee": "755.14",
+    "CurrencyCode": "USD",
+    "Tenancy": "default",
+}
+
+
+def block(**changes: Any) -> Price | SetAside:
+    return block_row({**OFFERING, **changes}, "us-east-1", "USD", NOW, {"us-east-1a": "use1-az4"}.__getitem__)
+
+
+def test_a_capacity_block_is_paid_upfront() -> None:
+    row = block()
+    assert isinstance(row, Price)
+    assert (row.purchase, row.zone) == ("capacity_block", "use1-az4")
+    assert (row.amount, row.upfront) == (Decimal("31.464167"), Decimal("755.14"))  # 755.14 / 24
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"UpfrontFee": "0"}, "no price"),
+        ({"UpfrontFee": "-755.14"}, "no price"),
+        ({"UpfrontFee": None}, "no price"),
+        ({"CurrencyCode": "CNY"}, "not in USD"),
+        ({"Tenancy": "dedicated"}, "not on shared hardware"),
+        ({"InstanceCount": 64}, "another length or count"),
+        ({"CapacityBlockDurationHours": 48}, "another length or count"),
+        ({"AvailabilityZone": ""}, "a field is missing"),
+    ],
+    ids=str,
+)
+def test_blocks_that_are_none_of_those_asked_for_are_set_aside(changes: dict[str, Any], why: str) -> None:
+    assert why in reason([block(**changes)])
 
 
 METER: dict[str, Any] = {

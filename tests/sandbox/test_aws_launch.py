@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -183,6 +184,26 @@ def test_no_purchase_can_be_made(ec2: Any) -> None:
         InstanceCount=1,
     )
     assert code == "UnauthorizedOperation"
+
+
+def test_capacity_blocks_are_offered_for_days_and_weeks(ec2: Any) -> None:
+    asked = {"InstanceType": "p5.48xlarge", "InstanceCount": 2}
+    pages = ec2.get_paginator("describe_capacity_block_offerings").paginate(
+        **asked, CapacityDurationHours=48, PaginationConfig={"PageSize": 3}
+    )
+    offered = [each for page in pages for each in page["CapacityBlockOfferings"]]
+    assert len(offered) > 3, "pages"
+    for each in offered:
+        assert each["EndDate"] - each["StartDate"] == timedelta(hours=48)
+        assert (each["InstanceCount"], each["CapacityBlockDurationHours"]) == (2, 48)
+    for hours in (12, 15 * 24, 189 * 24):
+        refusal = refused(ec2.describe_capacity_block_offerings, **asked, CapacityDurationHours=hours)
+        assert refusal == ("UnsupportedException", 400)
+    assert ec2.describe_capacity_block_offerings(**asked, CapacityDurationHours=21 * 24)[
+        "CapacityBlockOfferings"
+    ]
+    none = ec2.describe_capacity_block_offerings(InstanceType="g4dn.xlarge", CapacityDurationHours=24)
+    assert none["CapacityBlockOfferings"] == []
 
 
 def test_a_dry_run_makes_nothing(ec2: Any, group: str, endpoint: Endpoint) -> None:

@@ -17,7 +17,16 @@ from werkzeug.wrappers import Request, Response
 from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownThingError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
-from gpucloud_alibaba.sandbox import account, api, boxes, instances, network, permissions, wire
+from gpucloud_alibaba.sandbox import (
+    account,
+    api,
+    boxes,
+    instances,
+    network,
+    permissions,
+    reserved,
+    wire,
+)
 from gpucloud_alibaba.sandbox.actions import ACTIONS
 from gpucloud_alibaba.sandbox.groups import admits
 from gpucloud_alibaba.sandbox.launch import VANISHING, KeptError
@@ -58,6 +67,7 @@ class AlibabaSandbox:
         """Quotas, held capacity, permissions, the account's standing, ids that come to nothing."""
         return {
             "reserve": self._reserve,
+            "commit": self._commit,
             "quota": self._quota,
             "deny": self._deny,
             "policy": self._policy,
@@ -232,6 +242,9 @@ class AlibabaSandbox:
             count=int(values.get("count", 1)),
         )
         return pool["PrivatePoolOptionsId"]
+
+    def _commit(self, values: Mapping[str, Any]) -> Any:
+        return reserved.grant(self._region(values["region"]), values)["ReservedInstanceId"]
 
     def _quota(self, values: Mapping[str, Any]) -> Any:
         set_limit(self._region(values["region"]), values["name"], int(values["value"]))

@@ -18,6 +18,7 @@ from gpucloud_alibaba.sandbox import (
     prices,
     quotas,
     reservations,
+    reserved,
     tags,
 )
 from gpucloud_alibaba.sandbox.region import ACCOUNT, USER, Region
@@ -62,6 +63,7 @@ ACTIONS: Mapping[tuple[str, str], Action] = {
     ("ecs", "DescribeNetworkInterfaces"): parts.describe_nics,
     ("ecs", "DescribePrice"): prices.describe_price,
     ("ecs", "DescribeRegions"): catalog.describe_regions,
+    ("ecs", "DescribeReservedInstances"): reserved.describe_reserved_instances,
     ("ecs", "DescribeSecurityGroupAttribute"): groups.describe_group,
     ("ecs", "DescribeSecurityGroups"): groups.describe_groups,
     ("ecs", "DescribeSpotAdvice"): prices.describe_spot_advice,

@@ -31,6 +31,7 @@ ID_KEYS = {
     "eip": "AllocationId",
     "keypair": "KeyPairName",
     "reservation": "PrivatePoolOptionsId",
+    "reserved": "ReservedInstanceId",
     "event": "EventId",
     "token": "_token",
     "quota": "_name",
@@ -46,6 +47,7 @@ _PREFIXES = {
     "vswitch": "vsw",
     "event": "e",
     "reservation": "crp",
+    "reserved": "ecsri",
 }
 _DIGITS = string.digits + string.ascii_lowercase
 

@@ -23,6 +23,8 @@ from gpucloud_aws.sandbox import (
     instances,
     moto_backend,
     permissions,
+    reserved,
+    savings,
     schedules,
     signature,
     spot_advisor,
@@ -66,9 +68,10 @@ class AwsSandbox:
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """Granting reservations, setting quotas, and taking permissions away."""
+        """Granting reservations and plans, setting quotas, and taking permissions away."""
         return {
             "reserve": self._reserve,
+            "commit": self._commit,
             "quota": self._quota,
             "deny": self._deny,
             "policy": self._policy,
@@ -245,6 +248,11 @@ class AwsSandbox:
             block=bool(values.get("block", False)),
         )
         return reservation["CapacityReservationId"]
+
+    def _commit(self, values: Mapping[str, Any]) -> Any:
+        if "per_hour" in values:
+            return savings.grant(self._region(savings.ENDPOINT), values)["savingsPlanId"]
+        return reserved.grant(self._region(values["region"]), values)["ReservedInstancesId"]
 
     def _deny(self, values: Mapping[str, Any]) -> Any:
         permissions.deny(self._world, list(values["actions"]))

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import (
+    blocks,
     groups,
     images,
     instances,
@@ -15,6 +16,7 @@ from gpucloud_aws.sandbox import (
     prices,
     quotas,
     reservations,
+    reserved,
     savings,
     schedules,
     spot,
@@ -35,6 +37,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ec2", "DeleteVolume"): network.delete_volume,
     ("ec2", "DescribeAddresses"): lambda _region, _parameters: {"Addresses": []},
     ("ec2", "DescribeAvailabilityZones"): network.describe_availability_zones,
+    ("ec2", "DescribeCapacityBlockOfferings"): blocks.describe_capacity_block_offerings,
     ("ec2", "DescribeCapacityReservations"): reservations.describe_capacity_reservations,
     ("ec2", "DescribeImages"): images.describe_images,
     ("ec2", "DescribeInstanceAttribute"): instances.describe_instance_attribute,
@@ -45,6 +48,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ec2", "DescribeNetworkInterfaces"): network.describe_network_interfaces,
     ("ec2", "DescribePlacementGroups"): lambda _region, _parameters: {"PlacementGroups": []},
     ("ec2", "DescribeRegions"): network.describe_regions,
+    ("ec2", "DescribeReservedInstances"): reserved.describe_reserved_instances,
     ("ec2", "DescribeSecurityGroupRules"): groups.describe_security_group_rules,
     ("ec2", "DescribeSecurityGroups"): groups.describe_security_groups,
     ("ec2", "DescribeSnapshots"): lambda _region, _parameters: {"Snapshots": []},
@@ -60,6 +64,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ec2", "RunInstances"): launch.run_instances,
     ("ec2", "TerminateInstances"): instances.terminate_instances,
     ("pricing", "GetProducts"): prices.get_products,
+    ("savingsplans", "DescribeSavingsPlans"): savings.describe_savings_plans,
     ("savingsplans", "DescribeSavingsPlansOfferingRates"): savings.describe_offering_rates,
     ("scheduler", "CreateSchedule"): schedules.create_schedule,
     ("scheduler", "DeleteSchedule"): schedules.delete_schedule,

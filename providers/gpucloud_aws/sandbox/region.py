@@ -29,6 +29,8 @@ ID_KEYS = {
     "group": "GroupId",
     "spot": "SpotInstanceRequestId",
     "reservation": "CapacityReservationId",
+    "reserved": "ReservedInstancesId",
+    "plan": "savingsPlanId",
     "address": "AllocationId",
     "placement": "GroupName",
     "token": "_token",

@@ -1,4 +1,4 @@
-"""Savings plans: what an hour costs under each, in AWS's own shape.
+"""Savings plans: what an hour costs under each, and those that the account has, in AWS's own shape.
 
 An instance plan takes what a standard reservation takes, a compute plan what a convertible one does (AWS
 Savings Plans User Guide, "Savings Plans and Reserved Instances").
@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from gpucloud.sandbox.clock import end_of, stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox.prices import CONVERTIBLE, PAID_UPFRONT
 from gpucloud_aws.sandbox.query import page
-from gpucloud_aws.sandbox.region import CLOUD, Region
+from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
+from gpucloud_aws.sandbox.wire import AwsError
 
+ENDPOINT = "us-east-1"
+"""The region whose endpoint answers for all."""
 _SECONDS = {"reserved_1y": 31536000, "reserved_3y": 94608000}
+_UPFRONT = {"none": "No Upfront", "partial": "Partial Upfront", "all": "All Upfront"}
 _PLANS = {"EC2Instance": Decimal(1), "Compute": CONVERTIBLE}
 
 
@@ -32,10 +38,70 @@ def describe_offering_rates(region: Region, parameters: Mapping[str, Any]) -> Do
         and _among(rate["productType"], parameters.get("products"))
         and _among(rate["serviceCode"], parameters.get("serviceCodes"))
     ]
+    return _paged("searchResults", rates, parameters)
+
+
+def grant(region: Region, values: Mapping[str, Any]) -> Document:
+    """Gives the account a plan.
+
+    Args:
+        region: that of the endpoint.
+        values: ``per_hour`` in USD, ``until`` (the last day), ``term`` (1y, 3y), ``upfront`` (none,
+            partial, all); for an instance plan ``family`` and ``region``.
+
+    Raises:
+        ValueError: AWS sells no such plan.
+    """
+    type_ = "EC2Instance" if "family" in values else "Compute"
+    where = {"region": values["region"], "ec2InstanceFamily": values["family"]} if "family" in values else {}
+    paid = _UPFRONT.get(values.get("upfront", "none"))
+    seconds = _SECONDS.get(f"reserved_{values.get('term', '1y')}")
+    if paid is None or seconds is None:
+        raise ValueError("a plan is for 1y or 3y, with none, partial or all paid upfront")
+    id_ = str(uuid.UUID(region.world.token(32)))
+    return region.put(
+        "plan",
+        {
+            "savingsPlanId": id_,
+            "savingsPlanArn": f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/{id_}",
+            "offeringId": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{type_}{paid}{seconds}")),
+            "description": f"{type_} Savings Plan, {paid}",
+            "savingsPlanType": type_,
+            "paymentOption": paid,
+            "productTypes": ["EC2", "Fargate", "Lambda"] if type_ == "Compute" else ["EC2"],
+            **where,
+            "currency": "USD",
+            "commitment": str(Decimal(str(values["per_hour"]))),
+            "start": region.stamp,
+            "end": stamp(end_of(values["until"])),
+            "termDurationInSeconds": seconds,
+            "tags": {},
+        },
+    )
+
+
+def describe_savings_plans(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DescribeSavingsPlans, by state and id.
+
+    Raises:
+        AwsError: other filters are asked for.
+    """
+    if parameters.get("filters"):
+        raise AwsError("ValidationException", "The gpucloud sandbox does not emulate these filters")
+    known = [
+        {**each, "state": "active" if datetime.fromisoformat(each["end"]) > region.now else "retired"}
+        for each in region.all("plan").values()
+        if _among(each["savingsPlanId"], parameters.get("savingsPlanIds"))
+    ]
+    plans = [each for each in known if _among(each["state"], parameters.get("states"))]
+    return _paged("savingsPlans", plans, parameters)
+
+
+def _paged(member: str, rows: list[Document], parameters: Mapping[str, Any]) -> Document:
     asked = {"MaxResults": parameters.get("maxResults"), "NextToken": parameters.get("nextToken")}
     given = {name: value for name, value in asked.items() if value is not None}
-    shown, token = page(rates, given, lowest=1, highest=1000)
-    return {"searchResults": shown, **({"nextToken": token} if token else {})}
+    shown, token = page(rows, given, lowest=1, highest=1000)
+    return {member: shown, **({"nextToken": token} if token else {})}
 
 
 def _among(value: str, allowed: list[str] | None) -> bool:

@@ -28,6 +28,7 @@ from gpucloud_azure.sandbox import (
     prices,
     quotas,
     reservations,
+    reserved,
     resources,
     restrictions,
     router,
@@ -74,6 +75,7 @@ class AzureSandbox:
         """Quotas, held capacity, roles, registrations, features, restrictions, the life of tokens."""
         return {
             "reserve": lambda values: reservations.grant(self._subscription, values),
+            "commit": lambda values: reserved.grant(self._subscription, values),
             "quota": self._quota,
             "deny": self._deny,
             "policy": self._policy,

@@ -23,6 +23,8 @@ from gpucloud_azure.sandbox.subscription import (
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
+BILLED_GIB = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32767)
+"""A disk is billed as the next of these sizes. Source: Azure PSRule, Azure.VM.DiskSizeAlignment."""
 _FIXED = (
     ("hardwareProfile", "vmSize"),
     ("storageProfile", "imageReference"),
@@ -177,7 +179,8 @@ def _make_disk(subscription: Subscription, machine: Document, order: Order) -> N
         },
     }
     subscription.put(DISK, disk)
-    price = subscription.world.market.disk_price(CLOUD, disk["location"], order.disk_gib)
+    billed = next(size for size in BILLED_GIB if size >= order.disk_gib)
+    price = subscription.world.market.disk_price(CLOUD, disk["location"], billed)
     subscription.born("disk", disk, price.amount, price.currency)
 
 

@@ -18,6 +18,7 @@ from gpucloud_azure.sandbox import (
     machines,
     operations,
     quotas,
+    reserved,
     resources,
     roles,
     schedules,
@@ -90,6 +91,8 @@ def _outside(request: Request, lower: list[str]) -> Route:
         return Route(service="entra", verb=request.method, what=lower[-1] if lower else "")
     if lower[:1] == ["api"]:
         return Route(service="prices", verb="LIST", what="prices")
+    if tuple(lower) == reserved.PATH:
+        return Route(service="capacity", verb="LIST", what="reservations")
     verb = "LIST" if request.method == "GET" and len(lower) == 1 else request.method
     return Route(service="resources", verb=verb, what=lower[0] if lower else "/", rest=tuple(lower))
 
@@ -144,10 +147,8 @@ def answer(
         raise AzureError("MissingApiVersionParameter", text)
     review_action(request.method, request.path)
     words = [word for word in request.path.split("/") if word]
-    if [word.lower() for word in words] == ["tenants"]:
-        return Answer(body={"value": [catalog.tenant_document()]})
     if not words or words[0].lower() != "subscriptions":
-        raise AzureError("InvalidResourceType", f"The gpucloud sandbox has nothing at {request.path}.", 404)
+        return _of_tenant(subscription, request, [word.lower() for word in words])
     if len(words) == 1:
         return Answer(body={"value": [catalog.subscription_document()]})
     _check_subscription(words[1])
@@ -161,6 +162,15 @@ def answer(
     if asked.namespace:
         return _of_provider(subscription, asked, request, origin, console)
     return _of_manager(subscription, asked, request, origin)
+
+
+def _of_tenant(subscription: Subscription, request: Request, words: list[str]) -> Answer:
+    """What is of no subscription."""
+    if words == ["tenants"]:
+        return Answer(body={"value": [catalog.tenant_document()]})
+    if tuple(words) == reserved.PATH and request.method == "GET":
+        return _page(reserved.seen(subscription), request)
+    raise AzureError("InvalidResourceType", f"The gpucloud sandbox has nothing at {request.path}.", 404)
 
 
 def _check_subscription(id_: str) -> None:

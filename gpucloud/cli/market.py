@@ -86,18 +86,17 @@ def refreshed_market(folder: Path | None, say: Callable[[str], object]) -> Marke
         folder: where the history of prices is, if there is one.
         say: told where it cannot be used, and that older prices count.
     """
+    market = open_market()
+    file = None if folder is None else folder / PRICES
+    if file is None or not file.exists():
+        return market
     from gpucloud_pricing.history import HistoryError, PriceHistory
     from gpucloud_pricing.live import LIVE_SOURCES
 
-    market = open_market()
-    if folder is None:
-        return market
     try:
-        history = PriceHistory.read(folder / PRICES)
+        history = PriceHistory.open(file)
     except HistoryError as error:
-        say(f"Older prices are used: {error}. To ask anew: rm {folder / PRICES}; gpucloud prices refresh")
-        return market
-    if history is None:
+        say(f"Older prices are used: {error}. To ask anew: rm {file}; gpucloud prices refresh")
         return market
     return market.refreshed(history.current, history.interruptions, LIVE_SOURCES)
 
@@ -109,13 +108,13 @@ def kept_commitments(folder: Path, say: Callable[[str], object]) -> list[Commitm
         folder: where the history of prices is, if there is one.
         say: told where it cannot be used.
     """
+    file = folder / PRICES
+    if not file.exists():
+        return []
     from gpucloud_pricing.history import HistoryError, PriceHistory
 
     try:
-        history = PriceHistory.read(folder / PRICES)
-        if history is None:
-            return []
-        with closing(history):
+        with closing(PriceHistory.open(file)) as history:
             return history.commitments()
     except HistoryError as error:
         say(f"Your accounts' commitments are not counted: {error}")

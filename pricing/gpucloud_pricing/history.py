@@ -215,15 +215,6 @@ class PriceHistory:
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {number}")
 
-    @classmethod
-    def read(cls, path: Path) -> PriceHistory | None:
-        """Opens the file if there is one.
-
-        Raises:
-            HistoryError: it cannot be used.
-        """
-        return cls.open(path) if path.exists() else None
-
     def close(self) -> None:
         """Closes the file."""
         self._connection.close()

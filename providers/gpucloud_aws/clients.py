@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
@@ -20,6 +22,8 @@ DEFAULT_REGION = "us-east-1"
 READ_ATTEMPTS = 3
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
+KEPT_BRIEFLY = 4
+"""Clients of EC2 at a time in a refresh, which asks every region."""
 
 
 class Clients:
@@ -32,6 +36,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._few = threading.BoundedSemaphore(KEPT_BRIEFLY)
         self._session: Session | None = None
         self.witness: Witness | None = None
         self._clients: dict[tuple[str, str, int], Any] = {}
@@ -87,11 +92,16 @@ class Clients:
                 self._clients[key] = self._made(service, region, attempts)
             return self._clients[key]
 
-    def forget(self, region: str) -> None:
-        """Lets the EC2 clients of a region go: each holds several MB, and a refresh makes one for each."""
-        with self._lock:
-            for key in [key for key in self._clients if key[:2] == ("ec2", region)]:
-                del self._clients[key]
+    @contextmanager
+    def briefly(self, region: str) -> Generator[EC2Client]:
+        """EC2 of a region for one inquiry of many. Each client holds several MB: few are kept at a time."""
+        with self._few:
+            try:
+                yield self.ec2(region)
+            finally:
+                with self._lock:
+                    for key in [key for key in self._clients if key[:2] == ("ec2", region)]:
+                        del self._clients[key]
 
     def _made(self, service: str, region: str, attempts: int) -> Any:
         from botocore.config import Config

@@ -201,9 +201,9 @@ def spot_inquiry(
 
     def ask() -> PriceList:
         aside: list[SetAside] = []
-        try:
+        with clients.briefly(region) as ec2:
             quotes = prices.spot(
-                clients.ec2(region),
+                ec2,
                 region,
                 instance_types,
                 currency=currency,
@@ -211,9 +211,7 @@ def spot_inquiry(
                 zone_id=zone_id,
                 refused=lambda reason, row: aside.append(_aside(reason, str(row)[:ROW_SHOWN])),
             )
-            return PriceList.of(quotes, SPOT, aside)
-        finally:
-            clients.forget(region)
+        return PriceList.of(quotes, SPOT, aside)
 
     covers = Coverage(cloud=CLOUD, source=SPOT, regions=(region,), instance_types=instance_types)
     return Inquiry(name=f"spot prices in {region}", covers=covers, ask=ask)
@@ -316,16 +314,12 @@ def block_inquiry(
     """What a day in a capacity block costs in a region."""
 
     def ask() -> PriceList:
-        ec2 = clients.ec2(region)
-        try:
+        with clients.briefly(region) as ec2:
             rows = [
-                row
+                block_row(offering, region, currency, now, zone_id)
                 for name in instance_types
                 for offering in _block_offerings(ec2, name)
-                if (row := block_row(offering, region, currency, now, zone_id))
             ]
-        finally:
-            clients.forget(region)
         return sorted_out(_cheapest_starts(rows))
 
     covers = Coverage(cloud=CLOUD, source=BLOCKS, regions=(region,), instance_types=instance_types)

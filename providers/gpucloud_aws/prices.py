@@ -150,13 +150,7 @@ def spot(
         ProductDescriptions=["Linux/UNIX"],
         StartTime=now,
     )
-    with reading("DescribeSpotPriceHistory"):
-        rows = [
-            row
-            for page in whole(cast("Iterable[Mapping[str, Any]]", pages))
-            for row in page["SpotPriceHistory"]
-        ]
-    for row in rows:
+    for row in _spot_rows(cast("Iterable[Mapping[str, Any]]", pages)):
         amount, since = amount_of(row.get("SpotPrice")), row.get("Timestamp")
         instance_type, name = str(row.get("InstanceType", "")), row.get("AvailabilityZone")
         zone = row.get("AvailabilityZoneId") or (name and zone_id(name))
@@ -182,6 +176,13 @@ def spot(
         )
         for (instance_type, zone), (_, amount) in sorted(newest.items())
     ]
+
+
+def _spot_rows(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The rows page by page: a region has tens of thousands."""
+    with reading("DescribeSpotPriceHistory"):
+        for page in whole(pages):
+            yield from page["SpotPriceHistory"]
 
 
 # --- capacity that is held

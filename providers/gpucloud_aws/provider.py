@@ -221,40 +221,30 @@ class AwsProvider:
         if not asked:
             return ()
         currency = self._currency(asked[0])
+        partition = self.clients.partition(asked[0])
+        about: dict[str, Any] = {"currency": currency, "now": now}
         found = [
             price_list.spot_inquiry(
-                self.clients,
-                region,
-                instance_types,
-                currency=currency,
-                now=now,
-                zone_id=self._zone_id_in(region),
+                self.clients, region, instance_types, zone_id=self._zone_id_in(region), **about
             )
             for region in asked
         ]
-        partition = self.clients.partition(asked[0])
-        in_blocks = [name for name in instance_types if price_list.sold_in_blocks(name)]
-        if partition == "aws" and in_blocks:
-            found += [
-                price_list.block_inquiry(
-                    self.clients,
-                    region,
-                    in_blocks,
-                    currency=currency,
-                    now=now,
-                    zone_id=self._zone_id_in(region),
-                )
-                for region in asked
-            ]
         if partition == "aws":
             found.append(spot_advisor.inquiry(instance_types, asked, now))
         if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:
             pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
             for name in instance_types:
-                found.append(price_list.list_inquiry(pricing, name, regions, currency=currency, now=now))
+                found.append(price_list.list_inquiry(pricing, name, regions, **about))
         if partition == "aws":
             plans = self.clients.client("savingsplans", "us-east-1", attempts=READ_ATTEMPTS)
-            found += price_list.savings_inquiries(plans, instance_types, regions, currency=currency, now=now)
+            found += price_list.savings_inquiries(plans, instance_types, regions, **about)
+            if in_blocks := [name for name in instance_types if price_list.sold_in_blocks(name)]:
+                found += [
+                    price_list.block_inquiry(
+                        self.clients, region, in_blocks, zone_id=self._zone_id_in(region), **about
+                    )
+                    for region in asked
+                ]
         return found
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:

@@ -18,6 +18,7 @@ AMOUNTS = (
     "PER GIB",
     "PER TFLOPH",
     "EXPECTED",
+    "PER NODE",
     "AFTER CREDIT",
     "RANGE",
     "TOTAL",
@@ -83,6 +84,7 @@ def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
         "PAID AS": [shown.paid_text(o) for o in offers],
         **unit_column(comparison, estimates),
         "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
+        "PER NODE": [_per_node_text(comparison, e) for e in estimates],
         "AFTER CREDIT": [_left_text(comparison, e) for e in estimates],
         "RANGE": [_range_text(e) for e in estimates],
         "TOTAL": [_total_text(e.total, e) for e in estimates],
@@ -101,6 +103,13 @@ def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
     }
 
 
+def _per_node_text(comparison: Comparison, estimate: Estimate) -> str | None:
+    """What one of several nodes is expected to cost."""
+    if comparison.usage.nodes == 1 or estimate.expected_total is None:
+        return None
+    return _total_text(estimate.expected_total / comparison.usage.nodes, estimate)
+
+
 def _show_totals(app: App, comparison: Comparison) -> None:
     shown.show_table(
         app.output,
@@ -109,6 +118,7 @@ def _show_totals(app: App, comparison: Comparison) -> None:
         optional=(
             "GPU",
             "PRICE OF",
+            "PER NODE",
             "ADDRESS",
             "DISK",
             "SNAPSHOTS",
@@ -273,6 +283,9 @@ def _say_notes(app: App, comparison: Comparison) -> None:
     if any(offer.purchase == "spot" for offer in offers):
         how = "without checkpoints" if usage.checkpoint_s is None else "from the last checkpoint on"
         say(f"Expected: with the work that is repeated after interruptions, {how}.")
+    if not comparison.assumed and any(_range_text(e) for e in estimates if e.spot is None):
+        limit = f"{usage.boot_limit_s // 60} min, when they are given up"
+        say(f"Range: from no idle tail and failed attempt to boots of {limit}; of spot, nine of ten cases.")
     if any(offer.purchase == OWNED for offer in offers):
         say("Owned is what you have paid for already, reckoned as if nothing else uses it.")
     if any(offer.quote and offer.quote.discount for offer in offers):

@@ -170,6 +170,20 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
     assert "karpenter-aws: aws/karpenter-provider-aws" in out
 
 
+def test_several_nodes_are_told_in_all_and_each(run: Run) -> None:
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand", "--hours", "10")
+    (one,) = json.loads(run(*line, "--json")[1])["options"]
+    (four,) = json.loads(run(*line, "--nodes", "4", "--json")[1])["options"]
+    assert amount(four["expected_total"]) == pytest.approx(
+        4 * amount(one["expected_total"]), abs=Decimal("0.001")
+    )
+    assert amount(four["expected_per_node"]) == pytest.approx(
+        amount(one["expected_total"]), abs=Decimal("0.001")
+    )
+    assert "PER NODE" in run(*line, "--nodes", "4")[1]
+    assert "PER NODE" not in run(*line)[1]
+
+
 def test_failed_attempts_and_snapshots_are_on_the_bill(run: Run) -> None:
     """What nobody states a price of is named, and the total is a lower bound."""
     line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand", "--hours", "10", "--boot", "30", "--json")

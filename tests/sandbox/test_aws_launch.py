@@ -196,6 +196,13 @@ def test_capacity_blocks_are_offered_for_days_and_weeks(ec2: Any) -> None:
     for each in offered:
         assert each["EndDate"] - each["StartDate"] == timedelta(hours=48)
         assert (each["InstanceCount"], each["CapacityBlockDurationHours"]) == (2, 48)
+    later = max(each["StartDate"] for each in offered)
+    found = ec2.describe_capacity_block_offerings(**asked, CapacityDurationHours=48, StartDateRange=later)
+    assert {each["StartDate"] for each in found["CapacityBlockOfferings"]} == {later}
+    early = {"StartDateRange": min(each["StartDate"] for each in offered), "EndDateRange": later}
+    assert not ec2.describe_capacity_block_offerings(**asked, CapacityDurationHours=48, **early)[
+        "CapacityBlockOfferings"
+    ], "none ends so soon"
     for hours in (12, 15 * 24, 189 * 24):
         refusal = refused(ec2.describe_capacity_block_offerings, **asked, CapacityDurationHours=hours)
         assert refusal == ("UnsupportedException", 400)

@@ -40,7 +40,14 @@ def describe_capacity_block_offerings(region: Region, parameters: Mapping[str, A
         raise AwsError("MissingParameter", "The request must contain the parameter InstanceType")
     if name not in region.world.market.catalog(CLOUD).types:
         raise AwsError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
-    shown, token = page(list(_offerings(region, name, days, count)), parameters, lowest=1)
+    first, last = parameters.get("StartDateRange"), parameters.get("EndDateRange")
+    found = [
+        offering
+        for offering in _offerings(region, name, days, count)
+        if (first is None or datetime.fromisoformat(offering["StartDate"]) >= first)
+        and (last is None or datetime.fromisoformat(offering["EndDate"]) <= last)
+    ]
+    shown, token = page(found, parameters, lowest=1)
     return {"CapacityBlockOfferings": shown, "NextToken": token}
 
 

@@ -195,6 +195,7 @@ class PriceList:
     """The answer to an inquiry: prices, and what of it was no price.
 
     ``interruptions`` are how often spot machines are taken back, by region and type, where it tells of that.
+    ``further`` is what to ask now that this is known, where the answer is no more than that.
     """
 
     prices: Sequence[Price]
@@ -202,6 +203,7 @@ class PriceList:
     interruptions: Mapping[tuple[str, str], Interruption] = field(
         default_factory=dict["tuple[str, str]", "Interruption"]
     )
+    further: Sequence[Inquiry] | None = None
 
     @classmethod
     def of(cls, quotes: Iterable[Quote], source: str, set_aside: Sequence[SetAside] = ()) -> PriceList:

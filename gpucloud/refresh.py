@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 
 from gpucloud.cloud import Cloud
 from gpucloud.errors import CloudError, ErrorClass
@@ -137,18 +138,22 @@ class _Clerk:
             else:
                 self.result.absent = str(error)
             return
-        left = [each for each in inquiries if self._key(each) not in done]
-        self.result.asked = len(inquiries)
-        self.result.answered = self.result.skipped = len(inquiries) - len(left)
-        with ThreadPool(min(ASKED_AT_ONCE, max(1, len(left)))) as pool:
-            pool.map(partial(self._ask, cloud), left, chunksize=1)
+        while inquiries:
+            left = [each for each in inquiries if self._key(each) not in done]
+            self.result.asked += len(inquiries)
+            self.result.answered += len(inquiries) - len(left)
+            self.result.skipped += len(inquiries) - len(left)
+            with ThreadPool(min(ASKED_AT_ONCE, max(1, len(left)))) as pool:
+                further = pool.map(partial(self._ask, cloud), left, chunksize=1)
+            inquiries = list(chain.from_iterable(further))
 
     def _key(self, inquiry: Inquiry) -> str:
         return f"{self.name}: {inquiry.name}"
 
-    def _ask(self, cloud: Cloud, inquiry: Inquiry) -> None:
+    def _ask(self, cloud: Cloud, inquiry: Inquiry) -> Sequence[Inquiry]:
+        """Asks, and keeps the answer; gives what there is to ask further."""
         if self.stopping.is_set():
-            return
+            return ()
         at, source = self.world.clock(), inquiry.covers.source
         try:
             answer = cloud.ask(inquiry, once=source in self.given_up)
@@ -156,12 +161,17 @@ class _Clerk:
             self.result.failures[inquiry.name] = error
             if error.error_class is ErrorClass.SERVER:
                 self.given_up.add(source)
-            return
+            return ()
+        if answer.further is not None:  # not kept: a refresh that goes on must ask these again
+            with self.writing:
+                self.result.answered += 1
+            return answer.further
         prices, aside = sift(self.market, answer.prices)
         with self.writing:
             if not self.stopping.is_set():
                 kept = replace(answer, prices=prices, set_aside=[*answer.set_aside, *aside])
                 self._keep(inquiry, kept, at)
+        return ()
 
     def _keep(self, inquiry: Inquiry, answer: PriceList, at: datetime) -> None:
         recorded = self.history.record(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -20,6 +20,8 @@ from gpucloud_pricing.history import Coverage, SetAside
 
 LIST, SPOT, ADVICE = "alibaba-price", "alibaba-spot-price-history", "alibaba-spot-advice"
 """Where a price was asked for: ids of the market's sources."""
+SELLING = "alibaba-available-resource"
+"""Where it was asked what is sold; no price is from there."""
 UNITS = {"on_demand": "Hour", "subscription_1m": "Month", "subscription_1y": "Year"}
 _MILLIONTH = Decimal("0.000001")
 _TYPES_PER_CALL = 10
@@ -47,11 +49,21 @@ def sold(ecs: Any, region: str) -> frozenset[str]:
         )
 
 
-def inquiries(
-    ecs: Any, region: str, selling: Iterable[str], instance_types: Sequence[str], now: datetime
+def region_inquiry(ecs: Any, region: str, instance_types: Sequence[str], now: datetime) -> Inquiry:
+    """What a region sells, and then what that costs."""
+
+    def ask() -> PriceList:
+        known = sold(ecs, region)
+        return PriceList(prices=(), further=list(_inquiries(ecs, region, known, instance_types, now)))
+
+    covers = Coverage(cloud=CLOUD, source=SELLING, regions=(region,), instance_types=instance_types)
+    return Inquiry(name=f"what {region} sells", covers=covers, ask=ask)
+
+
+def _inquiries(
+    ecs: Any, region: str, known: frozenset[str], instance_types: Sequence[str], now: datetime
 ) -> Iterator[Inquiry]:
     """What to ask of one region, type by type."""
-    known = set(selling)
     for name in instance_types:
         if name in known:
             yield _inquiry(LIST, "list prices", region, name, partial(_listed, ecs, region, name, now))

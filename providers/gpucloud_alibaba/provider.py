@@ -177,21 +177,14 @@ class AlibabaProvider:
         return prices.quotes(self.clients.ecs(region), region, instance_types, purchase, now=self._clock())
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
-        """Type by type in each region that sells it."""
-        from multiprocessing.pool import ThreadPool
-
+        """What each region sells, and then type by type."""
         from gpucloud_alibaba import price_list
 
-        asked = [region for region in self._regions() if regions is None or region in regions]
-        if not asked:
-            return ()
-        with ThreadPool(min(8, len(asked))) as pool:
-            selling = pool.map(lambda region: price_list.sold(self.clients.ecs(region), region), asked)
         now = self._clock()
         return [
-            inquiry
-            for region, names in zip(asked, selling, strict=True)
-            for inquiry in price_list.inquiries(self.clients.ecs(region), region, names, instance_types, now)
+            price_list.region_inquiry(self.clients.ecs(region), region, instance_types, now)
+            for region in self._regions()
+            if regions is None or region in regions
         ]
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:

@@ -85,16 +85,17 @@ class Judging(Conformance):
         if not isinstance(source, PriceSource):
             cannot("ask for prices")
         order = harness.order()
-        inquiries = source.inquiries([order.instance_type], [order.region])
-        assert len({inquiry.name for inquiry in inquiries}) == len(inquiries)
+        inquiries = list(source.inquiries([order.instance_type], [order.region]))
         listed: dict[tuple[str, str | None], Decimal] = {}
         for inquiry in inquiries:
-            covers = inquiry.covers
-            for price in inquiry.ask().prices:
+            covers, answer = inquiry.covers, inquiry.ask()
+            inquiries += answer.further or ()
+            for price in answer.prices:
                 assert (price.cloud, price.source) == (covers.cloud, covers.source)
                 assert price.region in (covers.regions or [price.region])
                 assert price.instance_type in (covers.instance_types or [price.instance_type])
                 listed[price.purchase, price.zone] = price.amount
+        assert len({inquiry.name for inquiry in inquiries}) == len(inquiries)
         for purchase in (Purchase.ON_DEMAND, Purchase.SPOT):
             for quote in source.quotes(order.region, [order.instance_type], purchase):
                 assert listed[str(purchase), quote.zone] == quote.price_per_hour

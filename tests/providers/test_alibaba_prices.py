@@ -170,10 +170,18 @@ def advice(*rows: tuple[str, str, Any]) -> dict[str, Any]:
     return {"RegionId": REGION, "AvailableSpotZones": {"AvailableSpotZone": zones}}
 
 
+def selling(name: str) -> dict[str, Any]:
+    """What DescribeAvailableResource says of a region that sells one type."""
+    kind = {"SupportedResources": {"SupportedResource": [{"Value": name}]}}
+    zone = {"AvailableResources": {"AvailableResource": [kind]}}
+    return {"AvailableZones": {"AvailableZone": [zone]}}
+
+
 def told_of(wire: Wire, *rows: tuple[str, str, Any]) -> PriceList:
     """What is made of such an answer."""
     wire.say("DescribeSpotAdvice", advice(*rows))
-    asked = price_list.inquiries(provider().clients.ecs(REGION), REGION, [T4], [T4], NOW)
+    wire.say("DescribeAvailableResource", selling(T4))
+    asked = price_list.region_inquiry(provider().clients.ecs(REGION), REGION, [T4], NOW).ask().further or ()
     return next(each for each in asked if each.name.startswith("interruptions")).ask()
 
 

@@ -26,7 +26,7 @@ from gpucloud_pricing.history import PriceHistory
 from tests.builders import START, Clock
 from tests.providers import alibaba_wire, aws_wire, azure_wire
 from tests.providers.alibaba_sandbox import alibaba_environment
-from tests.providers.test_alibaba_prices import advice, price
+from tests.providers.test_alibaba_prices import advice, price, selling
 from tests.providers.test_alibaba_prices import history as spot_history
 from tests.providers.test_aws_prices import ZONES, spot_rows
 from tests.providers.test_azure_prices import row as meter
@@ -48,13 +48,6 @@ def rate(**changes: Any) -> dict[str, Any]:
     """A rate of a savings plan in us-east-1."""
     said = {each["name"]: each["value"] for each in RATE["properties"]} | {"region": "us-east-1"}
     return {**RATE, "properties": [{"name": n, "value": v} for n, v in said.items()], **changes}
-
-
-def selling(name: str) -> dict[str, Any]:
-    """What DescribeAvailableResource says of a region that sells one type."""
-    kind = {"SupportedResources": {"SupportedResource": [{"Value": name}]}}
-    zone = {"AvailableResources": {"AvailableResource": [kind]}}
-    return {"AvailableZones": {"AvailableZone": [zone]}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,3 +413,16 @@ def test_a_region_that_names_no_type_at_all_has_not_stopped_to_sell_ours(clouds:
     assert clouds.days()["alibaba-price"] == {START.date()}
     clouds.alibaba.say("DescribeAvailableResource", selling("ecs.x"))
     assert clouds.refresh()["alibaba"].gone == 4
+
+
+def test_a_region_that_does_not_say_what_it_sells_fails_alone(clouds: Clouds) -> None:
+    regions = [{"RegionId": "us-east-1"}, {"RegionId": "cn-beijing"}]
+    clouds.alibaba.say("DescribeRegions", {"Regions": {"Region": regions}})
+    denied, sells = alibaba_wire.refusal("Forbidden.RAM", status=403), selling(GPUS["alibaba"])
+    clouds.alibaba.say("DescribeAvailableResource", denied, sells)
+    wanted = {"alibaba": Wanted(instance_types=[GPUS["alibaba"]])}
+    result = refreshed(clouds.folder / "prices.db", wanted, clouds.clock)["alibaba"]
+    (failed,) = result.failures
+    assert failed in {"what us-east-1 sells", "what cn-beijing sells"}, "whichever asked first"
+    assert result.answered == result.asked - 1
+    assert result.prices > 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.provider import CommitmentInquiry
 from gpucloud_aws.errors import MalformedAnswerError, reading
 from gpucloud_aws.price_list import PLAN_NAMES, PLANS
-from gpucloud_aws.prices import CLOUD
+from gpucloud_aws.prices import CLOUD, whole
 from gpucloud_pricing import Commitment, Money
 from gpucloud_pricing.commitments import SAVINGS_PLAN, last_whole_day
 from gpucloud_pricing.values import SavingsPlan
@@ -112,7 +112,7 @@ def _held(
                 as_of=today,
                 source=CAPACITY,
             )
-            for page in pages
+            for page in whole(pages)
             for row in page["CapacityReservations"]
             if (row["State"], row.get("OwnerId", account)) == ("active", account)
             and row["InstancePlatform"] in _LINUX

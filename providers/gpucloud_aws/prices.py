@@ -210,7 +210,7 @@ def held(
             free=row["AvailableInstanceCount"],
             purchase="capacity_block" if row.get("ReservationType") == "capacity-block" else "reservation",
         )
-        for page in pages
+        for page in whole(pages)
         for row in page["CapacityReservations"]
         if row.get("State") == "active"
         and row.get("InstanceType") in instance_types

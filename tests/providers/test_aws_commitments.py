@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -137,6 +138,19 @@ def held(*ids: str, token: str = "", **changes: str) -> str:
     return answer(
         "DescribeCapacityReservations", f"<capacityReservationSet>{items}</capacityReservationSet>{more}"
     )
+
+
+def test_held_capacity_that_never_ends_is_no_answer(wire: Wire) -> None:
+    regions(wire)
+    pages = itertools.count(1)
+
+    def page() -> str:
+        body = f"<capacityReservationSet/><nextToken>{next(pages)}</nextToken>"
+        return answer("DescribeCapacityReservations", body)
+
+    wire.say("DescribeCapacityReservations", Answer(page))
+    with pytest.raises(MalformedAnswerError, match="and still more"):
+        told(AwsProvider(), "capacity reservations in us-east-1")
 
 
 def test_held_capacity_is_read_page_by_page(wire: Wire) -> None:

@@ -113,8 +113,8 @@ def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
     if quote.discount:
         price += f" x {_number(1 - quote.discount)} (own discount)"
     formula = f"{price} x {_number(paid_hours(offer, usage))} h x {usage.nodes}"
-    if paid_hours(offer, usage) == usage.billed_hours != usage.hours or usage.failed_attempts:
-        formula += f"; {_hours(usage)}"
+    if paid_hours(offer, usage) == run_hours(offer, usage) != usage.hours:
+        formula += f"; {_hours(offer, usage)}"
     rows = [_price_row(quote)]
     if quote.derivation:
         formula += f"; {quote.amount:f} {quote.currency} = {quote.derivation.formula}"
@@ -165,7 +165,7 @@ def _break_even(market: Market, estimate: Estimate) -> Iterator[Figure]:
     yield Figure(part="break_even_hours", amount=hours, formula=formula, rows=tuple(rows), unit="h")
 
 
-def _hours(usage: Usage) -> str:
+def _hours(offer: Offer, usage: Usage) -> str:
     """What the hours of a machine are made of."""
     told = {
         "work": usage.hours,
@@ -173,7 +173,10 @@ def _hours(usage: Usage) -> str:
         "idle tail": Decimal(usage.idle_s) / 3600,
         "failed attempts": Decimal(usage.failed_attempts * usage.boot_s) / 3600,
     }
-    return " + ".join(f"{_number(hours)} h {what}" for what, hours in told.items() if hours)
+    text = " + ".join(f"{_number(hours)} h {what}" for what, hours in told.items() if hours)
+    if sum(told.values()) == run_hours(offer, usage):
+        return text
+    return f"{text}, each start billed for {billing_of(offer.cloud).minimum_s} s at least"
 
 
 def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:

@@ -167,6 +167,11 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
     out = run(*line)[1]
     assert "0.526 USD x 72.0833 h x 1; 72 h work + 0.0833 h boot" in out
     assert "3,000 IOPS" in out, "what is not billed apart is said"
+    brief = run("cost", "--gpu", "T4", "--cloud", "aws", "--hours", "0.01", "--boot", "0", "--explain")[1]
+    assert "0.526 USD x 0.0167 h x 1; 0.01 h work, each start billed for 60 s at least" in brief
+    failed = run("cost", "--gpu", "T4", "--hours", "10", "--failed-attempts", "2", "--explain")[1]
+    assert "0.526 USD x 10.25 h x 1; 10 h work + 0.0833 h boot + 0.1667 h failed attempts" in failed
+    assert re.search(r"USD x 8760 h x 1$", failed, re.MULTILINE), "a term owes the same"
     assert "karpenter-aws: aws/karpenter-provider-aws" in out
 
 

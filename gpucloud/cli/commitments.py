@@ -138,7 +138,8 @@ def _show(app: App, told: Mapping[str, Told], known: Sequence[Commitment]) -> No
             say(f"Not answered: {name}, {text}")
         for text in each.doubts:
             say(f"{name}: {text}")
-    say("Next: gpucloud cost counts them.")
+    if known:
+        say("Next: gpucloud cost counts them.")
 
 
 def _what_text(commitment: Commitment) -> str | None:

@@ -56,11 +56,13 @@ class Comparison:
         """What an hour of work is expected to cost per unit of the measure, in USD; ``None`` if unknown."""
         from gpucloud_pricing.work import amount_of
 
-        total = estimate.expected_total if estimate.expected_total is not None else estimate.total
         amount = None if self.measure is None else amount_of(estimate.offer.kind, self.measure)
-        if total is None or amount is None:
-            return None
-        return total / (self.usage.hours * self.usage.nodes * amount)
+        if self.assumed:  # nobody said for how long: what runs is paid for, and no whole term
+            hour, _ = hourly(self.market, estimate.offer, self.usage)
+        else:
+            total = estimate.expected_total if estimate.expected_total is not None else estimate.total
+            hour = None if total is None else total / self.usage.hours
+        return None if hour is None or amount is None else hour / (self.usage.nodes * amount)
 
     def figures(self, estimate: Estimate) -> list[Figure]:
         """What was computed for one way of paying, and how: also what goes by the asker's own conditions."""
@@ -89,7 +91,8 @@ class Comparison:
             as_of=None,
             source=source_of(kind.gpu_model, self.measure) or "no source that can be relied on",
         )
-        formula = f"expected_total / ({usage.hours:f} h x {usage.nodes} x {amount.normalize():f} {unit})"
+        hour = "an hour of running" if self.assumed else f"expected_total / {usage.hours:f} h"
+        formula = f"{hour} / ({usage.nodes} x {amount.normalize():f} {unit})"
         yield Figure(part="unit_cost", amount=cost, formula=formula, rows=(row,), unit="USD/h")
 
     def after_credit(self, estimate: Estimate) -> Decimal | None:
@@ -137,7 +140,8 @@ class Comparison:
 
 def usage_text(usage: Usage) -> str:
     """What is counted besides the work."""
-    failed = f", {usage.failed_attempts} failed attempts" if usage.failed_attempts else ""
+    times = usage.failed_attempts
+    failed = f", {times} failed attempt{'s' if times > 1 else ''}" if times else ""
     snapshots = f", {usage.snapshot_gib} GiB of snapshots" if usage.snapshot_gib else ""
     return (
         f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address{snapshots}; "
@@ -319,7 +323,7 @@ def _share_document(share: Share) -> dict[str, Any]:
 
 def _running(market: Market, offer: Offer, usage: Usage) -> dict[str, Any]:
     """What a running box costs per hour, day and month, without boot and egress."""
-    per_hour, _ = hourly(market, offer, nodes=usage.nodes, disk_gib=usage.disk_gib)
+    per_hour, _ = hourly(market, offer, usage)
     return {
         name: None if per_hour is None else {"amount": f"{round(per_hour * period, 4):f}", "currency": "USD"}
         for name, period in PERIODS.items()

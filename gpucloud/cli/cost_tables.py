@@ -73,8 +73,9 @@ def unit_column(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[s
     """What work costs, where that was asked for."""
     if comparison.measure is None:
         return {}
-    costs = [comparison.unit_cost(estimate) for estimate in estimates]
-    return {shown.unit_heading(comparison.measure): ["?" if c is None else shown.usd_text(c) for c in costs]}
+    costs = [(each.complete, comparison.unit_cost(each)) for each in estimates]
+    texts = ["?" if c is None else f"{'' if complete else '≥ '}{shown.usd_text(c)}" for complete, c in costs]
+    return {shown.unit_heading(comparison.measure): texts}
 
 
 def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
@@ -134,9 +135,7 @@ def _show_totals(app: App, comparison: Comparison) -> None:
 def _show_periods(app: App, comparison: Comparison) -> None:
     usage = comparison.usage
     rows = [
-        (e, *hourly(comparison.market, e.offer, nodes=usage.nodes, disk_gib=usage.disk_gib))
-        for e in comparison.estimates
-        if e.total is not None
+        (e, *hourly(comparison.market, e.offer, usage)) for e in comparison.estimates if e.total is not None
     ]
     if comparison.measure is None:
         rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
@@ -285,7 +284,7 @@ def _say_notes(app: App, comparison: Comparison) -> None:
         say(f"Expected: with the work that is repeated after interruptions, {how}.")
     if not comparison.assumed and any(_range_text(e) for e in estimates if e.spot is None):
         limit = f"{usage.boot_limit_s // 60} min, when they are given up"
-        say(f"Range: from no idle tail and failed attempt to boots of {limit}; of spot, nine of ten cases.")
+        say(f"Range: without idle tail and failed attempts, to boots of {limit}; of spot, nine of ten cases.")
     if any(offer.purchase == OWNED for offer in offers):
         say("Owned is what you have paid for already, reckoned as if nothing else uses it.")
     if any(offer.quote and offer.quote.discount for offer in offers):

@@ -93,7 +93,9 @@ class Control:
                 return 200, action(body)
         except _BusyError as busy:
             return 409, {"error": str(busy), **billing_document(self._world.ledger.billing())}
-        except (UnknownThingError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        except KeyError as missing:
+            return 400, {"error": f"{missing} is missing, or names nothing"}
+        except (UnknownThingError, TypeError, ValueError, ArithmeticError) as error:
             return 400, {"error": str(error) or type(error).__name__}
 
     def status(self, _body: Body) -> Any:

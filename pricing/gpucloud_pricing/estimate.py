@@ -197,7 +197,8 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
     elif offer.purchase != "spot" and compute is not None:
         smooth = replace(usage, idle_s=0, failed_attempts=0)
         slow = replace(usage, boot_s=max(usage.boot_s, usage.boot_limit_s))
-        low, expected, high = (_known_total(market, offer, each) for each in (smooth, usage, slow))
+        low, high = (_known_total(market, offer, each) for each in (smooth, slow))
+        expected = _sum((compute, *beside.values()))
     return Estimate(
         offer=offer,
         compute=compute,
@@ -250,16 +251,13 @@ def ways(offers: Sequence[Offer], purchases: Sequence[str], limit: int) -> list[
     return [offer for offer in single if place_of(offer) in places and offer.purchase in purchases]
 
 
-def hourly(
-    market: Market, offer: Offer, *, nodes: int, disk_gib: int
-) -> tuple[Decimal | None, dict[str, str]]:
-    """What a running box costs per hour: compute, disk and address, with reasons for what is left out."""
+def hourly(market: Market, offer: Offer, usage: Usage) -> tuple[Decimal | None, dict[str, str]]:
+    """What running costs per hour, all but what is sent, with reasons for what is left out."""
     unknown: dict[str, str] = {}
     if offer.price_usd is None:
         return None, {"compute": "no price is known"}
-    usage = Usage(hours=Decimal(1), nodes=nodes, disk_gib=disk_gib)
-    beside = _beside(market, offer, usage, Decimal(1), unknown)
-    return _sum((offer.price_usd * nodes, *beside.values())), unknown
+    beside = _beside(market, offer, replace(usage, egress_gib=Decimal(0)), Decimal(1), unknown)
+    return _sum((offer.price_usd * usage.nodes, *beside.values())), unknown
 
 
 def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Decimal]:

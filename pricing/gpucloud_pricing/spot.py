@@ -12,7 +12,8 @@ import math
 import random
 from dataclasses import dataclass
 
-HOURS_PER_MONTH = 730.0
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+
 HOPELESS = 20.0
 """From so many interruptions that are expected between two checkpoints on, work practically never ends."""
 _RUNS = 4000
@@ -30,7 +31,7 @@ def rate_per_hour(percent_per_month: float, nodes: int = 1) -> float:
         percent_per_month: of one machine, from 0 to below 100.
         nodes: how many there are; the loss of one interrupts all.
     """
-    return -math.log1p(-percent_per_month / 100) / HOURS_PER_MONTH * nodes
+    return -math.log1p(-percent_per_month / 100) / float(HOURS_PER_MONTH) * nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

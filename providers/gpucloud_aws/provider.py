@@ -222,10 +222,14 @@ class AwsProvider:
             return ()
         currency = self._currency(asked[0])
         partition = self.clients.partition(asked[0])
-        about: dict[str, Any] = {"currency": currency, "now": now}
         found = [
             price_list.spot_inquiry(
-                self.clients, region, instance_types, zone_id=self._zone_id_in(region), **about
+                self.clients,
+                region,
+                instance_types,
+                currency=currency,
+                now=now,
+                zone_id=self._zone_id_in(region),
             )
             for region in asked
         ]
@@ -234,14 +238,19 @@ class AwsProvider:
         if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:
             pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
             for name in instance_types:
-                found.append(price_list.list_inquiry(pricing, name, regions, **about))
+                found.append(price_list.list_inquiry(pricing, name, regions, currency=currency, now=now))
         if partition == "aws":
             plans = self.clients.client("savingsplans", "us-east-1", attempts=READ_ATTEMPTS)
-            found += price_list.savings_inquiries(plans, instance_types, regions, **about)
+            found += price_list.savings_inquiries(plans, instance_types, regions, currency=currency, now=now)
             if in_blocks := [name for name in instance_types if price_list.sold_in_blocks(name)]:
                 found += [
                     price_list.block_inquiry(
-                        self.clients, region, in_blocks, zone_id=self._zone_id_in(region), **about
+                        self.clients,
+                        region,
+                        in_blocks,
+                        currency=currency,
+                        now=now,
+                        zone_id=self._zone_id_in(region),
                     )
                     for region in asked
                 ]

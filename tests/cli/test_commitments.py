@@ -170,3 +170,13 @@ def test_a_cloud_that_is_not_set_up_is_left_out(run: Run, monkeypatch: pytest.Mo
     assert (code, aws["account"], aws["failures"]) == (4, None, [])
     assert "credentials" in aws["left_out"].lower()
     assert "Left out: aws: " in run("commitments", "--cloud", "aws")[2]
+
+
+def test_who_has_none_is_told_so_and_what_a_grant_lacks_is_named(cli: Shell) -> None:
+    told = cli("commitments", "--cloud", "aws")
+    assert told.code == 0
+    assert "No commitment is known." in told.err
+    assert "Next:" not in told.err
+    refused = cli("sandbox", "control", "aws", "commit", "per_hour=1")
+    assert refused.code == 2
+    assert "'until' is missing" in refused.err

@@ -229,6 +229,33 @@ def test_ways_are_sorted_by_what_work_costs(run: Run) -> None:
     assert "unit_cost" not in plain
 
 
+def test_without_hours_work_costs_what_runs_and_no_whole_term(run: Run) -> None:
+    line = (
+        "cost",
+        "--gpu",
+        "T4",
+        "--cloud",
+        "aws",
+        "--region",
+        "us-east-1",
+        "--sort",
+        "fp16-price",
+        "--explain",
+    )
+    options = {o["purchase"]: o for o in json.loads(run(*line, "--nodes", "2", "--json")[1])["options"]}
+    for paid in ("on_demand", "reserved_1y"):
+        told, hour = options[paid]["unit_cost"], amount(options[paid]["running"]["hour"])
+        assert amount(told["usd_per_hour"]) == pytest.approx(hour / 2 / 65, abs=Decimal("0.00001"))
+        (figure,) = [each for each in options[paid]["figures"] if each["part"] == "unit_cost"]
+        assert figure["formula"] == "an hour of running / (2 x 65 TFLOPS)"
+
+
+def test_a_running_hour_without_a_price_of_its_snapshots_is_a_lower_bound(run: Run) -> None:
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand")
+    assert "≥" not in run(*line)[1]
+    assert "≥" in run(*line, "--snapshots", "50")[1]
+
+
 def test_a_price_in_yuan_is_explained_with_its_rate(run: Run) -> None:
     line = (
         "cost",

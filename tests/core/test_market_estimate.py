@@ -250,7 +250,9 @@ def test_ways_of_paying_are_compared_for_the_same_place_and_sorted_by_what_they_
 
 
 def test_a_running_box_costs_compute_disk_and_address_per_hour() -> None:
-    per_hour, missing = hourly(market(*ALL), offer("1"), nodes=2, disk_gib=100)
+    per_hour, missing = hourly(
+        market(*ALL), offer("1"), Usage(hours=Decimal(9), nodes=2, egress_gib=Decimal(7))
+    )
     assert per_hour == Decimal("2.03")
     assert not missing
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from gpucloud.audit import about
@@ -37,8 +38,16 @@ from gpucloud.model import (
     token_for,
 )
 from gpucloud.plan import Candidate
-from gpucloud.store import Box
-from gpucloud.teardown import TAKE_DOWN_S, adopt, end_machines, made_data, node_facts
+from gpucloud.store import Box, StaleWriterError
+from gpucloud.teardown import (
+    TAKE_DOWN_S,
+    adopt,
+    end_machines,
+    made_data,
+    node_facts,
+    owed_error,
+    owed_refs,
+)
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
 
@@ -106,15 +115,15 @@ def buy(world: World, box: Box, terms: Terms, candidate: Candidate) -> Box:
     world.journal.write(box, "hashed", {"intent": intent, "request_hash": request_hash(request)})
     world.tell("create", f"{candidate.place} at {candidate.price} {candidate.currency} per hour")
     with about(price=format(candidate.price, "f"), currency=candidate.currency):
-        machines = _create(world, cloud, order, intent, request)
+        machines = _create(world, box, cloud, order, intent=intent, request=request)
     _check_bought(candidate, machines)
     machines = _wait_until_running(world, box, cloud, machines)
     facts = {"nodes": [node_facts(machine) for machine in machines]}
     for machine in machines:
         for part in machine.parts:
-            world.journal.note(box.id, "made", made_data(part, name=order.name))
+            world.journal.write(box, "made", made_data(part, name=order.name))
     world.journal.write(box, "state", {"state": str(BoxState.BOOTSTRAPPING), "facts": facts})
-    return world.journal.box(box.id)
+    return world.journal.held(box)
 
 
 def _prepare(world: World, box: Box, cloud: Cloud, order: Order) -> Request:
@@ -246,16 +255,19 @@ class _Recorder:
         self.world.journal.write(self.box, "made", made_data(ref, name=self.order.name))
 
 
-def _create(world: World, cloud: Cloud, order: Order, intent: str, request: Request) -> Sequence[Machine]:
+def _create(
+    world: World, box: Box, cloud: Cloud, order: Order, *, intent: str, request: Request
+) -> Sequence[Machine]:
     """Makes the billable call and writes its outcome down, whatever happens meanwhile."""
-    box = order.tags.box
-    call = world.waiter.start(lambda: cloud.create(request))
+    # A process that was paused may go on long after another one has taken its box.
+    still_held = partial(world.journal.check, box)
+    call = world.waiter.start(lambda: cloud.create(request, before=still_held))
     try:
         machines, _ = world.waiter.wait(call, CREATE_TIMEOUT_S)
     except OutcomeUnknownError as error:
         machines = _look(world, cloud, order, error)
         if machines and error.unfinished:  # known, so that it can be ended
-            adopt(world, box, intent, machines, name=order.name)
+            _adopt(world, box, cloud, intent, machines, name=order.name)
             raise
         if not machines:
             if error.error_class is ErrorClass.BAD_PARAM:
@@ -263,7 +275,7 @@ def _create(world: World, cloud: Cloud, order: Order, intent: str, request: Requ
                 _resolve(world, box, intent, "watched")
             raise
     except CloudError as error:
-        _resolve(world, box, intent, "watched" if error.earlier_unknown else "closed")
+        _resolve_refused(world, box, intent, error)
         raise
     except TimedOutError as error:
         raise OutcomeUnknownError(
@@ -276,18 +288,47 @@ def _create(world: World, cloud: Cloud, order: Order, intent: str, request: Requ
         with world.waiter.finishing():
             try:
                 late, _ = world.waiter.wait(call, IN_FLIGHT_S)
-                adopt(world, box, intent, late, name=order.name)
+                _adopt(world, box, cloud, intent, late, name=order.name)
             except (OutcomeUnknownError, TimedOutError):
                 pass  # the intent stays open, and is looked up when the box is taken down
-            except CloudError:
-                _resolve(world, box, intent, "closed")
+            except CloudError as error:
+                _resolve_refused(world, box, intent, error)
         raise
-    adopt(world, box, intent, machines, name=order.name)
+    _adopt(world, box, cloud, intent, machines, name=order.name)
     return list(machines)
 
 
-def _resolve(world: World, box: str, intent: str, status: str) -> None:
-    world.journal.note(box, "resolved", {"intent": intent, "status": status})
+def _adopt(
+    world: World, box: Box, cloud: Cloud, intent: str, machines: Sequence[Machine], *, name: str
+) -> None:
+    """Writes down what the create call made; ends it where the box was taken over meanwhile.
+
+    Raises:
+        StaleWriterError: it was, and the machines are asked to end.
+        OwedError: it was, and they cannot be asked.
+    """
+    try:
+        adopt(world, box, intent, machines, name=name)
+    except StaleWriterError as stale:
+        ids = ", ".join(short_id(machine.ref.id) for machine in machines)
+        world.tell("down", f"{stale.message}; ending {ids}")
+        with world.waiter.finishing():
+            try:
+                for machine in machines:
+                    world.waiter.run(partial(cloud.delete, machine.ref), CREATE_TIMEOUT_S)
+            except (CloudError, TimedOutError) as error:
+                said = error if isinstance(error, CloudError) else None
+                raise owed_error(box, owed_refs(box, [each.ref for each in machines]), said) from stale
+        raise
+
+
+def _resolve_refused(world: World, box: Box, intent: str, error: CloudError) -> None:
+    """A refusal says that its own try made nothing, but nothing of an earlier one without an answer."""
+    _resolve(world, box, intent, "watched" if error.earlier_unknown else "closed")
+
+
+def _resolve(world: World, box: Box, intent: str, status: str) -> None:
+    world.journal.write(box, "resolved", {"intent": intent, "status": status})
 
 
 def _look(world: World, cloud: Cloud, order: Order, cause: CloudError) -> Sequence[Machine]:

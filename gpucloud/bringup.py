@@ -109,7 +109,7 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
         "mig": cut,
     }
     world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
-    return world.journal.box(box.id)
+    return world.journal.held(box)
 
 
 def _accepted(world: World, box: Box, nodes: Sequence[Target]) -> list[dict[str, Any]]:

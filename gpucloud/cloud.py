@@ -114,8 +114,12 @@ class Cloud:
         """Makes what the instances stand on; by name, so that it may be repeated."""
         return self._call("prepare network and group", lambda: self.provider.prepare(order, record))
 
-    def create(self, request: Request) -> tuple[Sequence[Machine], bool]:
+    def create(self, request: Request, *, before: Callable[[], None]) -> tuple[Sequence[Machine], bool]:
         """The billable call, repeated with the same key until its outcome is known.
+
+        Args:
+            request: what ``prepare`` gave.
+            before: called directly before each try; what it raises ends this.
 
         Returns:
             The machines, and whether an earlier try had no answer.
@@ -128,6 +132,7 @@ class Cloud:
         deadline = self.monotonic() + self.backoff.budget_s
         attempt, unknown, unfinished = 0, False, False
         while True:
+            before()
             try:
                 return self.provider.create(request), unknown
             except Exception as error:

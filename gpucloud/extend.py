@@ -60,7 +60,7 @@ def extend(world: World, box: Box, nodes: Sequence[Target], expires_at: datetime
         _move_guards(world, box, nodes, expires_at)
     if later:
         _write(world, box, expires_at)
-    return world.journal.box(box.id)
+    return world.journal.held(box)
 
 
 def check_movable(world: World, box: Box) -> None:
@@ -92,7 +92,7 @@ def _move_guards(world: World, box: Box, nodes: Sequence[Target], expires_at: da
 
 
 def _note_timers(world: World, box: Box, timers: Sequence[str]) -> None:
-    world.journal.note(box.id, "seen", {"facts": {"timers": list(timers)}})
+    world.journal.write(box, "seen", {"facts": {"timers": list(timers)}})
 
 
 def _write(world: World, box: Box, expires_at: datetime | None) -> None:

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh import ConnectionFailedError, Target
 from gpucloud.ssh_guard import guard_status
+from gpucloud.store import Box
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
 
 GUARD_TIMEOUT_S = 30.0
 
 
-def ask_guards(world: World, boxes: Mapping[str, Sequence[Target]]) -> list[GpucloudError]:
+def ask_guards(world: World, boxes: Iterable[tuple[Box, Sequence[Target]]]) -> list[GpucloudError]:
     """Asks the guards of these boxes, each node's, and writes down what they say.
 
     Args:
         world: the outside.
-        boxes: the nodes of each, by the box's id.
+        boxes: each with its nodes.
 
     Returns:
         What could not be asked, one error per node.
     """
     asked = {
-        box: [(target, world.waiter.start(partial(guard_status, target))) for target in targets]
-        for box, targets in boxes.items()
+        box.id: (box, [(target, world.waiter.start(partial(guard_status, target))) for target in targets])
+        for box, targets in boxes
     }
     troubles: list[GpucloudError] = []
-    for box, calls in asked.items():
+    for box, calls in asked.values():
         said: list[Mapping[str, Any] | None] = []
         for target, call in calls:
             try:
@@ -40,5 +41,5 @@ def ask_guards(world: World, boxes: Mapping[str, Sequence[Target]]) -> list[Gpuc
             except TimedOutError as error:
                 troubles.append(GpucloudError(f"the guard of {target.alias}: {error}"))
         if said:
-            world.journal.note(box, "seen", {"facts": {"guards": said}})
+            world.journal.observe(box, facts={"guards": said})
     return troubles

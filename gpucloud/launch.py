@@ -24,7 +24,7 @@ from gpucloud.errors import (
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.model import Found, Kind, Search, State, rfc3339
 from gpucloud.plan import MAX_ATTEMPT_SECONDS, Candidate
-from gpucloud.store import Box, JournalError
+from gpucloud.store import Box, JournalError, StaleWriterError
 from gpucloud.teardown import TAKE_DOWN_S, end_machines, end_unrecorded, made_data, take_down
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
@@ -148,7 +148,7 @@ def replace_machines(world: World, box: Box, terms: Terms, candidates: Sequence[
     """
     world.tell("down", f"{why}; ending it, and trying once more")
     end_machines(world, box, budget_s=TAKE_DOWN_S)
-    world.journal.note(box.id, "seen", {"facts": {"replaced": why}})
+    world.journal.write(box, "seen", {"facts": {"replaced": why}})
     return _first_that_starts(world, box, terms, candidates, Tried())
 
 
@@ -160,14 +160,20 @@ def abandon(
     *,
     ends_as: BoxState = BoxState.FAILED,
 ) -> None:
-    """Takes down what was made before a failure. Raises ``OwedError`` when that cannot be confirmed."""
+    """Takes down what was made before a failure; of a box that was taken over, that is the other's to do.
+
+    Raises:
+        OwedError: it cannot be confirmed.
+    """
     if isinstance(cause, GpucloudError) and attempts:
         cause.attempts = attempts
     world.tell("down", f"taking down what was made for {box.name!r}")
     with world.waiter.finishing():
         try:
             try:
-                take_down(world, world.journal.box(box.id), budget_s=TAKE_DOWN_S, ends_as=ends_as)
+                take_down(world, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)
+            except StaleWriterError as stale:
+                world.tell("down", stale.message)
             except JournalError as broken:
                 world.tell("down", f"{broken.message}; ending it all the same")
                 end_unrecorded(world, box, budget_s=TAKE_DOWN_S)
@@ -216,7 +222,7 @@ def _clear(world: World, box: Box, candidate: Candidate) -> None:
         return  # what cannot be read now is looked for again when the box is taken down
     for thing in found.things:
         if thing.state is not State.GONE and thing.ref.kind is not Kind.GROUP:
-            world.journal.note(box.id, "made", made_data(thing.ref, name=thing.ref.id))
+            world.journal.write(box, "made", made_data(thing.ref, name=thing.ref.id))
     end_machines(world, box, budget_s=TAKE_DOWN_S)
 
 

@@ -179,10 +179,11 @@ def seen_state(state: State) -> Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who is working on a box: one process of one boot of one host.
+    """Who is working on a box: one process of one PID namespace of one boot of one machine.
 
-    ``started`` is the process's start time in clock ticks since boot, which tells it from a later process
-    with the same number.
+    ``host`` is for people: a container, DHCP or a shared home changes it. ``started`` is the process's start
+    time in clock ticks since boot, which tells it from a later process with the same number. ``beat`` is when
+    the holder last renewed the lease, by the journal's clock. What a system does not tell is empty.
     """
 
     host: str
@@ -190,24 +191,50 @@ class Lease:
     pid: int
     started: int
     beat: datetime
+    namespace: str = ""
+
+    def is_of(self, other: Lease) -> bool:
+        """Whether both are of the same process."""
+        return self._place == other._place and (self.pid, self.started) == (other.pid, other.started)
+
+    def can_ask(self, other: Lease) -> bool:
+        """Whether the process of this lease can look up the process of another one."""
+        # A system that names its boot and no namespace shows processes of which the numbers mean nothing.
+        return self._place == other._place and bool(self.namespace or not self.boot)
+
+    @property
+    def _place(self) -> tuple[str, ...]:
+        return (self.boot, self.namespace) if self.namespace else (self.boot, self.host)
 
 
-LEASE_TIMEOUT = timedelta(minutes=5)
-"""A lease of another host counts as live this long after its last heartbeat."""
+BEAT_EVERY_S = 10.0
+"""How often a process renews the leases that it holds."""
+
+LEASE_TIMEOUT = timedelta(seconds=45)
+"""A holder that cannot be asked, and has not renewed its lease for this long, counts as dead."""
 
 
-def lease_is_live(lease: Lease, *, here: Lease, alive: Iterable[tuple[int, int]], now: datetime) -> bool:
-    """Whether somebody is still working under this lease.
+class Claim(StrEnum):
+    """What a lease means to another process."""
+
+    FREE = "free"  # nobody holds it, the process itself does, or its holder is proven dead
+    SILENT = "silent"  # its holder cannot be asked and has not renewed it: it may be paused, and go on later
+    HELD = "held"  # its holder lives
+
+
+def claim_on(lease: Lease | None, *, here: Lease, alive: Iterable[tuple[int, int]]) -> Claim:
+    """What a lease in the journal means to this process.
 
     Args:
-        lease: the one in the journal.
-        here: what this process would write.
-        alive: (pid, started) of processes that run on this host now.
-        now: the time.
+        lease: the one in the journal, if any.
+        here: what this process would write now.
+        alive: (pid, started) of processes that this process can see.
     """
-    if lease.host != here.host:
-        return now - lease.beat < LEASE_TIMEOUT
-    return lease.boot == here.boot and (lease.pid, lease.started) in alive
+    if lease is None or lease.is_of(here):
+        return Claim.FREE
+    if here.can_ask(lease):
+        return Claim.HELD if (lease.pid, lease.started) in alive else Claim.FREE
+    return Claim.HELD if here.beat - lease.beat < LEASE_TIMEOUT else Claim.SILENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,5 +52,5 @@ def _admit(world: World, box: Box) -> bool:
         if thing.ref.kind is Kind.GROUP and thing.ref.id:
             with about(box=box.id):
                 world.waiter.run(partial(cloud.admit, thing.ref, (str(own),), ports))
-    world.journal.note(box.id, "seen", {"facts": {"allow_from": [str(own)]}})
+    world.journal.observe(box, facts={"allow_from": [str(own)]})
     return True

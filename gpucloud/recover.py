@@ -52,7 +52,7 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
     for box in remains(world):
         if not is_remains(box) and not _is_past_end(world, box, troubles):
             continue
-        taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+        taken = world.take(box)
         if taken is None:
             continue
         ends_as = BoxState.FAILED if taken.state in LAUNCHING else BoxState.DELETED
@@ -63,7 +63,7 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
         except GpucloudError as error:
             troubles.append(error)
         finally:
-            world.journal.release(box)
+            world.journal.release(taken)
     _second_looks(world, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
     return troubles
 
@@ -107,7 +107,13 @@ def _second_looks(world: World, *, end_in_s: float) -> None:
     for box in sorted({box for box in waiting if box in boxes}):
         if world.clock() >= end:
             return
-        settle_box(world, boxes[box])
+        taken = world.take(boxes[box])
+        if taken is None:
+            continue
+        try:
+            settle_box(world, taken)
+        finally:
+            world.journal.release(taken)
 
 
 def refresh(world: World, box: Box) -> Box:
@@ -162,18 +168,17 @@ def _ask(world: World, box: Box) -> list[Call]:
 
 def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:
     machines = [thing for thing in things if isinstance(thing, Machine)]
-    data: dict[str, object] = {}
-    if machines:
-        data["facts"] = {"nodes": [node_facts(machine) for machine in machines]}
+    facts = {"nodes": [node_facts(machine) for machine in machines]} if machines else None
+    state: BoxState | None = None
     over = all(machine.state is State.GONE for machine in machines)
     # A young machine that is not shown may only be late; one that ran for long and is unknown by id is gone.
     shown = machines or world.clock() - box.created_at >= CONSISTENCY_WINDOW
     if over and shown and box.state is BoxState.READY:
         taken_back = any(m.preempted for m in machines) or (not machines and box.facts["purchase"] == "spot")
-        data["state"] = str(BoxState.INTERRUPTED if taken_back else BoxState.DELETING)
+        state = BoxState.INTERRUPTED if taken_back else BoxState.DELETING
     elif box.state is BoxState.READY and _ended_by_guard(world, machines):
-        data["state"] = str(BoxState.DELETING)
-    world.journal.note(box.id, "seen", data)
+        state = BoxState.DELETING
+    world.journal.observe(box, facts=facts, state=state)
 
 
 def _ended_by_guard(world: World, machines: Sequence[Machine]) -> bool:

@@ -15,27 +15,30 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc, pool
 
-from gpucloud.errors import UsageError
-from gpucloud.lifecycle import OVER, BoxState, Lease
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.lifecycle import OVER, BoxState, Claim, Lease, may_become
 from gpucloud.model import Kind, Ref, Tags, rfc3339
-from gpucloud.tables import MIGRATIONS, PROJECT, Data, boxes, events, intents, things
+from gpucloud.tables import PROJECT, VERSION, Data, boxes, events, intents, migrate, things
 
 _BUSY_PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One box as the journal has it. ``facts`` is plain JSON; see ``docs/journal.md`` for its keys."""
+    """One box as the journal has it. ``facts`` is plain JSON; see ``docs/journal.md`` for its keys.
+
+    ``taken_over_at`` is when it was last taken from a holder that was not proven dead.
+    """
 
     id: str
     name: str
@@ -50,6 +53,7 @@ class Box:
     ended_at: datetime | None
     expires_at: datetime | None
     seen_at: datetime | None
+    taken_over_at: datetime | None
     facts: Data
 
     @property
@@ -97,27 +101,47 @@ class RunTakenError(UsageError):
     """A living box of this owner belongs to the run already."""
 
 
-class StaleWriterError(UsageError):
-    """Somebody else took this box over; nothing of ours may be written any more."""
+class StaleWriterError(GpucloudError):
+    """Another process has taken this box over; nothing of this process may be written of it any more."""
+
+    error_class = "taken_over"
 
 
 class Journal:
-    """Reads and writes one journal file. Safe to use from several threads and processes."""
+    """Reads and writes one journal file. Safe to use from several threads and processes.
 
-    def __init__(self, engine: sa.Engine, clock: Callable[[], datetime]) -> None:
+    Who works on a box holds its lease: :meth:`plan_box` and :meth:`take` give it, :meth:`write` needs it,
+    :meth:`renew` renews all that this process holds, :meth:`release` gives it back.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, clock: Callable[[], datetime], lease_clock: Callable[[], datetime]
+    ) -> None:
         self._engine = engine
         self._reader = engine.execution_options(reads=True)
         self._clock = clock
+        self.now = lease_clock
+        """Gives the time by which leases age."""
+        self._held: dict[str, tuple[int, Lease]] = {}
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, path: Path, clock: Callable[[], datetime], *, busy_s: float = 30.0) -> Journal:
+    def open(
+        cls,
+        path: Path,
+        clock: Callable[[], datetime],
+        *,
+        busy_s: float = 30.0,
+        lease_clock: Callable[[], datetime] | None = None,
+    ) -> Journal:
         """Opens the journal, making or migrating it as needed.
 
         Args:
             path: the file; its folder exists.
-            clock: gives the time in UTC.
+            clock: gives the time in UTC, by which events are dated.
             busy_s: how long to wait for another writer.
+            lease_clock: gives the time by which leases age; without it, that of the file system on which the
+                file is: hosts that share the file share this clock, however wrong their own are.
 
         Raises:
             JournalError: the file is damaged, read-only, or locked for too long.
@@ -132,7 +156,7 @@ class Journal:
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool.QueuePool, pool_size=2)
         # The driver must not begin transactions by itself: a write begins with the write lock, or not at all.
         event.listen(engine, "begin", _begin_immediate)
-        journal = cls(engine, clock)
+        journal = cls(engine, clock, lease_clock or partial(_file_time, path, clock))
         with _explained(path):
             _make_private(path)
             journal._migrate(path, busy_s)
@@ -144,19 +168,17 @@ class Journal:
             assert driver is not None  # noqa: S101  (a pooled connection always has one)
             _use_wal(driver, busy_s)
             version = int(driver.execute("PRAGMA user_version").fetchone()[0])
-        if version == len(MIGRATIONS):
+        if version == VERSION:
             return
-        if version > len(MIGRATIONS):
+        if version > VERSION:
             raise UsageError(
                 f"the journal {path} was written by a newer gpucloud (schema {version}, this one knows"
-                f" {len(MIGRATIONS)})",
+                f" {VERSION})",
                 hint="use that newer version; nothing was read or changed",
             )
         with self._engine.begin() as connection:
-            version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
-            for number, migrate in enumerate(MIGRATIONS[version:], start=version + 1):
-                migrate(connection)
-                connection.exec_driver_sql(f"PRAGMA user_version = {number}")
+            migrate(connection, int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()))
+            connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
     # --- writing
 
@@ -193,12 +215,14 @@ class Journal:
                 if alone:
                     _refuse_taken_run(connection, owner, run_id)
                 self._append(connection, id, "planned", data)
+                box = self._box(connection, id)
         except exc.IntegrityError as error:
             raise NameTakenError(
                 f"a box named {name!r} is living already",
                 hint=f"choose another --name, or end it: gpucloud down {name}",
             ) from error
-        return self.box(id)
+        self._held[id] = (box.epoch, lease)
+        return box
 
     def recover_box(
         self,
@@ -244,14 +268,59 @@ class Journal:
             self._append(connection, id, "recovered", data)
             return self._box(connection, id)
 
-    def take(self, box: str, lease: Lease, *, may_take: Callable[[Lease | None], bool]) -> Box | None:
-        """Takes a box's lease and raises its epoch; ``None`` when ``may_take`` refuses the present one."""
+    def take(
+        self, box: str, lease: Lease, *, claim: Callable[[Lease | None], Claim], by_force: bool = False
+    ) -> Box | None:
+        """Takes a box's lease and raises its epoch.
+
+        Args:
+            box: its id.
+            lease: that of this process.
+            claim: what the present lease means to this process.
+            by_force: also from a holder that lives, who may write nothing from then on.
+
+        Returns:
+            The box; ``None`` where its holder lives and ``by_force`` is not set.
+        """
         with self._transaction() as connection:
             now = self._box(connection, box)
-            if not may_take(now.lease):
+            found = claim(now.lease)
+            if found is Claim.HELD and not by_force:
                 return None
-            self._append(connection, box, "taken", {"lease": _lease_json(lease)})
-            return self._box(connection, box)
+            # Who is not proven dead may stand directly before its create call.
+            self._append(
+                connection, box, "taken", {"lease": _lease_json(lease), "over": found is not Claim.FREE}
+            )
+            taken = self._box(connection, box)
+        self._held[box] = (taken.epoch, lease)
+        return taken
+
+    def renew(self) -> None:
+        """Renews every lease that this process holds. That is no event: later it tells nothing."""
+        held = dict(self._held)
+        if not held:
+            return
+        now = self.now()
+        with self._transaction() as connection:
+            for box, (epoch, lease) in held.items():
+                text = json.dumps(_lease_json(replace(lease, beat=now)))
+                connection.execute(_RENEW, {"box": box, "of_epoch": epoch, "lease": text})
+
+    def check(self, box: Box) -> None:
+        """Raises :class:`StaleWriterError` if this process, which held a box, holds it no more."""
+        with self._reader.connect() as connection:
+            _refuse_stale(connection, box)
+
+    def held(self, box: Box) -> Box:
+        """A box that this process holds, as it is now.
+
+        Raises:
+            StaleWriterError: the box was taken over since ``box`` was read.
+        """
+        now = self.box(box.id)
+        if now.epoch != box.epoch:
+            raise _stale(box)
+        return now
 
     def write(self, box: Box, type: str, data: Data | None = None) -> None:  # noqa: A002
         """Appends one event about a box that this process holds.
@@ -260,23 +329,32 @@ class Journal:
             StaleWriterError: the box was taken over since ``box`` was read.
         """
         with self._transaction() as connection:
-            epoch = connection.execute(_EPOCH, {"box": box.id}).scalar_one()
-            if epoch != box.epoch:
-                raise StaleWriterError(
-                    f"box {box.name!r} was taken over by another gpucloud",
-                    hint="see what it does: gpucloud list",
-                )
+            _refuse_stale(connection, box)
             self._append(connection, box.id, type, data or {})
 
     def release(self, box: Box) -> None:
         """Says that we hold a box no more; where that cannot be written, the end of this process says it."""
-        with suppress(JournalError):
-            self.note(box.id, "released", {})
+        self._held.pop(box.id, None)
+        with suppress(JournalError, StaleWriterError):
+            self.write(box, "released")
 
-    def note(self, box: str, type: str, data: Data) -> None:  # noqa: A002
-        """Appends what was seen of a box, which needs no lease: an observation is never wrong to write."""
+    def observe(self, box: Box, *, facts: Data | None = None, state: BoxState | None = None) -> bool:
+        """Appends what was seen of a box that this process need not hold.
+
+        What was seen is dropped where it is out of date: another process has taken the box meanwhile, or its
+        state is beyond the one that was seen.
+
+        Returns:
+            Whether it was written.
+        """
         with self._transaction() as connection:
-            self._append(connection, box, type, data)
+            now = self._box(connection, box.id)
+            beyond = now.state in OVER or (state is not None and not may_become(now.state, state))
+            if now.epoch != box.epoch or beyond:
+                return False
+            data = {"facts": facts} if facts else {}
+            self._append(connection, box.id, "seen", {**data, **({"state": str(state)} if state else {})})
+            return True
 
     # --- reading
 
@@ -341,6 +419,17 @@ class Journal:
         return _box(row)
 
 
+def _refuse_stale(connection: sa.Connection, box: Box) -> None:
+    if connection.execute(_EPOCH, {"box": box.id}).scalar_one() != box.epoch:
+        raise _stale(box)
+
+
+def _stale(box: Box) -> StaleWriterError:
+    return StaleWriterError(
+        f"box {box.name!r} was taken over by another gpucloud", hint="see what it does: gpucloud list"
+    )
+
+
 def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None) -> None:
     living = boxes.c.state.not_in([str(state) for state in OVER])
     query = sa.select(boxes.c.name).where(boxes.c.owner == owner, boxes.c.run_id == run_id, living)
@@ -357,6 +446,9 @@ def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None)
 _ADD_EVENT = sa.insert(events)
 _BOX = sa.select(boxes).where(boxes.c.id == sa.bindparam("box"))
 _EPOCH = sa.select(boxes.c.epoch).where(boxes.c.id == sa.bindparam("box"))
+_RENEW = sa.update(boxes).where(
+    boxes.c.id == sa.bindparam("box"), boxes.c.epoch == sa.bindparam("of_epoch"), boxes.c.lease.is_not(None)
+)
 
 
 @cache
@@ -422,6 +514,7 @@ def _lease_json(lease: Lease) -> Data:
     return {
         "host": lease.host,
         "boot": lease.boot,
+        "namespace": lease.namespace,
         "pid": lease.pid,
         "started": lease.started,
         "beat": lease.beat.isoformat(),
@@ -437,6 +530,15 @@ def _begin_immediate(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN")
     else:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _file_time(path: Path, clock: Callable[[], datetime]) -> datetime:
+    """The time by the clock of the file system of a file; by ``clock`` where the file cannot be touched."""
+    try:
+        os.utime(path)
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return clock()
 
 
 def _make_private(path: Path) -> None:

@@ -168,7 +168,7 @@ def _end_box(world: World, box_id: str, finds: Sequence[Find], market: Market) -
     things = [find.thing for find in finds]
     adopted = adopt_box(world, things, BoxState.DELETING, market)
     box = adopted or world.journal.box(box_id)
-    taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+    taken = world.take(box)
     if taken is None:
         raise UsageError(f"another gpucloud works on box {box.name!r}", hint="wait for it, then repeat")
     reasons = dict.fromkeys(find.reason.replace("_", " ") for find in finds)
@@ -176,7 +176,7 @@ def _end_box(world: World, box_id: str, finds: Sequence[Find], market: Market) -
     try:
         refs = _refs(things)
         for ref in refs:
-            world.journal.note(box.id, "made", made_data(ref, name=ref.id))
+            world.journal.write(taken, "made", made_data(ref, name=ref.id))
         whole = taken.state not in OVER and (is_remains(taken) or _is_over(taken, finds))
         with world.waiter.finishing():
             if whole:
@@ -184,7 +184,7 @@ def _end_box(world: World, box_id: str, finds: Sequence[Find], market: Market) -
             else:
                 end_things(world, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)
     finally:
-        world.journal.release(box)
+        world.journal.release(taken)
 
 
 def _is_over(box: Box, finds: Sequence[Find]) -> bool:

@@ -39,6 +39,7 @@ boxes = sa.Table(
     sa.Column("ended_at", sa.Text),
     sa.Column("expires_at", sa.Text),
     sa.Column("seen_at", sa.Text),
+    sa.Column("taken_over_at", sa.Text),
     sa.Column("facts", sa.Text, nullable=False),  # what the offer and the machines are, as JSON
     sa.Index(
         "one_living_box_per_name",
@@ -90,12 +91,25 @@ _ADD_THING = sa.insert(things)
 _CHANGE_THING = sa.update(things).where(things.c.n == sa.bindparam("number"))
 
 
-def _m001_first(connection: sa.Connection) -> None:
-    metadata.create_all(connection)
+def _to_2(connection: sa.Connection) -> None:
+    """When a box was taken from a holder that was not proven dead."""
+    connection.exec_driver_sql("ALTER TABLE boxes ADD COLUMN taken_over_at TEXT")
 
 
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (_m001_first,)
-"""One function per schema version, in order. A released one is never changed."""
+_STEPS: tuple[Callable[[sa.Connection], None], ...] = (_to_2,)
+"""What makes version 2 of version 1, and so on. A released one is never changed."""
+
+VERSION = len(_STEPS) + 1
+"""The version of the tables above."""
+
+
+def migrate(connection: sa.Connection, version: int) -> None:
+    """Brings the tables from a version to :data:`VERSION`; 0 is an empty file."""
+    if version == 0:
+        metadata.create_all(connection)
+        return
+    for step in _STEPS[version - 1 :]:
+        step(connection)
 
 
 # --- the projections: one function per type of event
@@ -138,8 +152,9 @@ def _recovered(connection: sa.Connection, box: str, at: str, data: Data) -> None
         _made(connection, box, at, thing)
 
 
-def _taken(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001
-    connection.execute(_TAKE_BOX, {"box": box, "lease": json.dumps(data["lease"])})
+def _taken(connection: sa.Connection, box: str, at: str, data: Data) -> None:
+    over = {"taken_over_at": at} if data.get("over") else {}
+    connection.execute(_TAKE_BOX, {"box": box, "lease": json.dumps(data["lease"]), **over})
 
 
 def _released(connection: sa.Connection, box: str, at: str, data: Data) -> None:  # noqa: ARG001

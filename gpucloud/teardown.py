@@ -28,7 +28,7 @@ from gpucloud.lifecycle import (
     seen_state,
 )
 from gpucloud.model import Found, Kind, Machine, Ref, Search, State, Thing, rfc3339
-from gpucloud.store import Box, Intent, JournalError, ThingRow
+from gpucloud.store import Box, Intent, JournalError, StaleWriterError, ThingRow
 from gpucloud.tables import Data
 from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
@@ -37,12 +37,16 @@ CALL_TIMEOUT_S = 90.0
 TAKE_DOWN_S = 300.0
 AFTER_SIGNAL_S = 60.0
 TIDY_S = 15.0
+FOLLOW_EVERY_S = 0.2
 SATELLITES = (Kind.DISK, Kind.NIC)
 """Kinds that end with their instance: its deletion is theirs."""
 
 
 def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = BoxState.DELETED) -> Box:
     """Ends a box that this process holds, and waits until the cloud confirms it.
+
+    Where another process takes the box over to end it, its end is waited for; if that process dies, this one
+    goes on.
 
     Args:
         world: the outside.
@@ -55,11 +59,46 @@ def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = Bo
 
     Raises:
         OwedError: something may still be billed; the journal keeps it and the next command goes on.
+        StaleWriterError: another process has taken the box over, and does not end it.
     """
-    if box.state in OVER:
-        return box
-    _write_state(world, box, BoxState.DELETING)
     deadline = world.clock() + timedelta(seconds=budget_s)
+    while True:
+        try:
+            box = world.journal.held(box)
+            return box if box.state in OVER else _take_down(world, box, deadline, ends_as)
+        except StaleWriterError:
+            box = _taken_back(world, box, deadline)
+
+
+def _taken_back(world: World, box: Box, deadline: datetime) -> Box:
+    """A box that another process has taken over to end it: once it is over, or is ours again.
+
+    Raises:
+        OwedError: neither by the deadline.
+        StaleWriterError: the other process does not end it.
+    """
+    world.tell("down", f"another gpucloud is ending {box.name!r}; waiting for it")
+    signalled = world.waiter.signum is not None
+    if signalled:
+        deadline = min(deadline, world.clock() + timedelta(seconds=AFTER_SIGNAL_S))
+    while True:
+        now = world.journal.box(box.id)
+        if now.state in OVER:
+            return now
+        if now.state is not BoxState.DELETING:
+            world.journal.held(box)
+        taken = world.take(box)
+        if taken is not None:
+            return taken
+        if world.waiter.signum is not None and not signalled:
+            return _taken_back(world, box, deadline)
+        if world.clock() >= deadline:
+            raise owed_error(box, owed(world, box), None)
+        world.waiter.pause(FOLLOW_EVERY_S)
+
+
+def _take_down(world: World, box: Box, deadline: datetime, ends_as: BoxState) -> Box:
+    _write_state(world, box, BoxState.DELETING)
     first_signal = world.clock()
     pause_s = 0.05
     while True:
@@ -77,7 +116,7 @@ def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = Bo
         pause_s = min(pause_s * 1.5, 5.0)
     _tidy(world, box, min(deadline, world.clock() + timedelta(seconds=TIDY_S)))
     _write_state(world, box, ends_as)
-    return world.journal.box(box.id)
+    return world.journal.held(box)
 
 
 def end_unrecorded(world: World, box: Box, *, budget_s: float) -> None:
@@ -110,11 +149,15 @@ def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Thing] | None
     """What may still be billed in a place of which the journal tells nothing."""
     cloud, account, region = place
     unknown = Ref(cloud=cloud, account=account, region=region, kind=Kind.INSTANCE, id="")
+    return owed_refs(box, [thing.ref for thing in left or ()] or [unknown])
+
+
+def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:
+    """Things of a box that may still be billed, and of which the journal was not told."""
     price: Data = box.facts.get("price") or {}
     currency: Any = price.get("currency")
     return [
-        Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=currency)
-        for ref in [thing.ref for thing in left or ()] or [unknown]
+        Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=currency) for ref in refs
     ]
 
 
@@ -264,19 +307,19 @@ def _settle(world: World, box: Box, chosen: Callable[[Ref], bool] | None) -> Gpu
             if open_here or any(row.state == "making" for row in mine):
                 search = Search(box=box.id, regions=(region,))
                 found = world.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
-                _resolve_intents(world, cloud, open_here, found)
-                _resolve_makings(world, mine, found)
+                _resolve_intents(world, box, cloud, open_here, found)
+                _resolve_makings(world, box, mine, found)
                 mine = [
                     row
                     for row in world.journal.things(box.id)
                     if (row.ref.cloud, row.ref.region) == (cloud_name, region)
                     and (chosen is None or chosen(row.ref))
                 ]
-            refused = _delete_in_order(world, cloud, mine)
+            refused = _delete_in_order(world, box, cloud, mine)
             if refused is not None and chosen is None:
                 _note_unknown(world, cloud, box, region)
             trouble = refused or trouble
-        except JournalError:
+        except (JournalError, StaleWriterError):
             raise  # nothing more can be written down: to try again would change nothing
         except GpucloudError as error:
             trouble = error
@@ -303,7 +346,7 @@ def _same_account(world: World, name: str, account: str) -> Cloud:
     return cloud
 
 
-def _resolve_intents(world: World, cloud: Cloud, intents: Sequence[Intent], found: Found) -> None:
+def _resolve_intents(world: World, box: Box, cloud: Cloud, intents: Sequence[Intent], found: Found) -> None:
     """Writes down what create calls without an answer turn out to have made, or that they made nothing."""
     for intent in intents:
         machines = _machines_of(world, cloud, intent, found)
@@ -311,13 +354,21 @@ def _resolve_intents(world: World, cloud: Cloud, intents: Sequence[Intent], foun
         if machines:
             ended = all(machine.state is State.GONE for machine in machines)
             seen = Seen.TERMINAL if ended else Seen.THERE
-        match reconcile(Phase.CREATE_OPEN, seen, age=world.clock() - intent.at):
+        match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(world, box, intent.at)):
             case Action.ADOPT:
-                adopt(world, intent.box, intent.id, machines, name=intent.data["name"])
+                adopt(world, box, intent.id, machines, name=intent.data["name"])
             case Action.CLOSE:
-                world.journal.note(intent.box, "resolved", {"intent": intent.id, "status": "closed"})
+                world.journal.write(box, "resolved", {"intent": intent.id, "status": "closed"})
             case _:
                 continue
+
+
+def _unanswered_for(world: World, box: Box, asked_at: datetime) -> timedelta:
+    """How long ago a call without an answer can have left at the latest.
+
+    The holder from which the box was taken may have been paused just before its call, and have gone on after.
+    """
+    return world.clock() - max(asked_at, box.taken_over_at or asked_at)
 
 
 def _note_unknown(world: World, cloud: Cloud, box: Box, region: str) -> None:
@@ -329,18 +380,19 @@ def _note_unknown(world: World, cloud: Cloud, box: Box, region: str) -> None:
     known = {row.ref for row in world.journal.things(box.id)}
     for thing in found.things:
         if thing.state is not State.GONE and thing.ref not in known:
-            world.journal.note(box.id, "made", made_data(thing.ref, name=thing.ref.id))
+            world.journal.write(box, "made", made_data(thing.ref, name=thing.ref.id))
 
 
-def _resolve_makings(world: World, rows: Sequence[ThingRow], found: Found) -> None:
+def _resolve_makings(world: World, box: Box, rows: Sequence[ThingRow], found: Found) -> None:
     """Writes down the ids of things whose making was cut off, or that they were never made."""
     for row in [row for row in rows if row.state == "making"]:
         there = [thing for thing in found.things if thing.ref.kind is row.ref.kind]
         for thing in there:
-            world.journal.note(row.box, "made", made_data(thing.ref, name=row.name))
+            world.journal.write(box, "made", made_data(thing.ref, name=row.name))
         seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
-        if not there and reconcile(Phase.CREATE_OPEN, seen, age=world.clock() - row.at) is Action.CLOSE:
-            _note(world, "gone", row)
+        age = _unanswered_for(world, box, row.at)
+        if not there and reconcile(Phase.CREATE_OPEN, seen, age=age) is Action.CLOSE:
+            _note(world, box, "gone", row)
 
 
 def _machines_of(world: World, cloud: Cloud, intent: Intent, found: Found) -> list[Machine]:
@@ -355,8 +407,12 @@ def _machines_of(world: World, cloud: Cloud, intent: Intent, found: Found) -> li
     return [thing for thing in by_token.things if isinstance(thing, Machine)]
 
 
-def adopt(world: World, box: str, intent: str, machines: Sequence[Machine], *, name: str) -> None:
-    """Writes down what a create call made: ids first, in one transaction, before any waiting."""
+def adopt(world: World, box: Box, intent: str, machines: Sequence[Machine], *, name: str) -> None:
+    """Writes down what a create call made: ids first, in one transaction, before any waiting.
+
+    Raises:
+        StaleWriterError: the box was taken over; whoever has it will not know of these machines for a while.
+    """
     started = [machine.created_at for machine in machines if machine.created_at]
     facts: dict[str, Any] = {"nodes": [node_facts(machine) for machine in machines]}
     timers = [timer for machine in machines for timer in machine.timers]
@@ -364,7 +420,7 @@ def adopt(world: World, box: str, intent: str, machines: Sequence[Machine], *, n
         facts["timers"] = timers
     if machines[0].zone:
         facts["zone"] = machines[0].zone
-    world.journal.note(
+    world.journal.write(
         box,
         "resolved",
         {
@@ -412,7 +468,7 @@ def node_facts(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _delete_in_order(world: World, cloud: Cloud, rows: Sequence[ThingRow]) -> GpucloudError | None:
+def _delete_in_order(world: World, box: Box, cloud: Cloud, rows: Sequence[ThingRow]) -> GpucloudError | None:
     """Deletes one region's things kind by kind; a kind waits until the ones before it are gone."""
     trouble: GpucloudError | None = None
     order = list(cloud.provider.deletion_order)
@@ -421,7 +477,7 @@ def _delete_in_order(world: World, cloud: Cloud, rows: Sequence[ThingRow]) -> Gp
         waiting = False
         for row in of_kind:
             try:
-                gone = _step(world, cloud, row, rows)
+                gone = _step(world, box, cloud, row, rows)
             except CloudError as error:
                 trouble, gone = error, False
             waiting = waiting or not gone
@@ -430,16 +486,16 @@ def _delete_in_order(world: World, cloud: Cloud, rows: Sequence[ThingRow]) -> Gp
     return trouble
 
 
-def _step(world: World, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -> bool:
+def _step(world: World, box: Box, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -> bool:
     """Brings one thing a step nearer to its end; whether it is gone."""
     if row.state == "made":
         # Asking to delete is safe to repeat and is the answer to anything that is there: no look first.
         world.waiter.run(lambda: cloud.delete(row.ref, once=not row.ref.kind.billable), CALL_TIMEOUT_S)
-        _note(world, "delete_asked", row)
+        _note(world, box, "delete_asked", row)
         if row.ref.kind is Kind.INSTANCE:
             for other in rows:
                 if other.ref.kind in SATELLITES and other.state == "made":
-                    _note(world, "delete_asked", other)
+                    _note(world, box, "delete_asked", other)
         return False
     age = world.clock() - row.at
     if row.state == "gone_once" and age < CONSISTENCY_WINDOW:
@@ -449,10 +505,10 @@ def _step(world: World, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -
     phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
     match reconcile(phase, seen, age=age):
         case Action.CLOSE:
-            _note(world, "gone", row)
+            _note(world, box, "gone", row)
             return True
         case Action.LOOK_AGAIN:
-            _note(world, "gone_once", row)
+            _note(world, box, "gone_once", row)
             return True
         case Action.DELETE:
             world.waiter.run(lambda: cloud.delete(row.ref, once=True), CALL_TIMEOUT_S)
@@ -461,8 +517,8 @@ def _step(world: World, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -
             return False
 
 
-def _note(world: World, event: str, row: ThingRow) -> None:
-    world.journal.note(row.box, event, made_data(row.ref, name=row.name))
+def _note(world: World, box: Box, event: str, row: ThingRow) -> None:
+    world.journal.write(box, event, made_data(row.ref, name=row.name))
 
 
 def _write_state(world: World, box: Box, state: BoxState) -> None:

@@ -217,6 +217,7 @@ def a_box(**changes: Any) -> Box:
         "ended_at": None,
         "expires_at": START + timedelta(hours=24),
         "seen_at": START,
+        "taken_over_at": None,
         "facts": {},
     }
     return Box(**(values | changes))

@@ -104,7 +104,7 @@ class Buyer:
         except BaseException:
             forget(keys, box_id, nodes=self.spec.nodes)
             raise
-        return self.world.journal.box(box.id)
+        return self.world.journal.held(box)
 
     def _terms(self, plan: Plan, name: str, box_id: str, keys: Path, end: datetime | None) -> Terms:
         from gpucloud.attempt import Boot, Terms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from gpucloud.world import World
 
 BUDGET_S = 600.0
-PATIENCE_S = 90.0
-"""With another process that is taking the same box down: a little longer than one does after a signal."""
 
 
 def down(
@@ -136,19 +133,15 @@ def _end_one(world: World, box: Box, state: Path) -> Box:
     if box.state in OVER:
         return box
     world.tell("down", f"ending {box.name}")
-    taken = _taken(world, box)
-    if taken is None:
-        assert box.lease is not None  # noqa: S101  (only a live lease is refused)
-        raise UsageError(
-            f"box {box.name!r} is being worked on by process {box.lease.pid} on {box.lease.host}",
-            hint="end that process (Ctrl-C there): it takes its box down by itself",
-        )
+    # Also from a process that lives: a pipeline's clean-up runs in another container than its job.
+    taken = world.take(box, by_force=True)
+    assert taken is not None  # noqa: S101  (by force, nobody keeps it)
     try:
         with world.waiter.finishing():
             done = take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED)
         forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
     finally:
-        world.journal.release(box)
+        world.journal.release(taken)
     return done
 
 
@@ -164,16 +157,6 @@ def _ended_unrecorded(world: World, box: Box, broken: GpucloudError) -> Gpucloud
         return error
     broken.message = f"{box.name} was ended, but {broken.message}"
     return broken
-
-
-def _taken(world: World, box: Box) -> Box | None:
-    """The box, taken over; ``None`` while another process works on it. One that ends it is waited for."""
-    end = now() + timedelta(seconds=PATIENCE_S)
-    while True:
-        taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
-        if taken is not None or world.journal.box(box.id).state is not BoxState.DELETING or now() > end:
-            return taken
-        world.waiter.pause(0.2)
 
 
 def _merged(first: GpucloudError | None, second: GpucloudError) -> GpucloudError:

@@ -37,6 +37,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[World]:
     """The engine for a command that talks to clouds; signals are answered while the body runs."""
     from gpucloud.audit import Audit
     from gpucloud.cloud import Clouds
+    from gpucloud.leases import renewing
     from gpucloud.waiter import Waiter
     from gpucloud.world import World, say_nothing
 
@@ -51,7 +52,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[World]:
         complain=app.output.say,
     )
     waiter = Waiter()
-    with waiter.listening():
+    with waiter.listening(), renewing(journal):
         yield World(
             owner=app.owner,
             journal=journal,

@@ -68,13 +68,14 @@ def _extended(app: App, world: World, box: Box, lives: timedelta | None) -> Box:
     from gpucloud.ssh_keys import key_folder
 
     check_movable(world, box)
-    taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+    taken = world.take(box)
     if taken is None:
         raise UsageError(
             f"another gpucloud works on box {box.name!r}", hint="see what it does: gpucloud list"
         )
     try:
-        seen = refresh(world, taken)
+        refresh(world, taken)
+        seen = world.journal.held(taken)
         check_movable(world, seen)
         nodes = targets(seen, key_folder(app.paths.state, box.id), connect(app))
         for node in nodes:
@@ -82,4 +83,4 @@ def _extended(app: App, world: World, box: Box, lives: timedelta | None) -> Box:
         expires_at = None if lives is None else world.clock().replace(microsecond=0) + lives
         return move(world, seen, nodes, expires_at)
     finally:
-        world.journal.release(box)
+        world.journal.release(taken)

@@ -21,13 +21,15 @@ def list_boxes(
     ] = False,
 ) -> None:
     """List boxes: state, age, price, cost so far, time left."""
+    from gpucloud.leases import claim
+    from gpucloud.lifecycle import Claim
     from gpucloud.recover import is_remains
-    from gpucloud.world import is_free
 
     around: dict[str, Any] = {}
     if live:
         around = _look(app)
-    boxes = open_journal(app).boxes(owner=app.owner, over=all)
+    journal = open_journal(app)
+    boxes = journal.boxes(owner=app.owner, over=all)
     moment = now()
     if app.output.json:
         app.output.document("list", {"boxes": [box_document(box, moment) for box in boxes], **around})
@@ -40,7 +42,7 @@ def list_boxes(
     if boxes:
         show_boxes(app.output, boxes, moment)
         for box in boxes:
-            if is_remains(box) and is_free(box.lease, moment):
+            if is_remains(box) and claim(box.lease, journal.now()) is not Claim.HELD:
                 app.output.say(
                     f"{box.name} is what a command left that has ended: the next one that changes anything "
                     f"ends it, or: gpucloud down {box.name}"

@@ -79,5 +79,5 @@ def look_at_guards(app: App, world: World, boxes: Iterable[Box]) -> list[Gpuclou
         return []
     proxy_command = connect(app)
     return ask_guards(
-        world, {box.id: targets(box, key_folder(app.paths.state, box.id), proxy_command) for box in ready}
+        world, [(box, targets(box, key_folder(app.paths.state, box.id), proxy_command)) for box in ready]
     )

@@ -210,7 +210,7 @@ class _Attendant:
         self.world.tell("down", f"ending {box.name}")
         try:
             with self.world.waiter.finishing():
-                take_down(self.world, self.world.journal.box(box.id), budget_s=TAKE_DOWN_S)
+                take_down(self.world, box, budget_s=TAKE_DOWN_S)
         finally:
             self.world.journal.release(box)
         forget(keys, box.id, nodes=len(box.facts["nodes"]))
@@ -291,7 +291,7 @@ class _Attendant:
 
     def _keep(self, box: Box) -> None:
         """From now on a box like any other."""
-        self.world.journal.note(box.id, "seen", {"facts": {"attended": False}})
+        self.world.journal.write(box, "seen", {"facts": {"attended": False}})
         self.world.journal.release(box)
         self.app.output.say(
             f"{box.name} is kept: gpucloud ssh {box.name}. End it with: gpucloud down {box.name}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.processes import namespace, started
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -105,7 +106,7 @@ def find(folder: Path) -> Endpoint | None:
         document = json.loads((folder / "sandbox.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # it is just starting, or just ending
         return None
-    if not _alive(document["pid"]):
+    if document["namespace"] == namespace() and started(document["pid"]) is None:
         return None  # written by one that was killed; another one is just starting
     clouds: dict[str, Any] = document["clouds"]
     return Endpoint(
@@ -285,16 +286,6 @@ def _runs(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 @contextmanager

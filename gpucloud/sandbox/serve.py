@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
+from gpucloud.processes import namespace
 from gpucloud.sandbox.addresses import Addresses
 from gpucloud.sandbox.boxes import Boxes
 from gpucloud.sandbox.clock import Clock
@@ -156,6 +157,7 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
         folder / "sandbox.json",
         {
             "pid": os.getpid(),
+            "namespace": namespace(),
             "control": {"url": f"http://127.0.0.1:{servers[-1].port}", "token": token},
             "gate": {"port": gate.port, "token": gate.token},
             "clouds": {

@@ -9,9 +9,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpucloud.lifecycle import BoxState, new_id
+from gpucloud.leases import this_process
+from gpucloud.lifecycle import BoxState, Claim, Lease, new_id
 from gpucloud.store import Journal, NameTakenError, StaleWriterError
-from gpucloud.world import this_process
 
 SHARED = "shared"
 DIES = 0.0002
@@ -36,7 +36,8 @@ def _operation(journal: Journal, chance: random.Random, name: str) -> None:
             _plan(journal, chance, chance.choice([name, SHARED]))
         case 1:
             for box in chance.sample(journal.boxes(owner="u"), 1) if journal.boxes(owner="u") else ():
-                taken = journal.take(box.id, this_process(now()), may_take=lambda _: chance.random() < 0.5)
+                by_force = chance.random() < 0.5
+                taken = journal.take(box.id, this_process(now()), claim=_others, by_force=by_force)
                 if taken is not None and taken.state is not BoxState.FAILED:
                     try:
                         journal.write(taken, "state", {"state": str(BoxState.FAILED)})
@@ -46,7 +47,12 @@ def _operation(journal: Journal, chance: random.Random, name: str) -> None:
             journal.boxes(owner="u", over=True)
         case _:
             for box in journal.boxes(owner="u")[:1]:
-                journal.note(box.id, "seen", {"facts": {"by": name}})
+                journal.observe(box, facts={"by": name})
+
+
+def _others(lease: Lease | None) -> Claim:
+    """Every lease is another process's, which lives."""
+    return Claim.HELD if lease else Claim.FREE
 
 
 def _plan(journal: Journal, chance: random.Random, name: str) -> None:

@@ -26,6 +26,7 @@ ENGINE = (
     "tests/core/test_store.py",
     "tests/core/test_recover.py",
 )
+LEASES = ("tests/core/test_leases.py", "tests/core/test_lifecycle.py")
 SWEEP = (PROMISES, "tests/core/test_sweep.py")
 WAITER = (PROMISES, "tests/core/test_waiter.py", "tests/core/test_launch.py")
 CROWD = ("tests/chaos/test_journal.py",)
@@ -194,14 +195,94 @@ MUTANTS = (
     Mutant(
         "a stale writer writes nothing",
         "gpucloud/store.py",
-        "            if epoch != box.epoch:\n",
-        "            if False:\n",
+        ".scalar_one() != box.epoch:\n",
+        ".scalar_one() is None:\n",
+        LEASES,
+    ),
+    Mutant(
+        "who holds a box still holds it after a look",
+        "gpucloud/store.py",
+        "        if now.epoch != box.epoch:\n            raise",
+        "        if False:\n            raise",
+        LEASES,
     ),
     Mutant(
         "a lease is asked for",
         "gpucloud/store.py",
-        "            if not may_take(now.lease):\n",
+        "            if found is Claim.HELD and not by_force:\n",
         "            if False:\n",
+        LEASES,
+    ),
+    Mutant(
+        "what is out of date is not written down",
+        "gpucloud/store.py",
+        "            if now.epoch != box.epoch or beyond:\n",
+        "            if False:\n",
+        LEASES,
+    ),
+    Mutant(
+        "a holder renews its own leases alone",
+        "gpucloud/store.py",
+        'boxes.c.epoch == sa.bindparam("of_epoch"), boxes.c.lease.is_not(None)',
+        'sa.bindparam("of_epoch") >= 0, boxes.c.lease.is_not(None)',
+        LEASES,
+    ),
+    Mutant(
+        "leases age by the clock that hosts share",
+        "gpucloud/store.py",
+        "lease_clock or partial(_file_time, path, clock)",
+        "lease_clock or clock",
+        LEASES,
+    ),
+    Mutant("leases are renewed", "gpucloud/leases.py", "journal.renew()", "pass", LEASES),
+    Mutant(
+        "a holder of another machine lives while it renews",
+        "gpucloud/lifecycle.py",
+        "here.beat - lease.beat < LEASE_TIMEOUT",
+        "False",
+        LEASES,
+    ),
+    Mutant(
+        "a process of another namespace is not asked for",
+        "gpucloud/lifecycle.py",
+        "return self._place == other._place and bool(self.namespace or not self.boot)",
+        "return self.boot == other.boot",
+        LEASES,
+    ),
+    Mutant(
+        "the lease is looked at directly before the billable call",
+        "gpucloud/cloud.py",
+        "            before()\n",
+        "",
+        LEASES,
+    ),
+    Mutant(
+        "who takes over waits for a call that may leave later",
+        "gpucloud/teardown.py",
+        "max(asked_at, box.taken_over_at or asked_at)",
+        "asked_at",
+        LEASES,
+    ),
+    Mutant(
+        "what the call of a lost lease made is ended",
+        "gpucloud/attempt.py",
+        "                for machine in machines:\n",
+        "                for machine in ():\n",
+        LEASES,
+    ),
+    Mutant(
+        "a refusal after a silence proves nothing of the silence",
+        "gpucloud/attempt.py",
+        '"watched" if error.earlier_unknown else "closed"',
+        '"closed"',
+        LEASES,
+    ),
+    Mutant(
+        "an end that another brings about is waited for",
+        "gpucloud/teardown.py",
+        "            box = _taken_back(world, box, deadline)\n",
+        "            raise\n",
+        LEASES,
     ),
     Mutant("writers queue at the start", "gpucloud/store.py", '"BEGIN IMMEDIATE"', '"BEGIN"', CROWD),
     Mutant(

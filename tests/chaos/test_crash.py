@@ -121,20 +121,24 @@ def test_two_shells_with_one_name_make_one_box(cli: Shell) -> None:
     assert len(cli.billed()) == 1
 
 
-def test_a_box_that_is_being_launched_is_left_alone(cli: Shell) -> None:
-    """A second shell neither takes it down nor cleans it up."""
-    cli.sandbox.pace(transition_s=8)
+def test_a_box_that_is_being_launched_is_left_alone_by_all_but_an_explicit_down(cli: Shell) -> None:
+    """A second shell does not clean it up; it ends it when it is told so, and the launch gives way."""
+    cli.sandbox.pace(transition_s=20)
     process = cli.start("launch", "--gpu", "T4", "--name", "x", "--yes")
     assert process.stderr is not None
     for line in process.stderr:
         if "  boot " in line:
             break
-    refused = cli("down", "x", "--yes")
-    assert refused.code == 2
-    assert str(process.pid) in refused.err
-    process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert [box["state"] for box in cli.boxes()] == ["ready"]
+    swept = cli("sweep", "--older-than", "0s", "--yes", "--json")
+    assert (swept.code, swept.json["found"]) == (0, [])
+    assert len(cli.billed()) == 1
+    cli.sandbox.pace(transition_s=0)
+    assert cli("down", "x", "--yes").code == 0
+    launched = cli.finish(process)
+    assert launched.code == 1
+    assert "was taken over by another gpucloud" in launched.err
+    assert cli.sandbox.status()["billing"] == []
+    assert [box["state"] for box in cli.boxes("--all")] == ["deleted"]
 
 
 def test_a_deleted_state_file_is_no_reason_to_lose_a_box(cli: Shell) -> None:

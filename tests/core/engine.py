@@ -51,7 +51,7 @@ class Bench:
 
         return World(
             owner=OWNER,
-            journal=Journal.open(self.folder / "journal.db", self.clock),
+            journal=Journal.open(self.folder / "journal.db", self.clock, lease_clock=self.clock),
             clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),
             waiter=Waiter(self.clock.sleep),
             tell=lambda step, text: self.lines.append((step, text)),

@@ -174,7 +174,7 @@ def test_a_process_that_dies_anywhere_leaves_nothing_for_long(
         pass
     else:
         pytest.skip(f"this cloud makes no {action} call")
-    world.journal.note("b-1", "released", {})
+    world.journal.release(world.journal.box("b-1"))
     later = b.world()
     settle(later, budget_s=300)
     b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
@@ -255,7 +255,7 @@ def test_a_box_past_its_end_is_taken_down_by_the_next_changing_command(bench: Ma
     world = b.world()
     box = launch(world, b.terms(expires_at=b.clock() + timedelta(hours=1)), b.offers())
     world.journal.write(box, "state", {"state": "ready"})
-    world.journal.note(box.id, "released", {})
+    world.journal.release(box)
     assert remains(world) == []
     b.clock.sleep(3601)
     assert [each.name for each in remains(world)] == ["x"]

@@ -12,11 +12,12 @@ from gpucloud.lifecycle import (
     LEASE_TIMEOUT,
     Action,
     BoxState,
+    Claim,
     Lease,
     Phase,
     Seen,
+    claim_on,
     cost_so_far,
-    lease_is_live,
     may_become,
     new_id,
     reconcile,
@@ -100,26 +101,58 @@ def test_ids_sort_by_time_and_differ_by_chance() -> None:
 
 
 def _lease(**change: object) -> Lease:
-    values: dict[str, object] = {"host": "h", "boot": "b", "pid": 7, "started": 100, "beat": NOW}
+    values: dict[str, object] = {"host": "h", "boot": "b", "namespace": "n", "pid": 7, "started": 100}
+    values["beat"] = NOW
     return Lease(**{**values, **change})  # type: ignore[arg-type]
 
 
+SOON, LATE = LEASE_TIMEOUT - timedelta(seconds=1), LEASE_TIMEOUT
+
+
 @pytest.mark.parametrize(
-    ("lease", "alive", "later", "live", "why"),
+    ("lease", "alive", "later", "claim", "why"),
     [
-        (_lease(), [(7, 100)], timedelta(days=1), True, "its process runs, however long it is silent"),
-        (_lease(), [], timedelta(), False, "its process is gone"),
-        (_lease(), [(7, 999)], timedelta(), False, "another process has its number now"),
-        (_lease(boot="old"), [(7, 100)], timedelta(), False, "the machine was started anew"),
-        (_lease(host="other"), [], timedelta(seconds=1), True, "another host is believed for a while"),
-        (_lease(host="other"), [], LEASE_TIMEOUT, False, "but not for ever"),
+        (None, [], timedelta(), Claim.FREE, "nobody holds it"),
+        (_lease(pid=8), [(8, 100)], timedelta(days=1), Claim.FREE, "this process does"),
+        (_lease(), [(7, 100)], timedelta(days=1), Claim.HELD, "its process runs, however long it is silent"),
+        (_lease(), [], timedelta(), Claim.FREE, "its process is gone"),
+        (_lease(), [(7, 999)], timedelta(), Claim.FREE, "another process has its number now"),
+        (_lease(host="other"), [(7, 100)], timedelta(days=1), Claim.HELD, "the machine has another name now"),
+        (_lease(host="other"), [], timedelta(), Claim.FREE, "its process is gone, whatever the name"),
+        (_lease(boot="old"), [(7, 100)], SOON, Claim.HELD, "another machine, or before a restart: not known"),
+        (_lease(boot="old"), [(7, 100)], LATE, Claim.SILENT, "it should have renewed the lease"),
+        (_lease(namespace="x"), [], SOON, Claim.HELD, "a process of another namespace cannot be seen"),
+        (_lease(namespace="x"), [(7, 100)], SOON, Claim.HELD, "its number is another process's here"),
+        (_lease(namespace="x"), [], LATE, Claim.SILENT, "it may be paused, and go on"),
+        (
+            _lease(namespace="x"),
+            [],
+            -timedelta(days=2),
+            Claim.HELD,
+            "a renewal to come is no old one",
+        ),
     ],
 )
-def test_a_lease_is_live_while_its_holder_is(
-    lease: Lease, alive: list[tuple[int, int]], later: timedelta, live: bool, why: str
+def test_a_lease_is_left_to_its_holder_while_the_holder_may_live(
+    lease: Lease | None, alive: list[tuple[int, int]], later: timedelta, claim: Claim, why: str
 ) -> None:
-    """A live lease is left alone; a dead one is taken over."""
-    assert lease_is_live(lease, here=_lease(pid=8), alive=alive, now=NOW + later) is live, why
+    """Who can be asked is asked; who cannot counts as silent once the lease was not renewed for long."""
+    assert claim_on(lease, here=_lease(pid=8, beat=NOW + later), alive=alive) is claim, why
+
+
+def test_where_a_system_names_no_boot_its_host_name_tells_processes_apart() -> None:
+    """As on macOS: two hosts without a boot id are not one, and a process of the same host can be asked."""
+    here, elsewhere = _lease(boot="", namespace=""), _lease(boot="", namespace="", host="other")
+    assert not here.is_of(elsewhere)
+    assert not here.can_ask(elsewhere)
+    assert here.can_ask(here)
+
+
+def test_a_process_that_cannot_see_its_own_namespace_asks_nobody() -> None:
+    """Its /proc is that of another namespace: the numbers there are other processes."""
+    blind = _lease(namespace="")
+    assert blind.is_of(blind)
+    assert not blind.can_ask(blind)
 
 
 def test_cost_counts_every_node_to_the_second_and_is_never_negative() -> None:

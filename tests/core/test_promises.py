@@ -15,13 +15,13 @@ import pytest
 
 from gpucloud.errors import CloudError, ErrorClass, OwedError
 from gpucloud.launch import launch
+from gpucloud.leases import this_process
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
 from gpucloud.model import Found, Kind, Search, Tags, Unread, cloud_name, token_for
 from gpucloud.recover import refresh, remains, settle
 from gpucloud.store import RunTakenError
 from gpucloud.survey import begin, finish
 from gpucloud.teardown import made_data, owed, take_down
-from gpucloud.world import this_process
 from tests.builders import Clock, a_ref
 from tests.core.engine import OWNER, Bench
 from tests.memory import TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace
@@ -38,7 +38,7 @@ def ready(bench: Bench) -> Any:
     world = bench.world()
     box = launch(world, bench.terms(), bench.offers())
     world.journal.write(box, "state", {"state": "ready", "facts": {}})
-    world.journal.note(box.id, "released", {})
+    world.journal.release(box)
     return world.journal.box(box.id)
 
 
@@ -104,9 +104,9 @@ def test_a_disk_alone_is_owed(bench: Bench) -> None:
     box = ready(bench)
     journal = bench.world().journal
     for row in journal.things(box.id):
-        journal.note(box.id, "gone", made_data(row.ref, name=row.name))
+        journal.write(box, "gone", made_data(row.ref, name=row.name))
     disk = a_ref(kind=Kind.DISK, id="vol-1")
-    journal.note(box.id, "made", made_data(disk, name="x"))
+    journal.write(box, "made", made_data(disk, name="x"))
     assert [item.ref for item in owed(bench.world(), box)] == [disk]
 
 
@@ -115,8 +115,8 @@ def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:
     journal = bench.world().journal
     [machine] = [row for row in journal.things(box.id) if row.ref.kind is Kind.INSTANCE]
     for event, state in (("gone_once", "made"), ("gone", "made")):
-        journal.note(box.id, event, made_data(machine.ref, name=machine.name))
-        journal.note(box.id, "made", made_data(machine.ref, name=machine.name))
+        journal.write(box, event, made_data(machine.ref, name=machine.name))
+        journal.write(box, "made", made_data(machine.ref, name=machine.name))
         [now] = [row for row in journal.things(box.id) if row.ref == machine.ref]
         assert now.state == state
 
@@ -136,8 +136,8 @@ def test_what_was_gone_once_is_looked_at_again_after_the_window(bench: Bench) ->
     cloud = bench.providers[0].cloud
     take_down(world, box, budget_s=60)
     cloud.items.clear()
-    world.journal.note(box.id, "made", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
-    world.journal.note(box.id, "gone_once", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
+    world.journal.write(box, "made", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
+    world.journal.write(box, "gone_once", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
     bench.clock.sleep((CONSISTENCY_WINDOW + timedelta(minutes=1)).total_seconds())
     assert settle(bench.world()) == []
     assert [row for row in world.journal.things(box.id) if row.ref.id == "vol-9"] == []

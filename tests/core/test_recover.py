@@ -24,7 +24,8 @@ from gpucloud.errors import (
     UsageError,
 )
 from gpucloud.launch import Tried, check_name, launch, replace_machines
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
+from gpucloud.leases import this_process
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim, Lease
 from gpucloud.model import Found, Identity, Kind, Machine, Permission, Ref, Request, Search, Thing
 from gpucloud.plan import MAX_ATTEMPT_SECONDS
 from gpucloud.provider import BegunError
@@ -33,7 +34,7 @@ from gpucloud.store import Box
 from gpucloud.survey import begin, finish
 from gpucloud.sweep import end, look
 from gpucloud.teardown import made_data, take_down
-from gpucloud.world import World, this_process
+from gpucloud.world import World
 from gpucloud_pricing import Market
 from gpucloud_templates import GUARD_LAST_WORDS
 from tests.builders import Clock, a_ref
@@ -196,8 +197,8 @@ def test_what_holds_a_thing_of_ours_and_is_not_in_the_journal_is_ended_too(bench
     box = ready(bench)
     for row in world.journal.things(box.id):
         if row.ref.kind is not Kind.GROUP:
-            world.journal.note(box.id, "gone", made_data(row.ref, name=row.name))
-    taken = world.journal.take(box.id, world.lease(), may_take=world.may_take)
+            world.journal.write(box, "gone", made_data(row.ref, name=row.name))
+    taken = world.take(box)
     assert taken is not None
     assert take_down(world, taken, budget_s=600).state is BoxState.DELETED
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds() + 1)
@@ -251,7 +252,7 @@ def test_what_somebody_else_has_taken_meanwhile_is_left_to_them(bench: Bench) ->
 
     class Hurried(WithClock):
         def server_time(self) -> datetime:
-            assert journal.take(box.id, somebody(), may_take=lambda _: True)
+            assert journal.take(box.id, somebody(), claim=lambda _: Claim.FREE)
             return self.cloud.clock() + timedelta(hours=2)
 
     bench.kind = Hurried
@@ -274,7 +275,7 @@ def test_second_looks_end_with_the_budget(bench: Bench) -> None:
     world = bench.world()
     for name in ("one", "two"):
         over = take_down(world, ready(bench, f"b-{name}", name=name), budget_s=60)
-        world.journal.note(over.id, "made", made_data(a_ref(kind=Kind.GROUP, id=f"sg-{name}"), name=name))
+        world.journal.write(over, "made", made_data(a_ref(kind=Kind.GROUP, id=f"sg-{name}"), name=name))
     calls = len(bench.providers[0].cloud.calls)
     assert settle(world, budget_s=0) == []
     assert len(bench.providers[0].cloud.calls) == calls
@@ -355,7 +356,7 @@ def test_a_sweep_leaves_a_box_to_who_works_on_it(bench: Bench) -> None:
         elsewhere, finish(elsewhere, begin(elsewhere, Search(owner=OWNER))), Market.load()
     )
     assert [each.id for each in recovered] == [box.id]
-    assert elsewhere.journal.take(box.id, somebody(), may_take=lambda _: True)
+    assert elsewhere.journal.take(box.id, somebody(), claim=lambda _: Claim.FREE)
     [trouble] = end(elsewhere, found, Market.load())
     assert "another gpucloud works on" in str(trouble)
     assert bench.machines() == 1

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import UsageError
-from gpucloud.lifecycle import BoxState, Lease
+from gpucloud.leases import this_process
+from gpucloud.lifecycle import BoxState, Claim, Lease
 from gpucloud.store import Box, Journal, NameTakenError, StaleWriterError
-from gpucloud.world import this_process
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 GROUP = {"cloud": "aws", "account": "1", "region": "r", "kind": "group", "id": "sg-1", "name": "n"}
@@ -89,7 +89,7 @@ def test_names_of_other_owners_do_not_matter(journal: Journal) -> None:
 def test_a_writer_that_was_overtaken_is_refused(journal: Journal) -> None:
     """After another process took the box, nothing of the first one's is written."""
     box = a_box(journal)
-    taken = journal.take(box.id, a_lease(pid=2), may_take=lambda lease: True)
+    taken = journal.take(box.id, a_lease(pid=2), claim=lambda lease: Claim.FREE)
     assert taken is not None
     with pytest.raises(StaleWriterError):
         journal.write(box, "state", {"state": "failed"})
@@ -102,11 +102,11 @@ def test_a_live_lease_is_not_taken(journal: Journal) -> None:
     box = a_box(journal)
     shown: list[Lease | None] = []
 
-    def refuse(lease: Lease | None) -> bool:
+    def refuse(lease: Lease | None) -> Claim:
         shown.append(lease)
-        return False
+        return Claim.HELD
 
-    assert journal.take(box.id, a_lease(pid=2), may_take=refuse) is None
+    assert journal.take(box.id, a_lease(pid=2), claim=refuse) is None
     assert shown == [a_lease()]
     assert journal.box(box.id).epoch == box.epoch
 
@@ -119,14 +119,14 @@ def test_replaying_the_events_gives_the_same_tables(journal: Journal) -> None:
     journal.write(box, "made", GROUP)
     journal.write(box, "hashed", {"intent": "op-1.1", "request_hash": "h"})
     instance = GROUP | {"kind": "instance", "id": "i-1"}
-    journal.note(
-        box.id,
+    journal.write(
+        box,
         "resolved",
         {"intent": "op-1.1", "status": "made", "things": [instance], "started_at": NOW.isoformat()},
     )
     journal.write(box, "state", {"state": "bootstrapping"})
     journal.write(box, "state", {"state": "deleting"})
-    journal.note(box.id, "gone", instance)
+    journal.write(box, "gone", instance)
     before = (journal.boxes(owner="me"), journal.intents(), journal.things(present=False))
     journal.rebuild()
     assert (journal.boxes(owner="me"), journal.intents(), journal.things(present=False)) == before
@@ -140,7 +140,7 @@ def test_a_thing_in_the_making_gets_its_id_and_is_not_doubled(journal: Journal) 
     journal.write(box, "making", GROUP | {"id": ""})
     assert [(row.state, row.ref.id) for row in journal.things(box.id)] == [("making", "")]
     journal.write(box, "made", GROUP)
-    journal.note(box.id, "made", GROUP)
+    journal.write(box, "made", GROUP)
     assert [(row.state, row.ref.id) for row in journal.things(box.id)] == [("made", "sg-1")]
 
 

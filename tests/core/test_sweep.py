@@ -261,7 +261,7 @@ def live(bench: Bench, box: str = "b-1", **terms: Any) -> None:
     world = bench.world()
     made = launch(world, bench.terms(box=box, name=box, **terms), bench.offers())
     world.journal.write(made, "state", {"state": "ready", "facts": {}})
-    world.journal.note(box, "released", {})
+    world.journal.release(made)
 
 
 def test_a_lost_journal_is_no_reason_to_lose_a_box(bench: Bench) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import urllib.request
 import uuid
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 ATTEMPTS = 100
 USER_DATA = """#cloud-config
@@ -45,7 +45,7 @@ class BareBox:
 
     def caller(self) -> str:
         """The caller's network, as the echo says."""
-        with urllib.request.urlopen(os.environ["GPUCLOUD_AWS_ECHO_URL"]) as answer:  # noqa: S310
+        with urlopen(os.environ["GPUCLOUD_AWS_ECHO_URL"]) as answer:  # noqa: S310  # nosec B310
             return f"{answer.read().decode().strip()}/32"
 
     def user_data(self) -> str:

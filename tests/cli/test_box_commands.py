@@ -18,6 +18,7 @@ import pytest
 from gpucloud.cli.sync import Way, read_way
 from gpucloud.errors import UsageError
 from gpucloud.sandbox.client import SandboxClient, ensure_started
+from tests.processes import command_lines
 
 GPUCLOUD = [sys.executable, "-c", "from gpucloud.cli.app import main; main()", "--sandbox"]
 
@@ -217,11 +218,11 @@ def test_no_key_and_no_secret_is_on_a_command_line_or_in_the_journal(terminal: T
     assert child.stdout is not None
     assert child.stdout.readline() == b"begun\n"
     private = next((terminal.home / "state-sandbox" / "keys").glob("*/id_ed25519")).read_text()
-    seen = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+    seen = b"\n".join(command_lines().values())
     child.terminate()
     child.communicate(timeout=30)
-    assert "id_ed25519" in seen
-    assert private.splitlines()[1] not in seen
+    assert b"id_ed25519" in seen
+    assert private.splitlines()[1].encode() not in seen
     for file in (terminal.home / "state-sandbox").glob("journal.db*"):
         assert b"PRIVATE KEY" not in file.read_bytes()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.forked import Forked
+from tests.processes import command_lines
 from tests.shell import Shell
 
 RUN = ("run", "--gpu", "T4", "--cloud", "aws")
@@ -124,13 +126,13 @@ def test_a_run_id_that_is_none_is_refused(cli: Shell, command: str, text: str) -
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(cli: Shell) -> None:
-    script = "trap 'echo asked; exit 3' TERM; sleep 77777 & wait"
-    ran = cli(*RUN, "--timeout", "1s", "--", "bash", "-c", script)
+    length = f"{os.getpid()}77777"  # unlike that of anybody who runs these tests beside us
+    script = f"trap 'echo asked; exit 3' TERM; sleep {length} & wait"
+    ran = cli(*RUN, "--timeout", "3s", "--", "bash", "-c", script)
     assert ran.code == 124
     assert "asked" in ran.out
     assert cli.billed() == []
-    left = subprocess.run(["pgrep", "-f", "sleep 77777"], capture_output=True, check=False)
-    assert left.stdout == b""
+    assert not [line for line in command_lines().values() if length.encode() in line]
 
 
 def test_what_cannot_be_fetched_is_a_failure_of_ours(cli: Shell) -> None:
@@ -297,8 +299,8 @@ def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> Non
 
 def ssh_of(runtime: Path) -> list[int]:
     """The ssh processes of this shell, shared connections too."""
-    found = subprocess.run(["pgrep", "-f", f"ssh .*{runtime}"], capture_output=True, text=True, check=False)
-    return [int(pid) for pid in found.stdout.split()]
+    pattern = re.compile(rf"ssh .*{re.escape(str(runtime))}".encode())
+    return [pid for pid, line in command_lines().items() if pattern.search(line.replace(b"\0", b" "))]
 
 
 def test_launch_starts_the_command_of_a_spec_and_leaves_it_running(cli: Shell) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import command_lines
 from tests.shell import Shell
 
 CREDENTIALS = {
@@ -36,11 +37,7 @@ class CommandLines:
 
     def _look(self) -> None:
         while not self._stop.wait(0.02):
-            for file in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    self.seen.add(file.read_bytes())
-                except OSError:  # it has ended
-                    continue
+            self.seen.update(command_lines().values())
 
 
 def _contents(home: Path, pattern: str) -> dict[Path, bytes]:

@@ -33,6 +33,7 @@ from gpucloud.ssh_files import rsync_down, rsync_up
 from gpucloud.ssh_keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
 from gpucloud_templates import Software
+from tests.processes import runs
 from tests.sandbox.box_rental import PATIENCE_S, Rental, until
 
 
@@ -317,9 +318,7 @@ def test_an_ended_box_leaves_no_process_and_no_disk_but_its_console(rental: Rent
     os.kill(pid, 0)
     rental.boxes.end("i-1")
     rental.boxes.end("i-1")
-    until(
-        lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
-    )
+    until(lambda: not runs(pid))
     assert rental.boxes.ssh_port("i-1") is None
     assert not (rental.folder / "boxes" / "i-1" / "root").exists()
     assert "cloud-init: finished" in rental.boxes.console("i-1")

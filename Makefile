@@ -15,6 +15,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
 
+PYTEST ?= $(BIN)/pytest
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
 # What must be covered whole, every branch, in one process: no box is lost or ended in any other place.
 PROVED := gpucloud/launch.py,gpucloud/recover.py,gpucloud/store.py,gpucloud/sweep.py
@@ -42,12 +43,13 @@ lint: setup  ## style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs
 
 test: lint  ## all checks, then all tests
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the vendors' own programs and SDKs
-	$(BIN)/pytest tests/fidelity
+	$(PYTEST) tests/fidelity
 
 chaos: setup  ## every call of every command, struck in every way: an hour; CHAOS_ARGS="--share 0.1" plays a tenth
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
@@ -70,10 +72,12 @@ docs: setup  ## write the generated parts of docs/
 	$(BIN)/python -m docs.generate
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
-	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
 	$(COMPILE) pyproject.toml --extra sandbox --extra plot --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
+	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -o requirements/action.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
+	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) $(CLIENTS) tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*

@@ -12,11 +12,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.shell import PROGRAMS, Shell
 
@@ -160,6 +163,28 @@ def test_a_cancelled_job_leaves_nothing_after_its_cleanup(cli: Shell, turn: int)
     code, out = job.finish(step(job, cleanup))
     assert code == 0, out
     assert cli.sandbox.status()["billing"] == []
+
+
+def test_the_action_installs_by_hash_and_its_lock_names_all_that_it_needs() -> None:
+    """The program's own dependencies, with every cloud's, and what builds the program."""
+    locked = {
+        re.split("[=;]", line)[0].strip()
+        for line in (ROOT / "requirements" / "action.txt").read_text().replace("\\\n", " ").splitlines()
+        if "--hash=sha256:" in line
+    }
+    wanted = [Requirement("gpucloud[aws,azure,alibaba]"), Requirement("hatchling")]
+    seen: set[str] = set()
+    for each in wanted:  # grows as it is read
+        for text in metadata.requires(each.name) or ():
+            needed = Requirement(text)
+            extras = each.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                wanted += [needed] if str(needed) not in seen else []
+                seen.add(str(needed))
+    assert {canonicalize_name(each.name) for each in wanted} - {"gpucloud"} <= locked
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    installs = action["runs"]["steps"][0]["run"].splitlines()[2:]
+    assert all("--require-hashes" in line or "--no-deps --no-build-isolation" in line for line in installs)
 
 
 def test_everything_in_the_action_that_comes_from_outside_is_data(cli: Shell) -> None:

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpucloud.bill import compute_price, listed_prices
+from gpucloud.ends import ensure_end
+from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
-from gpucloud.model import Machine, State, Tags, Thing, box_name
+from gpucloud.model import End, Machine, State, Tags, Thing, box_name
 from gpucloud.store import Box
 from gpucloud.survey import Survey, by_box
 from gpucloud.teardown import made_data, node_facts
@@ -19,15 +21,35 @@ NAME_DIGITS = 8
 """How much of its id a box is called by whose name is not known."""
 
 
-def adopt_found(world: World, survey: Survey, market: Market) -> list[Box]:
-    """Writes down every box of a survey that the journal does not know; gives these."""
+def adopt_found(world: World, survey: Survey, market: Market) -> tuple[list[Box], list[GpucloudError]]:
+    """Writes down every box of a survey that the journal does not know, and has those that live end.
+
+    Returns:
+        These boxes, and why the end of some could not be set. Nobody can tell whether their launch has set
+        it, so that they are left alone.
+    """
     adopted: list[Box] = []
+    troubles: list[GpucloudError] = []
     for _, things in by_box(survey.things):
         state = state_of(things, survey.clocks[things[0].ref.cloud])
         box = adopt_box(world, things, state, market) if state else None
-        if box is not None:
-            adopted.append(box)
-    return adopted
+        if box is None:
+            continue
+        adopted.append(box)
+        if state is BoxState.READY:
+            troubles += _arm_end(world, box, things)
+    return adopted, troubles
+
+
+def _arm_end(world: World, box: Box, things: Sequence[Thing]) -> list[GpucloudError]:
+    machines = [each for each in things if isinstance(each, Machine) and each.state is not State.GONE]
+    try:
+        ensure_end(world, box, world.clouds[box.facts["cloud"]], machines, End(at=box.expires_at))
+    except CloudError as error:
+        error.message = f"{box.name} may go on beyond its end: {error.message}"
+        error.hint = f"repeat: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"
+        return [error]
+    return []
 
 
 def adopt_box(world: World, things: Sequence[Thing], state: BoxState, market: Market) -> Box | None:

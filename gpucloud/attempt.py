@@ -12,6 +12,7 @@ from typing import Any
 
 from gpucloud.audit import about
 from gpucloud.cloud import Cloud
+from gpucloud.ends import ensure_end
 from gpucloud.errors import (
     CloudError,
     ErrorClass,
@@ -22,6 +23,7 @@ from gpucloud.errors import (
 )
 from gpucloud.lifecycle import BoxState
 from gpucloud.model import (
+    End,
     Found,
     Kind,
     Machine,
@@ -116,6 +118,7 @@ def buy(world: World, box: Box, terms: Terms, candidate: Candidate) -> Box:
     world.tell("create", f"{candidate.place} at {candidate.price} {candidate.currency} per hour")
     with about(price=format(candidate.price, "f"), currency=candidate.currency):
         machines = _create(world, box, cloud, order, intent=intent, request=request)
+    _arm_end(world, box, cloud, order, machines)
     _check_bought(candidate, machines)
     machines = _wait_until_running(world, box, cloud, machines)
     facts = {"nodes": [node_facts(machine) for machine in machines]}
@@ -266,9 +269,6 @@ def _create(
         machines, _ = world.waiter.wait(call, CREATE_TIMEOUT_S)
     except OutcomeUnknownError as error:
         machines = _look(world, cloud, order, error)
-        if machines and error.unfinished:  # known, so that it can be ended
-            _adopt(world, box, cloud, intent, machines, name=order.name)
-            raise
         if not machines:
             if error.error_class is ErrorClass.BAD_PARAM:
                 # The cloud complained about the request itself and shows nothing: look once more later.
@@ -341,6 +341,28 @@ def _look(world: World, cloud: Cloud, order: Order, cause: CloudError) -> Sequen
         return []
     machines = [thing for thing in found.things if isinstance(thing, Machine)]
     return machines if len(machines) == order.nodes else []
+
+
+def _arm_end(world: World, box: Box, cloud: Cloud, order: Order, machines: Sequence[Machine]) -> None:
+    """Has machines end from outside, however they were found out; those that would not are ended now.
+
+    Raises:
+        CloudError: they would not, and are gone.
+        OwedError: they would not, and may still be there.
+    """
+    end = End(
+        at=order.deadline,
+        ttl_role=order.ttl_role,
+        box_identity=order.box_identity,
+        extra_tags=order.extra_tags,
+    )
+    try:
+        ensure_end(world, box, cloud, machines, end)
+    except CloudError as error:
+        world.tell("create", f"{error.message}; ending it")
+        end_machines(world, box, budget_s=TAKE_DOWN_S)
+        error.message = f"{error.message}. It was ended: nothing but itself would have ended it"
+        raise
 
 
 def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:

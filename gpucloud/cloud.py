@@ -22,6 +22,7 @@ from gpucloud.errors import (
     UsageError,
 )
 from gpucloud.model import (
+    End,
     Found,
     Held,
     Identity,
@@ -35,6 +36,7 @@ from gpucloud.model import (
     Request,
     Search,
     Thing,
+    Timers,
 )
 from gpucloud.provider import (
     Audited,
@@ -46,6 +48,7 @@ from gpucloud.provider import (
     CommitmentSource,
     ConsoleLog,
     Echo,
+    EndsFromOutside,
     IdentitySource,
     ImageSource,
     Ingress,
@@ -130,7 +133,7 @@ class Cloud:
             OutcomeUnknownError: it may have been made.
         """
         deadline = self.monotonic() + self.backoff.budget_s
-        attempt, unknown, unfinished = 0, False, False
+        attempt, unknown = 0, False
         while True:
             before()
             try:
@@ -139,7 +142,6 @@ class Cloud:
                 verdict = self._verdict(error)
                 rule = RULES[verdict.error_class]
                 log.info("create: %s (%s)", verdict.code, verdict.error_class)
-                unfinished = unfinished or isinstance(error, BegunError)
                 if (rule.definite or not verdict.sent) and not isinstance(error, BegunError):
                     failure = self._error("create the instance", verdict)
                     failure.earlier_unknown = unknown
@@ -147,14 +149,21 @@ class Cloud:
                         raise failure from error
                 else:
                     unknown = True
-                    failure = self._unknown(verdict, unfinished=unfinished)
+                    failure = self._unknown(verdict)
                 delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
                 if rule.next is not Next.AGAIN or self.monotonic() + delay_s > deadline:
                     if unknown and not isinstance(failure, OutcomeUnknownError):
-                        failure = self._unknown(verdict, unfinished=unfinished)
+                        failure = self._unknown(verdict)
                     raise failure from error
                 self.sleep(delay_s)
                 attempt += 1
+
+    def ensure_end(self, machines: Sequence[Machine], end: End) -> Timers:
+        """Makes sure that machines end from outside, where this cloud sets that by calls of its own."""
+        source = self.provider
+        if not isinstance(source, EndsFromOutside):
+            return Timers()
+        return self._call("set what ends the box from outside", lambda: source.ensure_end(machines, end))
 
     def get(self, ref: Ref) -> Thing | None:
         """One thing as it is now; ``None`` when the cloud says that it does not know the id."""
@@ -338,10 +347,8 @@ class Cloud:
             raise error
         return verdict
 
-    def _unknown(self, verdict: Verdict, *, unfinished: bool) -> OutcomeUnknownError:
-        failure = OutcomeUnknownError(**self._words("create the instance", verdict))
-        failure.unfinished = unfinished
-        return failure
+    def _unknown(self, verdict: Verdict) -> OutcomeUnknownError:
+        return OutcomeUnknownError(**self._words("create the instance", verdict))
 
     def _error(self, what: str, verdict: Verdict) -> CloudError:
         return CloudError(**self._words(what, verdict))

@@ -220,12 +220,7 @@ class CloudError(GpucloudError):
 
 
 class OutcomeUnknownError(CloudError):
-    """A mutating call may or may not have been applied; nothing else may be tried until it is looked up.
-
-    ``unfinished``: what it made, if it did, lacks something (its end, above all), and is not to be used.
-    """
-
-    unfinished = False
+    """A mutating call may or may not have been applied; nothing else may be tried until it is looked up."""
 
 
 class Scope(StrEnum):

@@ -138,8 +138,7 @@ class Machine(Thing):
     ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``zone`` is in the market's own terms
     (AWS: AZ id). ``reason`` is the cloud's own word for why it ended.
     ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
-    its interface), known once it runs. ``timers`` are the ids of the cloud's own timers that end it, where
-    they are needed to move its end.
+    its interface), known once it runs.
     """
 
     zone: str
@@ -151,7 +150,6 @@ class Machine(Thing):
     reason: str | None = None
     preempted: bool = False
     parts: tuple[Ref, ...] = ()
-    timers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +222,31 @@ class Order:
     deadline: datetime | None = None
     ttl_role: str | None = None
     box_identity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """When machines end, and what a cloud needs to end them from outside; as in their :class:`Order`.
+
+    ``at`` is ``None`` for no end. ``extra_tags`` are for what is set, beside the machines' own five.
+    """
+
+    at: datetime | None
+    ttl_role: str | None = None
+    box_identity: str | None = None
+    extra_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """What ends machines from outside.
+
+    ``ids`` are the cloud's own ids of timers, where they are needed to move the end. ``things`` are what was
+    made for it and is to be accounted for.
+    """
+
+    ids: tuple[str, ...] = ()
+    things: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

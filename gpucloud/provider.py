@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.model import (
+    End,
     Found,
     Held,
     Identity,
@@ -31,6 +32,7 @@ from gpucloud.model import (
     Request,
     Search,
     Thing,
+    Timers,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +112,8 @@ class Provider(Protocol):
         """The billable call: all nodes or none. The same request gives the same machines, never more.
 
         The tags, the encrypted disk, the closed metadata service and the way in which the box ends itself
-        travel in this call.
+        travel in this call. What is to end it from outside and cannot travel in it is for
+        :class:`EndsFromOutside`.
 
         Raises :class:`BegunError` for what goes wrong once a machine may have been made, unless all of them
         have been ended again.
@@ -336,6 +339,25 @@ class Ingress(Protocol):
 
 
 @runtime_checkable
+class EndsFromOutside(Protocol):
+    """Clouds where what ends a machine from outside is set by calls of its own, beside the create call.
+
+    That may be timers, or a role with which the machine can delete itself. Where all of it travels in the
+    create call, a provider does not have this ability.
+    """
+
+    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
+        """Makes sure that the machines of a box end when they should, also if they hang; gives what does it.
+
+        Called for machines that a create call gave, however that was found out: by its answer, by a look
+        after a lost one, or by a recovery of the journal. May be repeated: what is set already stays.
+
+        Raises the SDK's errors when a machine would have no end: whoever called then ends the machines.
+        """
+        ...
+
+
+@runtime_checkable
 class CanExtend(Protocol):
     """Clouds that keep a box's end themselves: in a timer, or at least in its tags."""
 
@@ -349,7 +371,7 @@ class CanExtend(Protocol):
     ) -> Sequence[str]:
         """Moves the cloud's own end of a box's instances, and the tag that tells it on all that it has.
 
-        ``None`` is no end. ``timers`` are those in force, as ``Machine.timers``, ``note`` or this gave them;
+        ``None`` is no end. ``timers`` are those in force, as ``Timers.ids``, ``note`` or this gave them;
         given are those in force from now on. ``note`` is told new ones as soon as they are known. What is to
         end later is at no moment without an end, and when this returns the old one does nothing any more.
         """

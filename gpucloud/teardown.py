@@ -415,9 +415,6 @@ def adopt(world: World, box: Box, intent: str, machines: Sequence[Machine], *, n
     """
     started = [machine.created_at for machine in machines if machine.created_at]
     facts: dict[str, Any] = {"nodes": [node_facts(machine) for machine in machines]}
-    timers = [timer for machine in machines for timer in machine.timers]
-    if timers:
-        facts["timers"] = timers
     if machines[0].zone:
         facts["zone"] = machines[0].zone
     world.journal.write(

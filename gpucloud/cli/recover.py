@@ -14,7 +14,8 @@ def recover(app: App) -> int:
     """Take what is found by tag into the journal, where it is not in it: after the state file was lost.
 
     A box that lives is listed and used again (its ssh key must still be in the state folder); what is left of
-    one is ended by the next command that changes anything. Exit code 8: some regions could not be read.
+    one is ended by the next command that changes anything. Exit code 8: some regions could not be read, or
+    the end of a box could not be set.
     """
     from gpucloud.adopt import adopt_found
     from gpucloud.cli.market import open_market
@@ -25,7 +26,9 @@ def recover(app: App) -> int:
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
         world.tell("recover", "looking in every region of every cloud")
         survey = finish(world, begin(world, Search(owner=app.owner)))
-        adopted = adopt_found(world, survey, open_market())
+        adopted, endless = adopt_found(world, survey, open_market())
+        for trouble in endless:
+            app.output.say(f"{trouble.message}; {trouble.hint}")
         for trouble in refresh_all(world, adopted):
             app.output.say(f"Not asked: {trouble.message}")
         settle_owed(app, world)
@@ -39,4 +42,4 @@ def recover(app: App) -> int:
         show_boxes(app.output, boxes, now())
     app.output.say(f"{len(boxes)} taken into the journal." if boxes else "Nothing that was not known.")
     app.output.say(paying_text(living))
-    return OwedError.exit_code if survey.unread else 0
+    return OwedError.exit_code if survey.unread or endless else 0

@@ -166,10 +166,7 @@ def request_of(
         "TagSpecifications": [{"ResourceType": kind, "Tags": tags_of(order)} for kind in kinds],
         **market,
     }
-    end: dict[str, str] = {}
-    if order.ttl_role is not None and order.deadline is not None:
-        end = {"deadline": order.deadline.isoformat(), "role": order.ttl_role}
-    return {"account": order.account, "region": order.region, "run_instances": call, "end": end}
+    return {"account": order.account, "region": order.region, "run_instances": call}
 
 
 def create(request: Request, ec2: EC2Client, zone_id: Callable[[str], str]) -> Sequence[Machine]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.errors import RULES, Next, UsageError
+from gpucloud.errors import UsageError
 from gpucloud.model import (
     EXPIRES_TAG,
+    End,
     Found,
     Held,
     Identity,
@@ -29,9 +29,10 @@ from gpucloud.model import (
     Request,
     Search,
     Thing,
+    Timers,
     expires_text,
 )
-from gpucloud.provider import BegunError, CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_aws import (
     checkup,
     create,
@@ -136,30 +137,14 @@ class AwsProvider:
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Runs the instances: all or none, recognised by the token when repeated."""
         region = request["region"]
-        machines = create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
-        return self._ended_from_outside(request, machines) if request.get("end") else machines
+        return create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
 
-    def _ended_from_outside(self, request: Request, machines: Sequence[Machine]) -> Sequence[Machine]:
-        """Makes the rule that ends the machines; where that is refused, they are ended at once."""
-        region = request["region"]
-        token = request["run_instances"]["ClientToken"]
-        try:
-            rule = schedule.arm(self._scheduler(region), machines, request["end"], token)
-        except Exception as error:
-            verdict = errors.classify(error)
-            if verdict is None or RULES[verdict.error_class].next is Next.AGAIN:
-                raise BegunError(str(error)) from error
-            ids = [machine.ref.id for machine in machines]
-            try:
-                self.clients.ec2_once(region).terminate_instances(InstanceIds=ids)
-            except Exception as refused:
-                raise BegunError(str(refused)) from refused
-            said = (
-                f"no rule would end the box from outside, so it was ended: {verdict.code}: {verdict.message}"
-            )
-            raise errors.NotEndingError(said) from error
-        first, *others = machines
-        return [replace(first, parts=(*first.parts, rule)), *others]
+    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
+        """Makes the rule that ends the machines, where there is a role for it: else they do so themselves."""
+        if end.at is None or end.ttl_role is None:
+            return Timers()
+        scheduler = self._scheduler(machines[0].ref.region)
+        return Timers(things=(schedule.arm(scheduler, machines, end.at, end.ttl_role),))
 
     def _scheduler(self, region: str) -> Any:
         return self.clients.client("scheduler", region, attempts=1)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.errors import RULES, ErrorClass, Next, UsageError
 from gpucloud.model import Kind, Machine, Ref, State, Thing
-from gpucloud_aws.errors import classify, reading
+from gpucloud_aws.errors import NotEndingError, classify, reading
 
 AFTER = timedelta(minutes=6)
 """The guard's checkpoint has five; the scheduler's times are of one minute (its user guide)."""
@@ -50,28 +50,32 @@ def rule_of(name: str, ids: Sequence[str], deadline: datetime, role: str) -> dic
     }
 
 
-def arm(scheduler: Any, machines: Sequence[Machine], end: Mapping[str, str], token: str) -> Ref:
+def arm(scheduler: Any, machines: Sequence[Machine], deadline: datetime, role: str) -> Ref:
     """Makes the rule for instances; one that is there already is that of an earlier try.
 
     Args:
         scheduler: a client that sends once.
-        machines: the instances.
-        end: ``deadline`` (RFC 3339) and ``role``.
-        token: the order's key.
+        machines: the instances, in any order.
+        deadline: their end.
+        role: the role with which the rule ends them.
 
     Returns:
         The rule, to be accounted for.
+
+    Raises:
+        NotEndingError: the rule was refused.
     """
-    first = machines[0].ref
-    name = f"gpucloud-{first.id}"
-    ids = [machine.ref.id for machine in machines]
-    rule = rule_of(name, ids, datetime.fromisoformat(end["deadline"]), end["role"])
+    ids = sorted(machine.ref.id for machine in machines)
+    first, name = machines[0].ref, f"gpucloud-{ids[0]}"
     try:
-        scheduler.create_schedule(**rule, ClientToken=token)
+        scheduler.create_schedule(**rule_of(name, ids, deadline, role), ClientToken=name)
     except Exception as error:
         verdict = classify(error)
-        if verdict is None or verdict.error_class is not ErrorClass.CONFLICT:
+        if verdict is None or RULES[verdict.error_class].next is Next.AGAIN:
             raise
+        if verdict.error_class is not ErrorClass.CONFLICT:
+            said = f"no rule would end the box from outside: {verdict.code}: {verdict.message}"
+            raise NotEndingError(said) from error
     return Ref(cloud=first.cloud, account=first.account, region=first.region, kind=Kind.SCHEDULE, id=name)
 
 

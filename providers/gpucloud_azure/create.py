@@ -6,15 +6,14 @@ import base64
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, NoReturn
 
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, request_hash
 from gpucloud.provider import BegunError
-from gpucloud_azure import identity, schedule
+from gpucloud_azure import extend, identity, schedule
 from gpucloud_azure.answers import at, plain
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
@@ -22,7 +21,7 @@ from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, 
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.network import group_name, machine_names, tags_of
-from gpucloud_azure.parallel import in_threads, together
+from gpucloud_azure.parallel import in_threads
 
 CUSTOM_DATA_BYTES = 64 * 1024 - 1
 """Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""
@@ -80,6 +79,7 @@ def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encrypti
         host_encryption: whether the subscription has encryption at host.
     """
     tags = {**tags_of(order), TOKEN_TAG: order.key}
+    ends_at = extend.cloud_end(order.deadline, identified=order.box_identity is not None)
     machines: list[dict[str, Any]] = []
     for node, (name, nic) in enumerate(zip(machine_names(order), nics, strict=True)):
         body = _body(order, f"node-{node}", name, nic, image, host_encryption=host_encryption)
@@ -89,11 +89,8 @@ def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encrypti
         "account": order.account,
         "region": order.region,
         "group": group_name(order),
-        "token": order.key,
-        "deadline": order.deadline.astimezone(UTC).isoformat() if order.deadline else None,
-        "box_identity": order.box_identity and identity.checked_role(order.box_identity),
+        "ends_at": ends_at.astimezone(UTC).isoformat() if ends_at else None,
         "machines": machines,
-        "tags": tags_of(order),
     }
 
 
@@ -160,7 +157,7 @@ def create(
     pause: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Sequence[Machine]:
-    """Puts all machines, and has each ended at its deadline: all or none.
+    """Puts all machines: all or none. Their end is tried to be set before they exist.
 
     A machine of a name that exists is the same machine if it was asked for with the same request. When one is
     refused for good, all are removed in the same breath; when the outcome of one is not known, nothing is
@@ -177,43 +174,28 @@ def create(
 
     Raises:
         ChangedRequestError: a machine of the name was asked for with another request.
-        NotEndingError: nothing would end a machine; all were removed.
         LateFailureError: a machine of several found no place; all were removed.
     """
     ids = [
         id_in(request["account"], request["group"], Kind.INSTANCE, each["name"])
         for each in request["machines"]
     ]
-    deadline = _deadline(request)
-    early: dict[str, str] = {}
-    if deadline is not None:
-        only = schedule.daily_time(deadline, datetime.now(UTC)) is None
-        early = schedule.submit(clients, request["region"], ids, deadline, submitted, only=only)
+    if request["ends_at"]:
+        ends_at = datetime.fromisoformat(request["ends_at"])
+        only = schedule.daily_time(ends_at, datetime.now(UTC)) is None
+        schedule.submit(clients, request["region"], ids, ends_at, submitted, only=only)
     machines = _put_all(request, ids, clients, public_key())
+    if len(machines) == 1:
+        return machines
     try:
-        if deadline is not None:
-            _arm(request, ids, early, clients, submitted)
-        if request["box_identity"]:
-            identity.assign(clients, request["group"], ids, request["box_identity"])
-        if len(machines) > 1:
-            _watch(machines, clients, pause, monotonic)
+        _watch(machines, clients, pause, monotonic)
     except Exception as error:
         if not _is_definite(error):
             raise BegunError(str(error)) from error
         for refused in remove(ids, clients).values():
             raise BegunError from refused
         raise
-    return [
-        replace(machine, timers=tuple(each for each, id_ in submitted.items() if id_ == machine.ref.id))
-        for machine in machines
-    ]
-
-
-def _deadline(request: Request) -> datetime | None:
-    if not request["deadline"]:
-        return None
-    after = identity.AFTER if request["box_identity"] else timedelta()
-    return datetime.fromisoformat(request["deadline"]) + after
+    return machines
 
 
 def _put_all(request: Request, ids: Sequence[str], clients: Clients, public_key: str) -> list[Machine]:
@@ -282,30 +264,6 @@ def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key
         if at(vm, "tags", REQUEST_TAG) != body["tags"][REQUEST_TAG]:
             raise ChangedRequestError(f"{name} exists, and was asked for with another request") from error
         return machine_of(vm, request["account"], failed=State.GONE)
-
-
-def _arm(
-    request: Request,
-    ids: Sequence[str],
-    early: Mapping[str, str],
-    clients: Clients,
-    submitted: dict[str, str],
-) -> None:
-    """Sets the timers that were not taken before the machines existed, and the daily one."""
-    deadline = _deadline(request)
-    assert deadline is not None  # noqa: S101  (asked for only then)
-    now = datetime.now(UTC)
-    region = request["region"]
-
-    def scheduled() -> dict[str, str]:
-        late = [each for each in ids if each in early]
-        only = schedule.daily_time(deadline, now) is None
-        return schedule.submit(clients, region, late, deadline, submitted, only=only) if late else {}
-
-    def daily() -> dict[str, str]:
-        return schedule.arm_daily(clients, region, ids, deadline, now=now, tags=request["tags"])
-
-    schedule.check_armed(ids, *together(scheduled, daily))
 
 
 def _watch(

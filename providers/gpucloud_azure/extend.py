@@ -1,15 +1,46 @@
-"""Moving the end of a box: its timers, and the tag that tells it."""
+"""Setting and moving the end of a box: its timers, and the tag that tells it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gpucloud.model import EXPIRES_TAG, Kind, Ref, expires_text
+from gpucloud.model import EXPIRES_TAG, End, Kind, Machine, Ref, Timers, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import show
+from gpucloud_azure.ids import name_of
+from gpucloud_azure.network import all_tags
 from gpucloud_azure.parallel import in_threads
+
+
+def cloud_end(at: datetime | None, *, identified: bool) -> datetime | None:
+    """When the cloud's own timers end a machine; one with an identity deletes itself before."""
+    return at and at + (identity.AFTER if identified else timedelta())
+
+
+def ensure_end(clients: Clients, machines: Sequence[Machine], end: End, submitted: dict[str, str]) -> Timers:
+    """Sets the timers that machines do not have yet, and the role with which they delete themselves.
+
+    Args:
+        clients: the clients.
+        machines: those of one box.
+        end: when they end.
+        submitted: the machines by the operation that will deallocate them, as far as this process knows
+            them; gets the new ones.
+
+    Raises:
+        NotEndingError: Azure takes no timer for a machine, or does not give it its role.
+    """
+    first, ids = machines[0], [machine.ref.id for machine in machines]
+    ends_at = cloud_end(end.at, identified=end.box_identity is not None)
+    if ends_at is not None:
+        tags = all_tags(first.name, end.extra_tags, first.tags)
+        schedule.arm(clients, first.ref.region, ids, ends_at, submitted, now=datetime.now(UTC), tags=tags)
+    if end.box_identity is not None:
+        role = identity.checked_role(end.box_identity)
+        identity.assign(clients, name_of(ids[0])[0], ids, role)
+    return Timers(ids=tuple(operation for operation, id_ in submitted.items() if id_ in ids))
 
 
 def extend(
@@ -56,17 +87,14 @@ def _move_timers(
     now = datetime.now(UTC)
     submitted: dict[str, str] = {}
     machine = show(clients, ids[0])
-    after = identity.AFTER if "identity" in machine else timedelta()
-    at = None if expires_at is None else expires_at + after
-    daily = at is not None and schedule.daily_time(at, now) is not None
+    at = cloud_end(expires_at, identified="identity" in machine)
     if at is not None:
-        refused = [schedule.submit(clients, region, ids, at, submitted, only=not daily)]
-        note(tuple(submitted))
-        if daily:
-            tags = {**machine["tags"], EXPIRES_TAG: expires_text(expires_at)}
-            refused.append(schedule.arm_daily(clients, region, ids, at, now=now, tags=tags))
-        schedule.check_armed(ids, *refused)
-    if not daily:
+        tags: Mapping[str, str] = {**machine["tags"], EXPIRES_TAG: expires_text(expires_at)}
+        try:
+            schedule.arm(clients, region, ids, at, submitted, now=now, tags=tags)
+        finally:
+            note(tuple(submitted))
+    if at is None or schedule.daily_time(at, now) is None:
         schedule.disarm_daily(clients, ids)
     return submitted
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Kind, Order, Ref
+from gpucloud.model import Kind, Order, Ref, Tags
 from gpucloud.provider import Record
 from gpucloud_azure.answers import plain
 from gpucloud_azure.clients import Clients
@@ -42,8 +42,13 @@ def machine_names(order: Order) -> list[str]:
 
 def tags_of(order: Order) -> dict[str, str]:
     """The tags of everything that is made for a box: a name, the user's own, and the five, which win."""
-    own = {key: value for key, value in order.extra_tags.items() if not key.lower().startswith("gpucloud:")}
-    return {"Name": order.name, **own, **order.tags.as_dict()}
+    return all_tags(order.name, order.extra_tags, order.tags)
+
+
+def all_tags(name: str, extra: Mapping[str, str], tags: Tags | None) -> dict[str, str]:
+    """A name, the user's own tags, and the five, which win."""
+    own = {key: value for key, value in extra.items() if not key.lower().startswith("gpucloud:")}
+    return {"Name": name, **own, **(tags.as_dict() if tags else {})}
 
 
 # --- the firewall

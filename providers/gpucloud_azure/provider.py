@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.model import (
+    End,
     Found,
     Held,
     Identity,
@@ -24,6 +25,7 @@ from gpucloud.model import (
     Request,
     Search,
     Thing,
+    Timers,
 )
 from gpucloud.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_azure import (
@@ -71,8 +73,9 @@ class AzureProvider:
         self._families = quotas.Families()
         self._host_encryption: bool | None = None
         self._key: _Ahead[str] | None = None
-        # Of tries whose answer was lost, too: what was scheduled then must be known to be taken back.
-        self._submitted: dict[str, dict[str, str]] = {}
+        # The machines by the operation that will deallocate them. Of tries whose answer was lost, too: what
+        # was scheduled then must be known to be taken back.
+        self._submitted: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -137,13 +140,14 @@ class AzureProvider:
 
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Puts the machines: all or none, recognised by name and request when repeated."""
-        machines = create.create(
-            request,
-            self.clients,
-            self._begin_key().result,
-            self._submitted.setdefault(request["token"], {}),
-        )
+        machines = create.create(request, self.clients, self._begin_key().result, self._submitted)
         return [self._addresses.on(machine, self.clients) for machine in machines]
+
+    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
+        """Schedules the deallocation of machines, and gives them the role to delete themselves."""
+        for machine in machines:
+            self._refuse_foreign(machine.ref)
+        return extend.ensure_end(self.clients, machines, end, self._submitted)
 
     # --- looking and ending
 

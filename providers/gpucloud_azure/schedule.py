@@ -19,7 +19,7 @@ from gpucloud_azure.answers import list_at, plain, text_at
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify
 from gpucloud_azure.ids import api, canonical, id_in, name_of
-from gpucloud_azure.parallel import in_threads
+from gpucloud_azure.parallel import in_threads, together
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +104,46 @@ def submit(
         if only and verdict.error_class is ErrorClass.AUTH:
             raise
         return dict.fromkeys(ids, f"{verdict.code}: {verdict.message}")
-    submitted |= submitted_in(plain(answer))
-    return refused_in(plain(answer), ids)
+    refused = refused_in(plain(answer), ids)
+    submitted |= {id_: of for id_, of in submitted_in(plain(answer)).items() if of not in refused}
+    return refused
+
+
+def arm(
+    clients: Clients,
+    region: str,
+    ids: Sequence[str],
+    deadline: datetime,
+    submitted: dict[str, str],
+    *,
+    now: datetime,
+    tags: Mapping[str, str],
+) -> None:
+    """Sets both timers of machines, as far as they are not set.
+
+    Args:
+        clients: the clients.
+        region: where the machines are.
+        ids: the machines.
+        deadline: when.
+        submitted: the machines by operation: those that are scheduled already; gets what Azure took.
+        now: the time.
+        tags: those of the daily shutdown.
+
+    Raises:
+        NotEndingError: Azure takes none for a machine.
+    """
+    only = daily_time(deadline, now) is None
+    scheduled = set(submitted.values())
+    late = [each for each in ids if each not in scheduled]
+
+    def set_once() -> dict[str, str]:
+        return submit(clients, region, late, deadline, submitted, only=only) if late else {}
+
+    def set_daily() -> dict[str, str]:
+        return arm_daily(clients, region, ids, deadline, now=now, tags=tags)
+
+    check_armed(ids, *together(set_once, set_daily))
 
 
 def cancel(clients: Clients, region: str, operations: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.model import Kind, Machine, Purchase, Ref, Search, State
+from gpucloud.model import End, Kind, Machine, Purchase, Ref, Search, State
 from tests.builders import START, Told, an_order
 from tests.conformance import ids
 from tests.memory import BY_NAME_LONG_RUNNING, CloudSaid, ConnectionLost, MemoryProvider, Pace
@@ -148,6 +148,7 @@ def test_a_box_that_ends_itself_by_name_keeps_its_disk_and_address_on_the_bill()
     machine = buy(provider)
     while provider.get(machine.ref).state is not State.RUNNING:
         pass
+    provider.ensure_end([machine], End(at=ORDER.deadline))
     provider.cloud.clock.sleep(24 * 3600)
     assert provider.get(machine.ref).state is State.STOPPED
     assert kinds_billed(provider) == [Kind.ADDRESS, Kind.DISK]

@@ -143,7 +143,7 @@ class MemoryCloud:
     # --- what a test does to it and reads from it
 
     def fail(self, action: str, error: BaseException | None = None, **how: Any) -> Fault:
-        """Adds a fault; see :class:`Fault`. Actions: create, poll, delete, get, list, make-group; ``*``."""
+        """Adds a fault; see :class:`Fault`. Actions: create, poll, arm, delete, get, list; ``*``."""
         fault = Fault(action=action, error=error, **how)
         self.faults.append(fault)
         return fault

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpucloud.errors import RULES, ErrorClass, Scope
 from gpucloud.model import (
+    End,
     Found,
     Held,
     Kind,
@@ -26,6 +27,7 @@ from gpucloud.model import (
     State,
     Tags,
     Thing,
+    Timers,
     Unread,
     rfc3339,
 )
@@ -233,7 +235,7 @@ class MemoryProvider:
             state=State.PENDING,
             spec=dict(request),
             needs=stands_on,
-            ends_at=datetime.fromisoformat(end) if end else None,
+            ends_at=datetime.fromisoformat(end) if end and not cloud.temperament.ends_beside else None,
             doomed=doomed,
         )
         if doomed and cloud.temperament.vanishes:
@@ -252,6 +254,18 @@ class MemoryProvider:
             if kind.billable:
                 cloud.bill(part, DISK_PRICE if kind is Kind.DISK else ADDRESS_PRICE)
         return machine
+
+    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
+        cloud = self.cloud
+        if not cloud.temperament.ends_beside or end.at is None:
+            return Timers()
+
+        def arm(ref: Ref) -> None:
+            cloud.look(ref.region, ref.id).ends_at = end.at
+
+        for ref in [machine.ref for machine in machines]:
+            cloud.call("arm", ref.region, partial(arm, ref), mutating=True, name=ref.id)
+        return Timers(ids=tuple(f"timer-{machine.ref.id}" for machine in machines))
 
     # --- looking
 

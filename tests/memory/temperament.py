@@ -30,6 +30,7 @@ class Temperament:
     shows_the_dead: bool  # for a while, an ended machine is still shown, as gone
     token_dies_with_machine: bool
     stops_at_end: bool  # a machine that ends itself keeps its disk and address, which go on billing
+    ends_beside: bool  # an end is set by a call of its own, beside the create call
     minimum_life_s: int  # an end may not be set nearer than this
     listed_after_looks: int  # lists lag behind creation by so many looks
     codes: Mapping[ErrorClass, tuple[str, int]]
@@ -61,6 +62,7 @@ TOKEN_ATOMIC = Temperament(
     shows_the_dead=True,
     token_dies_with_machine=True,
     stops_at_end=False,
+    ends_beside=False,
     minimum_life_s=0,
     listed_after_looks=1,
     codes={
@@ -104,6 +106,7 @@ BY_NAME_LONG_RUNNING = Temperament(
     shows_the_dead=False,
     token_dies_with_machine=False,
     stops_at_end=True,
+    ends_beside=True,
     minimum_life_s=0,
     listed_after_looks=0,
     codes={
@@ -136,6 +139,7 @@ VANISHING = Temperament(
     shows_the_dead=False,
     token_dies_with_machine=False,
     stops_at_end=False,
+    ends_beside=False,
     minimum_life_s=30 * 60,
     listed_after_looks=0,
     codes={

@@ -14,7 +14,7 @@ import pytest
 from azure.core.exceptions import AzureError, HttpResponseError
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import Kind, Machine, Purchase, Search, State
+from gpucloud.model import End, Kind, Machine, Purchase, Search, State
 from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
 from gpucloud_azure.errors import ChangedRequestError, NotEndingError, classify
@@ -48,7 +48,10 @@ def bodies(sent: list[Sent]) -> list[dict[str, Any]]:
 
 
 def launch(azure: AzureProvider, **changes: Any) -> list[Machine]:
-    return list(azure.create(azure.prepare(order(**changes), Remembered())))
+    wanted = order(**changes)
+    machines = list(azure.create(azure.prepare(wanted, Remembered())))
+    azure.ensure_end(machines, End(at=wanted.deadline))
+    return machines
 
 
 # --- what is asked for
@@ -350,12 +353,6 @@ def submitted(error: str | None = None, **of: Any) -> Answer:
     return Answer({"description": "d", "type": "VirtualMachine", "location": "eastus", "results": [result]})
 
 
-@pytest.fixture
-def ending_wire(azure_wire: Wire) -> Wire:
-    azure_wire.say("DELETE", f"/virtualMachines/{VM}", Answer(None, 202))
-    return azure_wire
-
-
 def order_of(wire: Wire) -> list[str]:
     ends = (f"/virtualMachines/{VM}", SUBMIT, f"/shutdown-computevm-{VM}")
     return [
@@ -365,26 +362,26 @@ def order_of(wire: Wire) -> list[str]:
     ]
 
 
-def test_the_end_is_armed_before_the_machine_exists(ending_wire: Wire) -> None:
-    ending_wire.say("POST", SUBMIT, submitted())
+def test_the_end_is_armed_before_the_machine_exists(azure_wire: Wire) -> None:
+    azure_wire.say("POST", SUBMIT, submitted())
     launch(AzureProvider(), deadline=DEADLINE)
-    assert order_of(ending_wire) == ["virtualMachinesSubmitDeallocate", "", "shutdown-computevm-"]
-    [asked] = bodies(ending_wire.calls("POST", SUBMIT))
+    assert order_of(azure_wire) == ["virtualMachinesSubmitDeallocate", "", "shutdown-computevm-"]
+    [asked] = bodies(azure_wire.calls("POST", SUBMIT))
     assert asked["resources"] == {"ids": [MACHINE]}
     assert datetime.fromisoformat(asked["schedule"]["deadline"]) == DEADLINE.replace(microsecond=0)
     assert asked["schedule"]["deadlineType"] == "InitiateAt"
 
 
-def test_where_that_is_not_taken_it_is_armed_right_after(ending_wire: Wire) -> None:
-    ending_wire.say("POST", SUBMIT, submitted("ResourceNotFound"), submitted())
+def test_where_that_is_not_taken_it_is_armed_right_after(azure_wire: Wire) -> None:
+    azure_wire.say("POST", SUBMIT, submitted("ResourceNotFound"), submitted())
     assert launch(AzureProvider(), deadline=DEADLINE)
-    assert len(ending_wire.calls("POST", SUBMIT)) == 2
+    assert len(azure_wire.calls("POST", SUBMIT)) == 2
 
 
-def test_a_days_shutdown_alone_will_do(ending_wire: Wire) -> None:
-    ending_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
+def test_a_days_shutdown_alone_will_do(azure_wire: Wire) -> None:
+    azure_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
     assert launch(AzureProvider(), deadline=DEADLINE)
-    [daily] = bodies(ending_wire.calls("PUT", f"/shutdown-computevm-{VM}"))
+    [daily] = bodies(azure_wire.calls("PUT", f"/shutdown-computevm-{VM}"))
     assert daily["properties"]["dailyRecurrence"] == {"time": f"{DEADLINE:%H%M}"}
     assert daily["properties"]["targetResourceId"] == MACHINE
     assert set(daily["tags"]) >= FIVE
@@ -393,31 +390,30 @@ def test_a_days_shutdown_alone_will_do(ending_wire: Wire) -> None:
 @pytest.mark.parametrize(
     "answer", [submitted("Forbidden"), submitted(state="Failed"), Answer({"results": []})]
 )
-def test_a_machine_that_nothing_would_end_is_removed(ending_wire: Wire, answer: Answer) -> None:
+def test_a_machine_that_nothing_would_end_is_told_of(azure_wire: Wire, answer: Answer) -> None:
     """The answer has status 200: what is in it counts."""
-    ending_wire.say("POST", SUBMIT, answer)
+    azure_wire.say("POST", SUBMIT, answer)
     with pytest.raises(NotEndingError) as caught:
         launch(AzureProvider(), deadline=DEADLINE + timedelta(days=3))
     verdict = classify(caught.value)
     assert verdict is not None
     assert verdict.error_class is ErrorClass.UNSUPPORTED
-    assert len(ending_wire.calls("DELETE", f"/virtualMachines/{VM}")) == 1
-    assert not ending_wire.calls("PUT", f"/shutdown-computevm-{VM}")
+    assert not azure_wire.calls("PUT", f"/shutdown-computevm-{VM}")
 
 
-def test_where_nothing_may_ever_end_it_no_machine_is_made(ending_wire: Wire) -> None:
-    ending_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
+def test_where_nothing_may_ever_end_it_no_machine_is_made(azure_wire: Wire) -> None:
+    azure_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
     with pytest.raises(HttpResponseError) as caught:
         launch(AzureProvider(), deadline=DEADLINE + timedelta(days=3))
     verdict = classify(caught.value)
     assert verdict is not None
     assert verdict.error_class is ErrorClass.AUTH
-    assert order_of(ending_wire) == ["virtualMachinesSubmitDeallocate"]
+    assert order_of(azure_wire) == ["virtualMachinesSubmitDeallocate"]
 
 
-def test_a_box_without_a_deadline_has_no_timer(ending_wire: Wire) -> None:
+def test_a_box_without_a_deadline_has_no_timer(azure_wire: Wire) -> None:
     launch(AzureProvider())
-    assert order_of(ending_wire) == [""]
+    assert order_of(azure_wire) == [""]
 
 
 @pytest.mark.parametrize(

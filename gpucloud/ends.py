@@ -1,0 +1,43 @@
+"""What ends machines from outside: one step after they are known, however they were found out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from gpucloud.cloud import Cloud
+from gpucloud.errors import CloudError, ErrorClass
+from gpucloud.model import End, Machine
+from gpucloud.store import Box
+from gpucloud.teardown import made_data
+from gpucloud.waiter import TimedOutError
+from gpucloud.world import World
+
+ARM_TIMEOUT_S = 180.0
+
+
+def ensure_end(world: World, box: Box, cloud: Cloud, machines: Sequence[Machine], end: End) -> None:
+    """Has the cloud end machines of a box when they should end, and writes down what does it.
+
+    Args:
+        world: the outside.
+        box: whose machines they are; the journal knows their ids.
+        cloud: theirs.
+        machines: all of one region.
+        end: when they end, and what the cloud needs for it.
+
+    Raises:
+        CloudError: one of them would have no end. It is there all the same.
+    """
+    try:
+        timers = world.waiter.run(partial(cloud.ensure_end, machines, end), ARM_TIMEOUT_S)
+    except TimedOutError as error:
+        raise CloudError(
+            f"{cloud.name}: could not set what ends the box from outside: {error}",
+            error_class=ErrorClass.SERVER,
+            cloud=cloud.name,
+        ) from error
+    for ref in timers.things:
+        world.journal.write(box, "made", made_data(ref, name=ref.id))
+    if timers.ids:
+        world.journal.write(box, "seen", {"facts": {"timers": list(timers.ids)}})

@@ -1,0 +1,85 @@
+"""What ends machines from outside is set in one step, however the machines were found out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpucloud.adopt import adopt_found
+from gpucloud.errors import CloudError, ErrorClass
+from gpucloud.launch import launch
+from gpucloud.lifecycle import BoxState
+from gpucloud.model import Search
+from gpucloud.store import Box
+from gpucloud.survey import begin, finish
+from gpucloud_pricing import Market
+from tests.builders import Clock
+from tests.core.engine import ZONES, Bench
+from tests.memory import ConnectionLost, MemoryProvider
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A cloud where an end is set by a call of its own."""
+    clock = Clock()
+    return Bench(tmp_path, clock, [MemoryProvider.named("azure", clock=clock, zones=ZONES)])
+
+
+def started(bench: Bench) -> Box:
+    return launch(bench.world(), bench.terms(), bench.offers())
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_machine_that_is_found_after_a_lost_answer_ends_from_outside_like_any_other(
+    bench: Bench, lost: bool
+) -> None:
+    cloud = bench.providers[0].cloud
+    if lost:
+        cloud.fail("create", ConnectionLost(), applied=True, times=9999)
+    box = started(bench)
+    [machine] = cloud.machines()
+    assert machine.ends_at == box.expires_at
+    assert box.facts["timers"] == [f"timer-{machine.ref.id}"]
+
+
+@pytest.mark.parametrize("error_class", [ErrorClass.SERVER, ErrorClass.AUTH, ErrorClass.BAD_PARAM])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_machine_whose_end_cannot_be_set_is_ended_and_that_is_said(
+    bench: Bench, error_class: ErrorClass, lost: bool
+) -> None:
+    """Whatever the answer is, and however often it is asked for."""
+    cloud = bench.providers[0].cloud
+    if lost:
+        cloud.fail("create", ConnectionLost(), applied=True, times=9999)
+    cloud.fail("arm", cloud.say(error_class), times=9999)
+    with pytest.raises(CloudError) as caught:
+        started(bench)
+    assert caught.value.error_class is error_class
+    assert "could not set what ends the box from outside" in caught.value.message
+    assert "It was ended" in caught.value.message
+    assert (bench.machines(), bench.billed()) == (0, [])
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_box_that_is_taken_in_by_its_tags_ends_from_outside_or_that_is_said(
+    bench: Bench, refused: bool
+) -> None:
+    cloud = bench.providers[0].cloud
+    expires_at = started(bench).expires_at
+    [machine] = cloud.machines()
+    machine.ends_at = None
+    if refused:
+        cloud.fail("arm", cloud.say(ErrorClass.AUTH), times=9999)
+    elsewhere = replace(bench, folder=bench.folder / "other")
+    elsewhere.folder.mkdir()
+    world = elsewhere.world()
+    survey = finish(world, begin(world, Search(owner=world.owner)))
+    [box], troubles = adopt_found(world, survey, Market.load())
+    assert box.state is BoxState.READY
+    assert machine.ends_at == (None if refused else expires_at)
+    assert [each.hint for each in troubles] == (
+        [f"repeat: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"] if refused else []
+    )
+    assert len(cloud.machines()) == 1

@@ -1,0 +1,107 @@
+"""What ends machines from outside, with the real SDKs: nothing is billed as compute after its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.attempt import Boot, Terms
+from gpucloud.cloud import Backoff, Cloud, Clouds
+from gpucloud.errors import CloudError
+from gpucloud.launch import launch
+from gpucloud.model import Purchase
+from gpucloud.plan import Candidate
+from gpucloud.sandbox.client import Endpoint, SandboxClient
+from gpucloud.store import Box, Journal
+from gpucloud.waiter import Waiter
+from gpucloud.world import World
+from tests.cli.test_guard import until
+from tests.core.test_plan import a_candidate
+
+ROLE = "arn:aws:iam::123456789012:role/gpucloud-ttl"
+TTL = timedelta(hours=30)
+"""More than a day, so that Azure has one timer only."""
+CREATES = {"aws": "RunInstances", "azure": "PUT virtualMachines"}
+SCHEDULES = {"aws": "CreateSchedule", "azure": "POST *SubmitDeallocate"}
+CLOUDS = tuple(CREATES)
+
+
+@pytest.fixture
+def clouds(endpoint: Endpoint, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxClient]:
+    """Empty accounts, whose clock a test moves."""
+    endpoint.client.reset()
+    for name, value in endpoint.environ.items():
+        monkeypatch.setenv(name, value)
+    yield endpoint.client
+    endpoint.client.reset()
+
+
+def offer(cloud: str) -> Candidate:
+    """A T4."""
+    place, name = {
+        "aws": ("aws/us-east-1/use1-az4", "g4dn.xlarge"),
+        "azure": ("azure/eastus/1", "Standard_NC4as_T4_v3"),
+    }[cloud]
+    return a_candidate(place, "0.526", instance_type=name, purchase=Purchase.ON_DEMAND)
+
+
+def launched(folder: Path, cloud: str) -> Box:
+    """A box whose guest does nothing about its end."""
+    providers = {each.name: each.load() for each in entry_points(group="gpucloud.providers")}
+    world = World(
+        owner="u-tester",
+        journal=Journal.open(folder / "journal.db", lambda: datetime.now(UTC)),
+        clouds=Clouds(providers, lambda it: Cloud(provider=it, backoff=Backoff(first_s=0.05, budget_s=0.5))),
+        waiter=Waiter(),
+    )
+    terms = Terms(
+        box="b-1",
+        name="x",
+        run_id=None,
+        nodes=1,
+        disk_gib=100,
+        image="ubuntu-22.04",
+        boot=lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
+        listed=lambda _cloud, _region: {},
+        allow_from=lambda _cloud: ("203.0.113.7/32",),
+        expires_at=world.clock() + TTL,
+        ttl_role=ROLE if cloud == "aws" else None,
+    )
+    return launch(world, terms, [offer(cloud)])
+
+
+def compute(clouds: SandboxClient) -> list[Any]:
+    return [each for each in clouds.status()["billing"] if each["kind"] == "instance"]
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_machine_whose_create_answers_were_all_lost_ends_from_outside(
+    clouds: SandboxClient, tmp_path: Path, cloud: str
+) -> None:
+    clouds.fault(effect="drop", stage="applied", cloud=cloud, action=CREATES[cloud], times=None)
+    launched(tmp_path, cloud)
+    clouds.clock(advance_s=(TTL - timedelta(minutes=1)).total_seconds())
+    assert len(compute(clouds)) == 1
+    clouds.clock(advance_s=timedelta(minutes=10).total_seconds())
+    until(lambda: compute(clouds) == [])
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_where_nothing_would_end_a_machine_that_was_found_nothing_is_billed(
+    clouds: SandboxClient, tmp_path: Path, cloud: str
+) -> None:
+    """However often it is asked."""
+    fault = partial(clouds.fault, cloud=cloud, times=None)
+    fault(effect="drop", stage="applied", action=CREATES[cloud])
+    fault(effect="error", action=SCHEDULES[cloud], code="InternalServerError", status=500)
+    with pytest.raises(CloudError) as caught:
+        launched(tmp_path, cloud)
+    assert "InternalServerError" in caught.value.message
+    assert "It was ended" in caught.value.message
+    assert clouds.status()["billing"] == []

@@ -95,7 +95,7 @@ def status(app: App) -> None:
 
 
 def reset(app: App, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> int | None:
-    """Forget everything: instances, stock, prices, faults. The ledger keeps what was billed until now."""
+    """Forget everything: instances, stock, prices, faults, the clock. The ledger keeps what was billed."""
     client = _client(app)
     if not yes:
         if not app.output.interactive:

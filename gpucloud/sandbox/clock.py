@@ -37,6 +37,10 @@ class Clock:
         """Moves the clouds' time ahead."""
         self.offset += by
 
+    def reset(self) -> None:
+        """Takes back every move."""
+        self.offset = timedelta()
+
 
 def stamp(when: datetime) -> str:
     """A time as the clouds write it: RFC 3339 in UTC, to the millisecond."""

@@ -120,7 +120,7 @@ class Control:
         return {}
 
     def reset(self, _body: Body) -> Any:
-        """Everything as on the first day, but pace and clock."""
+        """Everything as on the first day, but the pace."""
         for emulator in self._emulators.values():
             emulator.reset()
         self._world.ledger.reset(self._world.clock.now())
@@ -130,6 +130,8 @@ class Control:
         self._traffic.clear()
         self._world.dials.set_caller_address(CALLER_ADDRESS)
         self._world.boxes.make_sick(SICKNESSES[0], 0)
+        self._world.clock.reset()  # last: what ends here ends by the time at which it was billed
+        self._keep_clock()
         return {}
 
     def pace(self, body: Body) -> Any:
@@ -191,7 +193,7 @@ class Control:
         if seconds < 0:
             raise ValueError("time goes one way")
         self._world.clock.advance(timedelta(seconds=seconds))
-        self._world.database.keep_setting("clock_offset_s", self._world.clock.offset.total_seconds())
+        self._keep_clock()
         self._tick()
         return {"now": self._world.clock.now().isoformat()}
 
@@ -223,6 +225,9 @@ class Control:
             names = ", ".join(sorted(emulator.controls))
             raise UnknownThingError(f"{emulator.name} has no control {body['control']!r}; it has {names}")
         return control(body.get("values", {}))
+
+    def _keep_clock(self) -> None:
+        self._world.database.keep_setting("clock_offset_s", self._world.clock.offset.total_seconds())
 
     def _tick(self) -> None:
         for emulator in self._emulators.values():

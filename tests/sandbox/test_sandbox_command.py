@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,16 @@ def test_the_clouds_are_steered_by_words(person: Person) -> None:
     assert "forgets everything" in person.run("reset").stderr
     person.json("reset", "--yes")
     assert person.json("stock")["rules"] == []
+
+
+def test_a_reset_takes_the_moved_clock_back_for_good(person: Person) -> None:
+    person.json("start", "--pace", "0")
+    before = datetime.fromisoformat(person.json("clock", "86400")["now"])
+    person.json("reset", "--yes")
+    assert datetime.fromisoformat(person.json("clock")["now"]) < before - timedelta(hours=23)
+    person.json("stop")
+    person.json("start")
+    assert datetime.fromisoformat(person.json("clock")["now"]) < before - timedelta(hours=23)
 
 
 def test_what_only_one_cloud_has_is_set_by_name(person: Person) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpucloud.errors import BoxLostError, GpucloudError
 from gpucloud.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S, BoxState
-from gpucloud.model import Machine, State
+from gpucloud.model import Machine, Purchase, State
 from gpucloud.ssh import ConnectionFailedError, Target, run, wait_until_reachable
 from gpucloud.ssh_boot import (
     BootState,
@@ -243,10 +243,14 @@ def _check_there(world: World, box: Box) -> None:
     for node in range(len(box.facts["nodes"])):
         ref = machine_ref(box, node)
         try:
-            machine = world.waiter.run(partial(world.clouds[ref.cloud].get, ref), CALL_TIMEOUT_S)
+            cloud = world.clouds[ref.cloud]
+            machine = world.waiter.run(partial(cloud.get, ref), CALL_TIMEOUT_S)
         except (GpucloudError, TimedOutError):  # it will be asked again
             continue
-        if isinstance(machine, Machine) and machine.state is State.GONE:
-            taken_back = machine.preempted
+        taken_back = box.facts["purchase"] == Purchase.SPOT
+        ended = machine is None and cloud.forgets_ended
+        if isinstance(machine, Machine):
+            ended, taken_back = machine.state is State.GONE, machine.preempted
+        if ended:
             why = "was taken back by its cloud" if taken_back else "ended by itself"
             raise BoxLostError(f"box {box.name!r} {why} while it booted", taken_back=taken_back)

@@ -49,6 +49,7 @@ from gpucloud.provider import (
     ConsoleLog,
     Echo,
     EndsFromOutside,
+    ForgetsEnded,
     IdentitySource,
     ImageSource,
     Ingress,
@@ -281,6 +282,11 @@ class Cloud:
     def metadata(self) -> Metadata | None:
         """How a box asks its cloud's metadata service; ``None`` where there is none."""
         return self.provider.metadata if isinstance(self.provider, MetadataSource) else None
+
+    @property
+    def forgets_ended(self) -> bool:
+        """Whether a machine that was seen to run and is not found any more has ended, however young it is."""
+        return isinstance(self.provider, ForgetsEnded) and self.provider.forgets_ended
 
     @property
     def self_delete(self) -> SelfDelete | None:

@@ -33,6 +33,14 @@ class BoxState(StrEnum):
     FAILED = "failed"
 
 
+class EndedBy(StrEnum):
+    """Why the machines of a box ended that nobody has taken down."""
+
+    TTL = "ttl"
+    CLOUD = "cloud"  # taken back
+    ITSELF = "itself"  # by its guard, as nobody used it, or by somebody outside
+
+
 OVER = frozenset({BoxState.DELETED, BoxState.FAILED})
 """Nothing billable is left of a box in one of these, and its name is free again."""
 

@@ -138,7 +138,8 @@ class Machine(Thing):
     ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``zone`` is in the market's own terms
     (AWS: AZ id). ``reason`` is the cloud's own word for why it ended.
     ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
-    its interface), known once it runs.
+    its interface), known once it runs. ``billed`` is whether the cloud bills its compute as it is now: what
+    is switched off is billed on one cloud and not on another.
     """
 
     zone: str
@@ -149,6 +150,7 @@ class Machine(Thing):
     private_ip: str | None = None
     reason: str | None = None
     preempted: bool = False
+    billed: bool = True
     parts: tuple[Ref, ...] = ()
 
 

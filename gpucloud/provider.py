@@ -401,6 +401,19 @@ class QuotaSource(Protocol):
 
 
 @runtime_checkable
+class ForgetsEnded(Protocol):
+    """Clouds that show a machine by its id until its end, and know nothing of it afterwards.
+
+    A machine that was seen to run there and is not found any more has ended, however young it is.
+    """
+
+    @property
+    def forgets_ended(self) -> bool:
+        """``True``."""
+        ...
+
+
+@runtime_checkable
 class Checkup(Protocol):
     """Clouds that can say whether gpucloud will work with these credentials. Changes and costs nothing."""
 

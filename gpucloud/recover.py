@@ -6,12 +6,13 @@ Nothing is created here. Reading commands only report what is owed; see :func:`r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from gpucloud.errors import GpucloudError
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState
-from gpucloud.model import Machine, Ref, State, Thing, rfc3339
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
+from gpucloud.model import Machine, Purchase, Ref, State, Thing, rfc3339
 from gpucloud.store import Box
 from gpucloud.teardown import CALL_TIMEOUT_S, machine_ref, node_facts, settle_box, take_down
 from gpucloud.waiter import Call, TimedOutError
@@ -121,7 +122,8 @@ def refresh(world: World, box: Box) -> Box:
 
     A box whose machines have all ended by themselves becomes ``interrupted`` when its cloud took it back, and
     ``deleting`` otherwise, until a changing command has confirmed that nothing is left. So does one whose
-    guard has powered it off where the cloud goes on billing that.
+    guard has powered it off where the cloud goes on billing that, and one that is switched off and past its
+    end. What its machines cost is known to have ended with them.
 
     Raises:
         GpucloudError: the cloud did not answer, or refused.
@@ -167,25 +169,67 @@ def _ask(world: World, box: Box) -> list[Call]:
 
 
 def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:
-    machines = [thing for thing in things if isinstance(thing, Machine)]
-    facts = {"nodes": [node_facts(machine) for machine in machines]} if machines else None
+    settled = box.state is not BoxState.READY and box.facts.get("compute_ended_at")
+    in_doubt = not settled and any(not isinstance(thing, Machine) or not thing.billed for thing in things)
+    now = _cloud_time(world, box) if in_doubt else world.clock()
+    known = zip(box.facts["nodes"], things, strict=True)
+    nodes = [_node(world, box, old, thing, now) for old, thing in known]
+    facts: dict[str, object] = {"nodes": nodes}
     state: BoxState | None = None
-    over = all(machine.state is State.GONE for machine in machines)
-    # A young machine that is not shown may only be late; one that ran for long and is unknown by id is gone.
-    shown = machines or world.clock() - box.created_at >= CONSISTENCY_WINDOW
-    if over and shown and box.state is BoxState.READY:
-        taken_back = any(m.preempted for m in machines) or (not machines and box.facts["purchase"] == "spot")
-        state = BoxState.INTERRUPTED if taken_back else BoxState.DELETING
-    elif box.state is BoxState.READY and _ended_by_guard(world, machines):
-        state = BoxState.DELETING
+    ended_by: EndedBy | None = None
+    if any(node["billed"] for node in nodes):
+        facts["compute_ended_at"] = None
+    elif not settled:
+        ended_at = min(now, box.expires_at or now)
+        facts["compute_ended_at"] = box.facts.get("compute_ended_at") or ended_at.isoformat()
+        ended_by = _why_ended(box, things, now)
+    over = all(node["state"] == State.GONE for node in nodes)
+    if box.state is BoxState.READY:
+        if ended_by in {None, EndedBy.ITSELF} and not over:  # somebody may want to start it again
+            ended_by = EndedBy.ITSELF if _ended_by_guard(world, things) else None
+        if ended_by is not None:
+            facts["ended_by"] = str(ended_by)
+            taken_back = ended_by is EndedBy.CLOUD
+            state = BoxState.INTERRUPTED if taken_back else BoxState.DELETING
     world.journal.observe(box, facts=facts, state=state)
 
 
-def _ended_by_guard(world: World, machines: Sequence[Machine]) -> bool:
+def _node(world: World, box: Box, old: dict[str, Any], thing: Thing | None, now: datetime) -> dict[str, Any]:
+    """A node as its cloud shows it; as it was, where the cloud may only be late to show it."""
+    if isinstance(thing, Machine):
+        return node_facts(thing)
+    forgotten = world.clouds[box.facts["cloud"]].forgets_ended and old["state"] == State.RUNNING
+    past_end = box.expires_at is not None and now >= box.expires_at
+    if forgotten or past_end or world.clock() - box.created_at >= CONSISTENCY_WINDOW:
+        return {**old, "state": str(State.GONE), "billed": False}
+    return {"billed": True, **old}
+
+
+def _why_ended(box: Box, things: Sequence[Thing | None], now: datetime) -> EndedBy:
+    """Why no machine of a box is billed any more. Clouds that forget what has ended say nothing of it."""
+    if any(isinstance(thing, Machine) and thing.preempted for thing in things):
+        return EndedBy.CLOUD
+    if box.expires_at is not None and now >= box.expires_at:
+        return EndedBy.TTL
+    forgotten = any(thing is None for thing in things) and box.facts["purchase"] == Purchase.SPOT
+    return EndedBy.CLOUD if forgotten else EndedBy.ITSELF
+
+
+def _cloud_time(world: World, box: Box) -> datetime:
+    """The time by the cloud of a box, which ends it; by our own clock where the cloud does not tell."""
+    try:
+        theirs = world.waiter.run(world.clouds[box.facts["cloud"]].server_time, CALL_TIMEOUT_S)
+    except (GpucloudError, TimedOutError):
+        return world.clock()
+    return theirs or world.clock()
+
+
+def _ended_by_guard(world: World, things: Sequence[Thing | None]) -> bool:
     """Whether machines are stopped, and their consoles tell that the guard has done it.
 
     Who stops a machine in the cloud's own console may want to start it again: that is no end.
     """
+    machines = [thing for thing in things if isinstance(thing, Machine)]
     if not machines or any(machine.state is not State.STOPPED for machine in machines):
         return False
     try:

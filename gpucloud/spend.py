@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.lifecycle import OVER
+from gpucloud.model import State
 from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 
@@ -63,10 +65,43 @@ def charges(box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]
     if box.started_at is None:
         return
     begin = box.started_at if since is None else max(since, box.started_at)
-    for start, end in months(begin, box.ended_at or now):
-        yield _compute(box, start, end)
-        yield _disk(box, start, end)
-        yield _address(box, start, end)
+    compute_end = box.compute_ended_at or now
+    gone = all(node.get("state") == State.GONE for node in box.facts.get("nodes") or ())
+    end_of_rest = compute_end if gone else box.ended_at or now
+    for start, end in months(begin, max(compute_end, end_of_rest)):
+        if start < compute_end:
+            yield _compute(box, start, min(end, compute_end))
+        if start < end_of_rest:
+            yield _disk(box, start, min(end, end_of_rest))
+            yield _address(box, start, min(end, end_of_rest))
+
+
+def paid_per_hour(box: Box) -> dict[str, Decimal]:
+    """What is paid for a box per hour as its machines were last seen, by currency.
+
+    That is their compute. Of one that is switched off and not billed, it is the disk and the address, which
+    the cloud keeps for it. A box that is over is not paid for.
+    """
+    sums: dict[str, Decimal] = {}
+
+    def add(amount: Decimal | None, currency: str) -> None:
+        if amount is not None:
+            sums[currency] = sums.get(currency, Decimal(0)) + amount
+
+    for node in (box.facts.get("nodes") or ()) if box.state not in OVER else ():
+        if node.get("billed", True):
+            add(box.price_per_hour, _currency(box))
+        elif node.get("state") == State.STOPPED:
+            disk, address = _listed(box, "disk_gb_month"), _listed(box, "public_ip_hour")
+            gib = billed_disk_gib(str(box.facts.get("cloud")), box.facts.get("disk_gib") or 0)
+            add(disk["unit_price"] and disk["unit_price"] * gib / HOURS_PER_MONTH, disk["currency"])
+            add(address["unit_price"], address["currency"])
+    return sums
+
+
+def _currency(box: Box) -> str:
+    price: dict[str, Any] = box.facts.get("price") or {}
+    return str(price.get("currency", "USD"))
 
 
 def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -91,7 +126,6 @@ def first_of_next_month(at: datetime) -> datetime:
 
 def _compute(box: Box, start: datetime, end: datetime) -> Charge:
     facts = box.facts
-    price: dict[str, Any] = facts.get("price") or {}
     return Charge(
         box=box,
         part="compute",
@@ -100,7 +134,7 @@ def _compute(box: Box, start: datetime, end: datetime) -> Charge:
         quantity=_node_hours(box, start, end),
         unit=HOURS,
         unit_price=box.price_per_hour,
-        currency=str(price.get("currency", "USD")),
+        currency=_currency(box),
         as_of=facts.get("price_as_of"),
         source=facts.get("price_source"),
     )

@@ -62,6 +62,12 @@ class Box:
         price = self.facts.get("price")
         return Decimal(price["amount"]) if price else None
 
+    @property
+    def compute_ended_at(self) -> datetime | None:
+        """When its machines ceased to be billed; ``None`` while one is."""
+        seen = _time(self.facts.get("compute_ended_at"))
+        return min(filter(None, (seen, self.ended_at)), default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:

@@ -462,6 +462,7 @@ def node_facts(machine: Machine) -> dict[str, Any]:
         "state": str(machine.state),
         "public_ip": machine.public_ip,
         "private_ip": machine.private_ip,
+        "billed": machine.billed,
     }
 
 

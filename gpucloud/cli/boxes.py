@@ -41,6 +41,8 @@ def box_document(box: Box, now: datetime) -> dict[str, Any]:
         "overdue": overdue(box, now),
         "seen_at": rfc3339(box.seen_at) if box.seen_at else None,
         "ended_at": rfc3339(box.ended_at) if box.ended_at else None,
+        "ended_by": facts.get("ended_by"),
+        "compute_ended_at": rfc3339(box.compute_ended_at) if box.compute_ended_at else None,
         "cost_so_far": money(cost, str(price.get("currency", "USD"))),
         "mig": facts.get("mig") or [],
         "accept_test": facts.get("accept_test") or [],
@@ -85,19 +87,14 @@ def overdue(box: Box, now: datetime) -> bool:
     return box.state not in OVER and box.expires_at is not None and box.expires_at < now
 
 
-def paid_per_hour(boxes: Sequence[Box]) -> dict[str, Decimal]:
-    """What living boxes cost per hour in compute, by currency."""
-    sums: dict[str, Decimal] = {}
-    for box in boxes:
-        if box.state not in OVER and box.price_per_hour is not None and box.facts.get("nodes"):
-            currency = str(box.facts["price"]["currency"])
-            sums[currency] = sums.get(currency, Decimal(0)) + box.price_per_hour * len(box.facts["nodes"])
-    return sums
-
-
 def paying_text(boxes: Sequence[Box]) -> str:
     """The sentence after each action: what is now being paid per hour."""
-    sums = paid_per_hour(boxes)
+    from gpucloud.spend import paid_per_hour
+
+    sums: dict[str, Decimal] = {}
+    for box in boxes:
+        for currency, amount in paid_per_hour(box).items():
+            sums[currency] = sums.get(currency, Decimal(0)) + amount
     if not sums:
         return "Nothing is being paid for now."
     return "Now paying " + " and ".join(f"{money_text(v, c)} per hour" for c, v in sorted(sums.items())) + "."
@@ -122,7 +119,7 @@ def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
                     part for part in (facts.get("cloud"), facts.get("zone") or facts.get("region")) if part
                 ),
                 (facts.get("purchase") or "").replace("_", "-") or None,
-                money_text(box.price_per_hour * max(len(nodes), 1), currency) if box.price_per_hour else None,
+                _per_hour_text(box, currency),
                 money_text(_cost(box, now), currency),
                 duration_text(now - box.created_at),
                 _left(box, now),
@@ -136,14 +133,35 @@ def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
     )
 
 
+ENDED = {"ttl": "ended by its ttl", "cloud": "taken back by its cloud", "itself": "ended before its time"}
+"""Why a box ended that nobody has taken down (``gpucloud.lifecycle.EndedBy``), for people."""
+
+
 def _state_text(box: Box, now: datetime) -> str:
     guards = [_guard_document(said) for said in box.facts.get("guards") or ()]
     remarks = ["overdue"] if overdue(box, now) else []
     if box.state not in OVER:
-        if any(node["state"] == State.STOPPED for node in box.facts.get("nodes") or ()):
+        ended_by = box.facts.get("ended_by")
+        stopped = [node for node in box.facts.get("nodes") or () if node["state"] == State.STOPPED]
+        if ended_by:
+            remarks = [ENDED[ended_by]]
+        if any(node.get("billed", True) for node in stopped):
             remarks.append("stopped, still billed")
+        elif stopped:
+            remarks.append("stopped: disk and address are billed")
         remarks += dict.fromkeys(word for guard in guards if guard for word in _alarms(guard))
     return f"{box.state} ({'; '.join(remarks)})" if remarks else str(box.state)
+
+
+def _per_hour_text(box: Box, currency: str) -> str | None:
+    """What a box costs per hour; of one that lives and has ended, what is billed of it still."""
+    nodes: list[dict[str, Any]] = box.facts.get("nodes") or []
+    if box.state not in OVER and not any(node.get("billed", True) for node in nodes) and nodes:
+        from gpucloud.spend import paid_per_hour
+
+        left = paid_per_hour(box) or {currency: Decimal(0)}
+        return " + ".join(money_text(amount, name) for name, amount in left.items())
+    return money_text(box.price_per_hour * max(len(nodes), 1), currency) if box.price_per_hour else None
 
 
 def _count(text: str | None) -> str:
@@ -161,4 +179,4 @@ def _cost(box: Box, now: datetime) -> Decimal | None:
     if box.price_per_hour is None or box.started_at is None:
         return None
     nodes = max(len(box.facts.get("nodes") or []), 1)
-    return cost_so_far(box.price_per_hour, nodes, box.started_at, box.ended_at or now)
+    return cost_so_far(box.price_per_hour, nodes, box.started_at, box.compute_ended_at or now)

@@ -42,7 +42,14 @@ def list_boxes(
     if boxes:
         show_boxes(app.output, boxes, moment)
         for box in boxes:
-            if is_remains(box) and claim(box.lease, journal.now()) is not Claim.HELD:
+            if not is_remains(box) or claim(box.lease, journal.now()) is Claim.HELD:
+                continue
+            if box.facts.get("ended_by"):
+                app.output.say(
+                    f"{box.name} has ended: the next command that changes anything makes sure that nothing "
+                    f"is left of it, or: gpucloud down {box.name}"
+                )
+            else:
                 app.output.say(
                     f"{box.name} is what a command left that has ended: the next one that changes anything "
                     f"ends it, or: gpucloud down {box.name}"

@@ -102,6 +102,7 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Thing:
             instance_type="",
             purchase=Purchase.ON_DEMAND,
             reason=VANISHED,
+            billed=False,
         )
     raise GoneError(f"Alibaba Cloud shows no {ref.kind} {ref.id} in {ref.region}")
 

@@ -71,6 +71,7 @@ def machine_of(instance: Any, *, account: str, region: str) -> Machine:
         private_ip=(private or [None])[0] or None,
         reason=RECYCLING if recycling else None,
         preempted=recycling,
+        billed=instance.stopped_mode != "StopCharging",
         parts=tuple(
             ref_of(account, region, Kind.NIC, named(nic.network_interface_id)) for nic in listed(nics)
         ),

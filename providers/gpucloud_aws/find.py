@@ -96,6 +96,7 @@ def machine_of(
         private_ip=instance.get("PrivateIpAddress") or None,
         reason=reason,
         preempted=reason in _PREEMPTED,
+        billed=not ended,  # from "stopping" on it is not (EC2 User Guide, "Instance lifecycle")
         parts=tuple(parts),
     )
 

@@ -40,9 +40,11 @@ _POWER = {
     "running": State.RUNNING,
     "stopping": State.STOPPING,
     "deallocating": State.STOPPING,
-    "stopped": State.STOPPED,  # billed
+    "stopped": State.STOPPED,
     "deallocated": State.STOPPED,
 }
+_NOT_BILLED = {"deallocating", "deallocated"}
+"""A machine that is only stopped is billed on (azure-compute-docs, states-billing.md)."""
 _PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
 
 
@@ -110,8 +112,21 @@ def failure_of(vm: Json) -> tuple[str, str] | None:
 def _state(vm: Json) -> State:
     if text_at(vm, "properties", "provisioningState").lower() == "deleting":
         return State.STOPPING
-    power = text_at(_statuses(vm), "powerstate", "code").lower().rpartition("/")[2]
-    return _POWER.get(power, State.PENDING)
+    return _POWER.get(_power(vm), State.PENDING)
+
+
+def _power(vm: Json) -> str:
+    return text_at(_statuses(vm), "powerstate", "code").lower().rpartition("/")[2]
+
+
+def _evicted(vm: Json) -> bool:
+    """Whether a Spot machine that is shown was taken back.
+
+    An eviction deletes a machine whose policy is to be deleted: deallocated, it was somebody's wish, or a
+    timer's (azure-compute-docs, spot-vms.md).
+    """
+    policy = text_at(vm, "properties", "evictionPolicy").lower()
+    return _purchase(vm) is Purchase.SPOT and policy != "delete" and _power(vm) in _NOT_BILLED
 
 
 def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
@@ -146,6 +161,8 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
             purchase=_purchase(vm),
             name=text_at(vm, "tags", "Name"),
             reason=failure[0] if failure else None,
+            preempted=_evicted(vm),
+            billed=not failure and _power(vm) not in _NOT_BILLED,
             parts=tuple(parts),
         )
     except KeyError as error:

@@ -111,6 +111,11 @@ class AzureProvider:
         """By Resource Manager, with the machine's own identity."""
         return identity.self_delete(self.clients.endpoint)
 
+    @property
+    def forgets_ended(self) -> bool:
+        """An eviction deletes, as does all else that ends a machine; nothing tells of it afterwards."""
+        return True
+
     def watch(self, witness: Witness, /) -> None:
         """From now on tells of each changing call."""
         self.clients.witness = witness

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -39,6 +42,30 @@ def test_at_the_ttl_the_box_ends_without_us(own_clouds: Shell, cloud: str) -> No
     assert "instance" in bills(own_clouds)
     own_clouds.sandbox.clock(advance_s=6 * 60)
     until(lambda: bills(own_clouds) == LEFT_AT_THE_TTL[cloud])
+
+
+@pytest.mark.parametrize("cloud", LEFT_AT_THE_TTL)
+def test_a_look_says_that_a_box_has_ended_by_its_ttl_and_counts_what_is_billed_still(
+    own_clouds: Shell, cloud: str
+) -> None:
+    own_clouds.launch("--gpu", "T4", "--cloud", cloud, "--ttl", "40m", "--name", "late")
+    own_clouds.sandbox.clock(advance_s=3 * 3600)
+    until(lambda: bills(own_clouds) == LEFT_AT_THE_TTL[cloud])
+    looked = own_clouds("list", "--live")
+    assert "ended by its ttl" in looked.out
+    status = own_clouds.sandbox.status()["billed_per_hour"]
+    if Decimal(status["amount"]):
+        told = re.search(r"Now paying \$([\d.]+) per hour", looked.err)
+        assert told is not None, looked.err
+        assert Decimal(told[1]) == pytest.approx(Decimal(status["amount"]), rel=Decimal("0.02"))
+    else:
+        assert "Nothing is being paid for now" in looked.err
+    box = own_clouds("show", "late", "--live", "--json").box
+    assert box["ended_by"] == "ttl"
+    lived = datetime.fromisoformat(box["compute_ended_at"]) - datetime.fromisoformat(box["created_at"])
+    assert timedelta(minutes=39) < lived < timedelta(minutes=41)
+    forty_minutes = Decimal(box["price"]["amount"]) * 2 / 3
+    assert Decimal(box["cost_so_far"]["amount"]) == pytest.approx(forty_minutes, rel=Decimal("0.05"))
 
 
 def test_a_ttl_below_what_alibaba_can_release_at_powers_off_and_pays_to_the_32nd_minute(

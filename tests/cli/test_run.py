@@ -16,7 +16,8 @@ from tests.forked import Forked
 from tests.processes import command_lines
 from tests.shell import Shell
 
-RUN = ("run", "--gpu", "T4", "--cloud", "aws")
+ON = ("run", "--gpu", "T4", "--cloud")
+RUN = (*ON, "aws")
 SECRET = "hunter2-correct-horse"
 
 
@@ -240,12 +241,15 @@ def test_a_box_is_kept_for_a_look_where_its_command_failed(cli: Shell) -> None:
     assert cli("down", "--all", "--yes").code == 0
 
 
-def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_where_that_is_asked(cli: Shell) -> None:
+@pytest.mark.parametrize("cloud", ["aws", "azure"])
+def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_where_that_is_asked(
+    cli: Shell, cloud: str
+) -> None:
     """The second time the command finds no trace of the first, and ends."""
     script = 'if [ -e "$1" ]; then echo second; else touch "$1"; echo first; sleep 60; fi'
     marker = str(cli.home / "marker")
     line = ("--spot", "--retry-on", "interruption", "--", "sh", "-c", script, "sh", marker)
-    process = cli.start(*RUN, *line)
+    process = cli.start(*ON, cloud, *line)
     assert process.stdout is not None
     assert process.stdout.readline() == "first\n"
     cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)

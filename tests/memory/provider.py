@@ -69,6 +69,10 @@ class MemoryProvider:
     def ending(self) -> str:
         return "the cloud forgets it"
 
+    @property
+    def forgets_ended(self) -> bool:
+        return self.cloud.temperament.forgets_the_dead
+
     def account(self) -> str:
         return self.cloud.call("account", "", lambda: self.cloud.account)
 
@@ -430,6 +434,7 @@ class MemoryProvider:
             private_ip=item.private_ip,
             reason=item.reason,
             preempted=item.preempted,
+            billed=item.state not in {State.STOPPED, State.GONE},
             parts=parts,
         )
 

@@ -27,6 +27,7 @@ class Temperament:
     vanishes: bool  # without stock the ids of a create call are worth nothing
     empty_when_denied: bool  # a list without permission is an empty list
     finds_by_token: bool
+    forgets_the_dead: bool  # what was seen by its id is shown until it ends, and never late
     shows_the_dead: bool  # for a while, an ended machine is still shown, as gone
     token_dies_with_machine: bool
     stops_at_end: bool  # a machine that ends itself keeps its disk and address, which go on billing
@@ -59,6 +60,7 @@ TOKEN_ATOMIC = Temperament(
     vanishes=False,
     empty_when_denied=False,
     finds_by_token=True,
+    forgets_the_dead=False,
     shows_the_dead=True,
     token_dies_with_machine=True,
     stops_at_end=False,
@@ -103,6 +105,7 @@ BY_NAME_LONG_RUNNING = Temperament(
     vanishes=False,
     empty_when_denied=False,
     finds_by_token=True,
+    forgets_the_dead=True,
     shows_the_dead=False,
     token_dies_with_machine=False,
     stops_at_end=True,
@@ -136,6 +139,7 @@ VANISHING = Temperament(
     vanishes=True,
     empty_when_denied=True,
     finds_by_token=False,
+    forgets_the_dead=False,
     shows_the_dead=False,
     token_dies_with_machine=False,
     stops_at_end=False,

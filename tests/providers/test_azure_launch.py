@@ -477,6 +477,26 @@ def test_a_machines_state_is_that_of_its_power_and_its_making(
     assert machine.state is state
 
 
+@pytest.mark.parametrize(
+    ("power", "policy", "billed", "taken_back"),
+    [
+        ("running", "Deallocate", True, False),
+        ("stopped", "Deallocate", True, False),
+        ("deallocating", "Deallocate", False, True),
+        ("deallocated", "Deallocate", False, True),
+        ("deallocated", "Delete", False, False),  # by a timer, or by somebody: an eviction would delete it
+    ],
+)
+def test_a_spot_machine_says_whether_it_is_billed_and_was_taken_back(
+    power: str, policy: str, billed: bool, taken_back: bool
+) -> None:
+    vm = shown("Succeeded", f"PowerState/{power}", priority="Spot", evictionPolicy=policy)
+    machine = machine_of(vm, SUBSCRIPTION, failed=State.GONE)
+    assert (machine.billed, machine.preempted) == (billed, taken_back)
+    on_demand = machine_of(shown("Succeeded", f"PowerState/{power}"), SUBSCRIPTION, failed=State.GONE)
+    assert (on_demand.billed, on_demand.preempted) == (billed, False)
+
+
 def test_a_machine_that_failed_late_says_why_and_is_there_for_who_cleans_up() -> None:
     vm = shown("Failed", "ProvisioningState/failed/AllocationFailed")
     assert machine_of(vm, SUBSCRIPTION, failed=State.GONE).reason == "AllocationFailed"

@@ -9,6 +9,7 @@ from typing import Any
 from gpucloud.bill import compute_price, listed_prices
 from gpucloud.ends import ensure_end
 from gpucloud.errors import CloudError, GpucloudError
+from gpucloud.isolation import isolated
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
 from gpucloud.model import End, Machine, State, Tags, Thing, box_name
 from gpucloud.store import Box
@@ -21,35 +22,42 @@ NAME_DIGITS = 8
 """How much of its id a box is called by whose name is not known."""
 
 
-def adopt_found(world: World, survey: Survey, market: Market) -> tuple[list[Box], list[GpucloudError]]:
+def adopt_found(
+    world: World, survey: Survey, market: Market
+) -> tuple[Sequence[Box], Sequence[GpucloudError]]:
     """Writes down every box of a survey that the journal does not know, and has those that live end.
 
     Returns:
-        These boxes, and why the end of some could not be set. Nobody can tell whether their launch has set
-        it, so that they are left alone.
+        These boxes, and what could not be done, one error per box: what could not be written down, and ends
+        that could not be set. Nobody can tell whether their launch has set those: such boxes are left alone.
     """
     adopted: list[Box] = []
     troubles: list[GpucloudError] = []
     for _, things in by_box(survey.things):
-        state = state_of(things, survey.clocks[things[0].ref.cloud])
-        box = adopt_box(world, things, state, market) if state else None
-        if box is None:
-            continue
-        adopted.append(box)
-        if state is BoxState.READY:
-            troubles += _arm_end(world, box, things)
+        with isolated(troubles, f"{things[0].ref.kind} {things[0].ref.id}"):
+            state = state_of(things, survey.clocks[things[0].ref.cloud])
+            box = adopt_box(world, things, state, market) if state else None
+            if box is None:
+                continue
+            adopted.append(box)
+            if state is BoxState.READY:
+                _arm_end(world, box, things)
     return adopted, troubles
 
 
-def _arm_end(world: World, box: Box, things: Sequence[Thing]) -> list[GpucloudError]:
+def _arm_end(world: World, box: Box, things: Sequence[Thing]) -> None:
+    """Has a box that was found end from outside.
+
+    Raises:
+        CloudError: that could not be set.
+    """
     machines = [each for each in things if isinstance(each, Machine) and each.state is not State.GONE]
     try:
         ensure_end(world, box, world.clouds[box.facts["cloud"]], machines, End(at=box.expires_at))
     except CloudError as error:
         error.message = f"{box.name} may go on beyond its end: {error.message}"
         error.hint = f"repeat: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"
-        return [error]
-    return []
+        raise
 
 
 def adopt_box(world: World, things: Sequence[Thing], state: BoxState, market: Market) -> Box | None:
@@ -65,7 +73,7 @@ def adopt_box(world: World, things: Sequence[Thing], state: BoxState, market: Ma
         The box; ``None`` where the journal knows it already.
     """
     tags = things[0].tags
-    assert tags is not None  # noqa: S101  (who calls has grouped them by it)
+    assert isinstance(tags, Tags)  # noqa: S101  (who calls has grouped them by it)
     machines = [thing for thing in things if isinstance(thing, Machine)]
     born = [thing.created_at for thing in machines or things if thing.created_at]
     refs = dict.fromkeys([t.ref for t in things] + [part for machine in machines for part in machine.parts])
@@ -76,26 +84,17 @@ def adopt_box(world: World, things: Sequence[Thing], state: BoxState, market: Ma
         tags=tags,
         state=state,
         created_at=min(born, default=id_time(tags.box) or world.clock()),
-        expires_at=end_of(tags),
+        expires_at=tags.ends_at,
         facts=_facts(things[0], machines, market),
         things=[made_data(ref, name=ref.id) for ref in refs],
     )
-
-
-def end_of(tags: Tags) -> datetime | None:
-    """A box's end as its tag tells it; ``None`` where there is none, or it cannot be read."""
-    try:
-        end = datetime.fromisoformat(tags.expires)
-    except ValueError:
-        return None
-    return end if end.tzinfo else None
 
 
 def age_of(things: Sequence[Thing], now: datetime) -> timedelta | None:
     """How long ago the youngest of a box's things was made; ``None`` where nothing tells."""
     made = [thing.created_at for thing in things if thing.created_at]
     tags = things[0].tags
-    born = max(made, default=id_time(tags.box) if tags else None)
+    born = max(made, default=id_time(tags.box) if isinstance(tags, Tags) else None)
     return None if born is None else now - born
 
 
@@ -107,7 +106,7 @@ def state_of(things: Sequence[Thing], now: datetime) -> BoxState | None:
         ``None`` while its machine may only be shown late.
     """
     tags, age = things[0].tags, age_of(things, now)
-    end = end_of(tags) if tags else None
+    end = tags.ends_at if isinstance(tags, Tags) else None
     if end is not None and end < now:
         return BoxState.DELETING
     if any(isinstance(thing, Machine) for thing in things):

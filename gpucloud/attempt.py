@@ -98,7 +98,7 @@ class Terms:
 def buy(world: World, box: Box, terms: Terms, candidate: Candidate) -> Box:
     """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
     number = len(world.journal.intents(box.id)) + 1
-    cloud = _cloud(world, candidate.cloud)
+    cloud = world.clouds.usable(candidate.cloud)
     account = world.waiter.run(cloud.account)
     boot = terms.boot(candidate, cloud)
     order = _order(
@@ -145,19 +145,6 @@ def _prepare(world: World, box: Box, cloud: Cloud, order: Order) -> Request:
             cloud=cloud.name,
         ) from error
     return request
-
-
-def _cloud(world: World, name: str) -> Cloud:
-    try:
-        return world.clouds[name]
-    except (KeyError, ImportError) as error:
-        raise CloudError(
-            f"cloud {name!r} is not installed: {error}",
-            error_class=ErrorClass.AUTH,
-            cloud=name,
-            scope=Scope.CLOUD,
-            hint=f"pip install 'gpucloud[{name}]'",
-        ) from error
 
 
 def _order(

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,13 +19,16 @@ from gpucloud.errors import (
     ErrorClass,
     Next,
     OutcomeUnknownError,
+    Scope,
     UsageError,
 )
 from gpucloud.model import (
+    BadTags,
     End,
     Found,
     Held,
     Identity,
+    Kind,
     Machine,
     Order,
     Permission,
@@ -110,6 +113,11 @@ class Cloud:
         """The provider's name."""
         return self.provider.name
 
+    def place_in_order(self, kind: Kind) -> tuple[int, str]:
+        """Sorts kinds as they are to be deleted; those that the provider does not declare come last."""
+        order = list(self.provider.deletion_order)
+        return (order.index(kind) if kind in order else len(order)), kind
+
     def account(self) -> str:
         """The account that the credentials belong to."""
         return self._call("ask who we are", self.provider.account)
@@ -176,8 +184,17 @@ class Cloud:
             raise
 
     def find(self, search: Search) -> Found:
-        """Everything of ours that matches, and the regions that could not be read."""
-        return self._call("search by tag", lambda: self.provider.find(search))
+        """Everything of ours that matches, and the regions that could not be read.
+
+        What carries tags that gpucloud never wrote is set apart, except in a search by token: nobody but the
+        caller of a create call knows that.
+        """
+        found = self._call("search by tag", lambda: self.provider.find(search))
+        if search.token is not None:
+            return found
+        suspects = tuple(thing for thing in found.things if isinstance(thing.tags, BadTags))
+        things = tuple(thing for thing in found.things if not isinstance(thing.tags, BadTags))
+        return replace(found, things=things, suspects=suspects)
 
     def delete(self, ref: Ref, *, once: bool = False) -> None:
         """Asks for a deletion; what is gone already is success. ``once``: not repeated while in use."""
@@ -445,6 +462,24 @@ class Clouds:
             if address is not None:
                 return address
         return None
+
+    def usable(self, name: str) -> Cloud:
+        """The cloud with this name, for what concerns this cloud alone.
+
+        Raises:
+            CloudError: it cannot be used on this machine: no provider of this name, or no SDK.
+        """
+        try:
+            return self[name]
+        except (KeyError, ImportError) as error:
+            raise CloudError(
+                f"cloud {name!r} is not installed: {error}",
+                error_class=ErrorClass.AUTH,
+                cloud=name,
+                scope=Scope.CLOUD,
+                hint=f"pip install 'gpucloud[{name}]'",
+                sent=False,
+            ) from error
 
     def __getitem__(self, name: str) -> Cloud:
         """The cloud with this name.

@@ -8,7 +8,6 @@ clouds never mixes with that of real ones.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucloud.errors import UsageError
-
-OWNER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-"""What an owner's id may look like: it travels in tags, policies and file names."""
+from gpucloud.model import OWNER_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +114,7 @@ def find_owner(
 
 
 def _checked_owner(text: str, source: str) -> str:
-    if not OWNER.fullmatch(text):
+    if not OWNER_ID.fullmatch(text):
         raise UsageError(
             f"{source}: {text[:64]!r} is no owner id; allowed are 1-64 letters, digits and . _ @ -",
             hint="boxes are found by this id: restore the old one, `gpucloud list --json` shows it",

@@ -48,7 +48,7 @@ def extend(world: World, box: Box, nodes: Sequence[Target], expires_at: datetime
     later = expires_at is None or (box.expires_at is not None and expires_at > box.expires_at)
     if not later:
         _write(world, box, expires_at)
-    cloud = world.clouds[box.facts["cloud"]]
+    cloud = world.clouds.usable(box.facts["cloud"])
     things = [row.ref for row in world.journal.things(box.id) if row.state == "made"]
     world.tell("extend", f"moving the end that {cloud.name} knows")
     with world.waiter.finishing():

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from gpucloud.errors import GpucloudError
-from gpucloud.ssh import ConnectionFailedError, Target
+from gpucloud.isolation import isolated
+from gpucloud.ssh import Target
 from gpucloud.ssh_guard import guard_status
 from gpucloud.store import Box
-from gpucloud.waiter import TimedOutError
 from gpucloud.world import World
 
 GUARD_TIMEOUT_S = 30.0
@@ -34,12 +34,9 @@ def ask_guards(world: World, boxes: Iterable[tuple[Box, Sequence[Target]]]) -> l
     for box, calls in asked.values():
         said: list[Mapping[str, Any] | None] = []
         for target, call in calls:
-            try:
+            with isolated(troubles, f"the guard of {target.alias}"):
                 said.append(world.waiter.wait(call, GUARD_TIMEOUT_S))
-            except ConnectionFailedError as error:
-                troubles.append(GpucloudError(f"the guard of {target.alias}: {error.message}"))
-            except TimedOutError as error:
-                troubles.append(GpucloudError(f"the guard of {target.alias}: {error}"))
         if said:
-            world.journal.observe(box, facts={"guards": said})
+            with isolated(troubles, f"box {box.name!r}"):
+                world.journal.observe(box, facts={"guards": said})
     return troubles

@@ -215,10 +215,10 @@ def _clear(world: World, box: Box, candidate: Candidate) -> None:
         OwedError: something is left and cannot be ended.
     """
     try:
-        cloud = world.clouds[candidate.cloud]
+        cloud = world.clouds.usable(candidate.cloud)
         search = Search(box=box.id, regions=(candidate.region,))
         found: Found = world.waiter.run(lambda: cloud.find(search))
-    except (CloudError, KeyError, ImportError, TimedOutError):
+    except (CloudError, TimedOutError):
         return  # what cannot be read now is looked for again when the box is taken down
     for thing in found.things:
         if thing.state is not State.GONE and thing.ref.kind is not Kind.GROUP:

@@ -65,6 +65,22 @@ def rfc3339(moment: datetime) -> str:
 
 EXPIRES_TAG = f"{TAG_PREFIX}expires"
 
+OWNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+"""What an owner's id may look like: it travels in tags, policies and file names."""
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/=+%-]{0,127}")
+"""What a run's id may look like: it travels in tags and is part of a command for people to copy."""
+BOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""What a box's id may look like: it travels in tags, paths and the arguments of programs."""
+
+_GRAMMAR: Mapping[str, re.Pattern[str]] = {
+    "owner": OWNER_ID,
+    "box": BOX_ID,
+    "op": re.compile(rf"(?:{BOX_ID.pattern})?"),
+    "run": re.compile(rf"(?:{RUN_ID.pattern})?"),
+    "expires": re.compile(r"none|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII),
+}
+_SHOWN_CHARACTERS = 60
+
 
 def expires_text(expires_at: datetime | None) -> str:
     """A box's end as its tag tells it: an RFC 3339 time in UTC, or ``none``."""
@@ -76,6 +92,9 @@ class Tags:
     """The five tags that every billable thing carries, the same on every cloud.
 
     ``expires`` is as :func:`expires_text` gives it.
+
+    Raises:
+        ValueError: a value is none that gpucloud writes; says which.
     """
 
     owner: str
@@ -83,6 +102,22 @@ class Tags:
     op: str
     run: str
     expires: str
+
+    def __post_init__(self) -> None:
+        """Refuses what gpucloud never writes: ids become paths, arguments and names of hosts."""
+        for name, grammar in _GRAMMAR.items():
+            value: str = getattr(self, name)
+            if not grammar.fullmatch(value):
+                raise _wrong(name, value)
+        try:
+            _ = self.ends_at
+        except ValueError as error:  # a thirteenth month
+            raise _wrong("expires", self.expires) from error
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When the thing is to end; ``None`` for one without an end."""
+        return None if self.expires == "none" else datetime.fromisoformat(self.expires)
 
     def as_dict(self) -> dict[str, str]:
         """The tags as the clouds hold them, keys with the prefix ``gpucloud:``."""
@@ -95,14 +130,37 @@ class Tags:
         }
 
     @classmethod
-    def parse(cls, tags: Mapping[str, str]) -> Tags | None:
-        """The five tags out of a thing's tags; ``None`` where box or owner is missing (not ours)."""
-        owner, box, op, run, expires = (
-            tags.get(f"{TAG_PREFIX}{name}", "") for name in ("owner", "box", "op", "run", "expires")
-        )
-        if not box or not owner:
+    def parse(cls, tags: Mapping[str, str]) -> Tags | BadTags | None:
+        """The five tags out of a thing's tags: the one place where they come in.
+
+        Returns:
+            ``None`` where the thing carries none of them; :class:`BadTags` where gpucloud cannot have
+            written what it carries.
+        """
+        shown = {name: tags[key] for name in _GRAMMAR if (key := f"{TAG_PREFIX}{name}") in tags}
+        if not shown:
             return None
-        return cls(owner=owner, box=box, op=op, run=run, expires=expires or "none")
+        values = {name: shown.get(name, "") for name in _GRAMMAR}
+        try:
+            return cls(**{**values, "expires": values["expires"] or "none"})
+        except ValueError as error:
+            return BadTags(shown=shown, wrong=str(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadTags:
+    """What a thing carries under the names of gpucloud's tags where gpucloud cannot have written it.
+
+    A thing with such tags is foreign: it is shown, and never adopted and never ended.
+
+    Attributes:
+        shown: the values of those of the five tags that are there, by their short names. They are compared
+            and shown; they are never a path, an argument or an id.
+        wrong: which value is wrong, in printable ASCII.
+    """
+
+    shown: Mapping[str, str]
+    wrong: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +184,7 @@ class Thing:
 
     ref: Ref
     state: State
-    tags: Tags | None
+    tags: Tags | BadTags | None
     created_at: datetime | None = None
     size_gib: int | None = None
 
@@ -165,10 +223,15 @@ class Unread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search by tag found, and where it could not look."""
+    """What a search by tag found, and where it could not look.
+
+    ``suspects`` are things with :class:`BadTags` that match otherwise. A provider leaves them in ``things``;
+    :meth:`gpucloud.cloud.Cloud.find` sets them apart.
+    """
 
     things: tuple[Thing, ...]
     unread: tuple[Unread, ...] = ()
+    suspects: tuple[Thing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +248,22 @@ class Search:
     run: str | None = None
     token: str | None = None
     regions: tuple[str, ...] | None = None
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The values of tags that are asked for, by their short names, the rarest first."""
+        tags = {"box": self.box, "op": self.op, "run": self.run, "owner": self.owner}
+        return {name: value for name, value in tags.items() if value is not None}
+
+    def admits(self, tags: Tags | BadTags | None) -> bool:
+        """Whether a thing with these tags is looked for; token and regions are the provider's to compare."""
+        match tags:
+            case Tags():
+                return all(getattr(tags, name) == value for name, value in self.asked.items())
+            case BadTags(shown=shown):
+                return all(shown.get(name) == value for name, value in self.asked.items())
+            case None:
+                return not self.asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,6 +408,11 @@ class Permission:
     allowed: bool | None
     said: str
     fix: str
+
+
+def _wrong(name: str, value: str) -> ValueError:
+    said = ascii(value[:_SHOWN_CHARACTERS]) if value else "missing"
+    return ValueError(f"{TAG_PREFIX}{name} is {said}")
 
 
 def short_id(thing_id: str) -> str:

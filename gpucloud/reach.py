@@ -33,7 +33,7 @@ def reach(world: World, box: Box, target: Target) -> None:
 
 def _admit(world: World, box: Box) -> bool:
     """Moves the box's rule to our present address; False where that is let in already, or unknown."""
-    cloud = world.clouds[box.facts["cloud"]]
+    cloud = world.clouds.usable(box.facts["cloud"])
     address = world.waiter.run(partial(world.clouds.caller_address, cloud.name))
     if address is None:
         return False

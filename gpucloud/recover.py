@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from gpucloud.errors import GpucloudError
+from gpucloud.errors import CloudError, GpucloudError
+from gpucloud.isolation import isolated
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.model import Machine, Purchase, Ref, State, Thing, rfc3339
 from gpucloud.store import Box
@@ -51,40 +52,37 @@ def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpucloud
     end = world.clock() + timedelta(seconds=budget_s)
     troubles = refresh_all(world, _may_have_ended(world), timeout_s=budget_s)
     for box in remains(world):
-        if not is_remains(box) and not _is_past_end(world, box, troubles):
-            continue
-        taken = world.take(box)
-        if taken is None:
-            continue
-        ends_as = BoxState.FAILED if taken.state in LAUNCHING else BoxState.DELETED
-        world.tell("recover", f"taking down what is left of {box.name!r} ({box.state})")
-        left_s = max((end - world.clock()).total_seconds(), 0.0)
-        try:
-            take_down(world, taken, budget_s=left_s, ends_as=ends_as)
-        except GpucloudError as error:
-            troubles.append(error)
-        finally:
-            world.journal.release(taken)
-    _second_looks(world, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
+        with isolated(troubles, f"box {box.name!r}"):
+            if not is_remains(box) and not _is_past_end(world, box, troubles):
+                continue
+            taken = world.take(box)
+            if taken is None:
+                continue
+            ends_as = BoxState.FAILED if taken.state in LAUNCHING else BoxState.DELETED
+            world.tell("recover", f"taking down what is left of {box.name!r} ({box.state})")
+            left_s = max((end - world.clock()).total_seconds(), 0.0)
+            try:
+                take_down(world, taken, budget_s=left_s, ends_as=ends_as)
+            finally:
+                world.journal.release(taken)
+    _second_looks(world, troubles, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
     return troubles
 
 
 def _is_past_end(world: World, box: Box, troubles: list[GpucloudError]) -> bool:
     """Whether a box that is past its end by our clock is so by its cloud's as well: ours may be wrong."""
     assert box.expires_at is not None  # noqa: S101  (who calls has looked)
-    cloud = world.clouds[box.facts["cloud"]]
+    name = box.facts["cloud"]
     try:
-        theirs = world.waiter.run(cloud.server_time, CALL_TIMEOUT_S)
-    except (GpucloudError, TimedOutError) as error:
-        troubles.append(
-            GpucloudError(f"{box.name} seems past its end, but {cloud.name} does not say: {error}")
-        )
+        theirs = world.waiter.run(world.clouds.usable(name).server_time, CALL_TIMEOUT_S)
+    except (CloudError, TimedOutError) as error:
+        troubles.append(GpucloudError(f"{box.name} seems past its end, but {name} does not say: {error}"))
         return False
     if theirs is None or box.expires_at < theirs:
         return True
     troubles.append(
         GpucloudError(
-            f"{box.name} is past its end by this machine's clock, but not by that of {cloud.name} "
+            f"{box.name} is past its end by this machine's clock, but not by that of {name} "
             f"({rfc3339(theirs)}): it is left alone",
             hint="set the clock: gpucloud check",
         )
@@ -98,7 +96,7 @@ def _may_have_ended(world: World) -> list[Box]:
     return [box for box in boxes if box.state is BoxState.READY and box.facts["spec"].get("idle")]
 
 
-def _second_looks(world: World, *, end_in_s: float) -> None:
+def _second_looks(world: World, troubles: list[GpucloudError], *, end_in_s: float) -> None:
     """Looks again at things of boxes that are over: groups still owed, and absences seen only once."""
     end = world.clock() + timedelta(seconds=end_in_s)
     boxes = {box.id: box for box in world.journal.boxes(owner=world.owner, over=True) if box.state in OVER}
@@ -108,13 +106,14 @@ def _second_looks(world: World, *, end_in_s: float) -> None:
     for box in sorted({box for box in waiting if box in boxes}):
         if world.clock() >= end:
             return
-        taken = world.take(boxes[box])
-        if taken is None:
-            continue
-        try:
-            settle_box(world, taken)
-        finally:
-            world.journal.release(taken)
+        with isolated(troubles, f"box {boxes[box].name!r}"):
+            taken = world.take(boxes[box])
+            if taken is None:
+                continue
+            try:
+                settle_box(world, taken)
+            finally:
+                world.journal.release(taken)
 
 
 def refresh(world: World, box: Box) -> Box:
@@ -141,26 +140,22 @@ def refresh_all(
     Returns:
         What could not be asked, one error per box.
     """
-    asked = [(box, _ask(world, box)) for box in boxes if box.state not in OVER and box.facts.get("nodes")]
+    asked: list[tuple[Box, list[Call]]] = []
     troubles: list[GpucloudError] = []
+    for box in boxes:
+        if box.state not in OVER and box.facts.get("nodes"):
+            with isolated(troubles, box.name):
+                asked.append((box, _ask(world, box)))
     for box, calls in asked:
-        try:
+        with isolated(troubles, f"{box.name}: {box.facts['cloud']}"):
             _write_down(world, box, [world.waiter.wait(call, timeout_s) for call in calls])
-        except GpucloudError as error:
-            troubles.append(error)
-        except (KeyError, ImportError) as error:
-            troubles.append(
-                GpucloudError(f"{box.name}: its cloud {box.facts['cloud']} cannot be used: {error}")
-            )
-        except TimedOutError as error:
-            troubles.append(GpucloudError(f"{box.name}: {box.facts['cloud']}: {error}"))
     return troubles
 
 
 def _ask(world: World, box: Box) -> list[Call]:
     def look(ref: Ref) -> Thing | None:
         # The cloud is made here: its SDK takes long to import, and clouds do not wait for each other.
-        return world.clouds[ref.cloud].get(ref)
+        return world.clouds.usable(ref.cloud).get(ref)
 
     return [
         world.waiter.start(partial(look, ref))
@@ -234,9 +229,11 @@ def _ended_by_guard(world: World, things: Sequence[Thing | None]) -> bool:
         return False
     try:
         consoles = [
-            world.waiter.run(partial(world.clouds[machine.ref.cloud].console, machine.ref), CALL_TIMEOUT_S)
+            world.waiter.run(
+                partial(world.clouds.usable(machine.ref.cloud).console, machine.ref), CALL_TIMEOUT_S
+            )
             for machine in machines
         ]
-    except (GpucloudError, TimedOutError):
+    except (CloudError, TimedOutError):
         return False
     return all(GUARD_LAST_WORDS in console for console in consoles)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucloud.errors import UsageError
+from gpucloud.model import BOX_ID
 
-_BOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}")
 _ANY_PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?=\s|$)")
 _PACKAGES = {
@@ -90,7 +90,7 @@ def host_alias(box_id: str, node: int = 0) -> str:
     Raises:
         ValueError: the id could be taken for an option or a pattern.
     """
-    if not _BOX_ID.fullmatch(box_id):
+    if not BOX_ID.fullmatch(box_id):
         raise ValueError(f"{box_id[:80]!r} is no box id")
     return box_id if node == 0 else f"{box_id}.{node}"
 

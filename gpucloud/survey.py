@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from gpucloud.errors import CloudError, ErrorClass
-from gpucloud.lifecycle import OVER
-from gpucloud.model import Found, Search, State, Thing, Unread
-from gpucloud.waiter import Call, TimedOutError
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, OwedError
+from gpucloud.isolation import isolated
+from gpucloud.lifecycle import BoxState, Owed
+from gpucloud.model import Found, Ref, Search, State, Tags, Thing, Unread
+from gpucloud.store import Box
+from gpucloud.teardown import is_second_machine
+from gpucloud.waiter import Call
 from gpucloud.world import World
 
 SURVEY_TIMEOUT_S = 120.0
@@ -27,6 +31,7 @@ class Survey:
     Attributes:
         things: everything that was looked for and is not gone, in the regions that could be read as a whole:
             who sees the disk of a box and not its machine would take it for a remain.
+        suspects: what matches besides, in any region, under tags that gpucloud never wrote.
         unread: the other regions; of a cloud that did not answer at all, ``*``.
         left_out: clouds that are not set up here and of which the journal knows nothing, with the reason.
         clocks: the time that each cloud that answered says it is.
@@ -36,6 +41,7 @@ class Survey:
     unread: tuple[Unread, ...]
     left_out: Mapping[str, str]
     clocks: Mapping[str, datetime]
+    suspects: tuple[Thing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,55 +74,105 @@ def finish(world: World, calls: Mapping[str, Call]) -> Survey:
     """What was found."""
     used = {row.ref.cloud for row in world.journal.things()}
     things: list[Thing] = []
+    suspects: list[Thing] = []
     unread: list[Unread] = []
     left_out: dict[str, str] = {}
     clocks: dict[str, datetime] = {}
     for name, call in calls.items():
-        try:
+        troubles: list[GpucloudError] = []
+        with isolated(troubles, name):
             look: _Look = world.waiter.wait(call, SURVEY_TIMEOUT_S)
-        except (ImportError, CloudError, TimedOutError) as error:
-            reason = f"its SDK is not installed ({error})" if isinstance(error, ImportError) else str(error)
-            if name in used or not is_absent(error):
-                unread.append(Unread(cloud=name, region=EVERYWHERE, error=reason))
-            else:
-                left_out[name] = reason
-        else:
             things += [thing for thing in look.found.things if thing.state is not State.GONE]
+            suspects += [thing for thing in look.found.suspects if thing.state is not State.GONE]
             unread += look.found.unread
             clocks[name] = look.clock or world.clock()
+        for error in troubles:
+            if name in used or not is_absent(error):
+                unread.append(Unread(cloud=name, region=EVERYWHERE, error=error.message))
+            else:
+                left_out[name] = error.message
     blind = {(region.cloud, region.region) for region in unread}
     seen = tuple(thing for thing in things if (thing.ref.cloud, thing.ref.region) not in blind)
-    return Survey(things=seen, unread=tuple(unread), left_out=left_out, clocks=clocks)
+    return Survey(
+        things=seen, unread=tuple(unread), left_out=left_out, clocks=clocks, suspects=tuple(suspects)
+    )
 
 
 def strangers(world: World, survey: Survey) -> Sequence[Thing]:
     """What is billed but belongs to no living box of this journal."""
-    living = {box.id for box in world.journal.boxes(owner=world.owner) if box.state not in OVER}
-    return [
+    living = {box.id: box for box in world.journal.boxes(owner=world.owner)}
+    found: list[Thing] = []
+    for thing in survey.things:
+        box = living.get(thing.tags.box) if isinstance(thing.tags, Tags) else None
+        if thing.ref.kind.billable and (box is None or not_of_its_box(box, thing)):
+            found.append(thing)
+    return found
+
+
+def not_of_its_box(box: Box, thing: Thing) -> bool:
+    """Whether a machine carries the tags of a box that is ready, and is none of its nodes."""
+    return box.state is BoxState.READY and is_second_machine(box, thing)
+
+
+def refuse_strays(world: World, box: Box) -> None:
+    """Looks whether anything billable that the journal does not know carries the tags of a box that is gone.
+
+    Nothing of it is ended: a deletion takes the journal's word besides the tags.
+
+    Raises:
+        OwedError: something does, or a place of the box could not be searched.
+    """
+    places: dict[str, set[str]] = defaultdict(set)
+    known: set[Ref] = set()
+    for row in world.journal.things(box.id, present=False):
+        known.add(row.ref)
+        places[row.ref.cloud].add(row.ref.region)
+    search = Search(owner=box.owner, box=box.id)
+    survey = finish(world, begin(world, search, {cloud: sorted(names) for cloud, names in places.items()}))
+    strays = [
         thing
-        for thing in survey.things
-        if thing.ref.kind.billable and (thing.tags is None or thing.tags.box not in living)
+        for thing in (*survey.things, *survey.suspects)
+        if thing.ref.kind.billable and thing.state is not State.STOPPING and thing.ref not in known
     ]
+    words = [f"{thing.ref.kind} {thing.ref.id} in {thing.ref.cloud} {thing.ref.region}" for thing in strays]
+    blind = [f"{each.cloud} {each.region} could not be searched: {each.error}" for each in survey.unread]
+    if not strays and not blind:
+        return
+    said = [f"not in the journal, and under its tags, is {', '.join(words)}"] if words else []
+    raise OwedError(
+        f"{box.name!r} is {box.state}; {'; '.join(said + blind)}",
+        hint="see what it is before you end it: gpucloud sweep --dry-run",
+        left=[Owed(ref=each.ref, name="", price_per_hour=None, currency=None).as_dict() for each in strays],
+        owed_command="gpucloud sweep --yes",
+    )
+
+
+def is_of(owner: str, thing: Thing) -> bool:
+    """Whether a thing is tagged as this owner's, whatever its other tags say."""
+    return Search(owner=owner).admits(thing.tags)
+
+
+def unjudged(survey: Survey, owner: str) -> Sequence[Thing]:
+    """What is billed as an owner's and cannot be told to be anything: its tags are not gpucloud's own."""
+    return [thing for thing in survey.suspects if thing.ref.kind.billable and is_of(owner, thing)]
 
 
 def by_box(things: Iterable[Thing]) -> list[tuple[str, list[Thing]]]:
     """What carries gpucloud's tags, box by box, each with its owner."""
     groups: dict[tuple[str, str], list[Thing]] = {}
     for thing in things:
-        if thing.tags is not None:
+        if isinstance(thing.tags, Tags):
             groups.setdefault((thing.tags.box, thing.tags.owner), []).append(thing)
     return [(owner, found) for (_, owner), found in groups.items()]
 
 
 def is_absent(error: Exception) -> bool:
     """Whether a cloud is not set up here: no SDK, or no credentials to be refused."""
-    if isinstance(error, CloudError):
-        return error.error_class is ErrorClass.AUTH and not error.sent
-    return isinstance(error, ImportError)
+    return isinstance(error, CloudError) and error.error_class is ErrorClass.AUTH and not error.sent
 
 
 def _look(world: World, name: str, search: Search) -> _Look:
-    cloud = world.clouds[name]
+    cloud = world.clouds.usable(name)
     cloud.account()  # without credentials every region would be asked in vain
     clock = None
     with suppress(CloudError):

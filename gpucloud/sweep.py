@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gpucloud.adopt import adopt_box, age_of, end_of
+from gpucloud.adopt import adopt_box, age_of
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.isolation import isolated
 from gpucloud.lifecycle import OVER, BoxState, Lease
-from gpucloud.model import Machine, Ref, Search, Thing
+from gpucloud.model import Machine, Ref, Search, Tags, Thing
 from gpucloud.recover import is_remains
 from gpucloud.store import Box
-from gpucloud.survey import Survey, begin, finish
+from gpucloud.survey import Survey, begin, finish, is_of, not_of_its_box
 from gpucloud.teardown import end_things, made_data, take_down
 from gpucloud.world import World
 from gpucloud_pricing import Market
@@ -36,9 +37,11 @@ class Reason(StrEnum):
     NOT_IN_JOURNAL = "not_in_journal"
     YOUNG = "young"  # not in the journal either, but another process may be about to write it down
     OTHER_OWNER = "other_owner"
+    NOT_OF_ITS_BOX = "not_of_its_box"  # carries the tags of a box that is ready, and is none of its machines
+    BAD_TAGS = "bad_tags"  # of this owner, under tags that gpucloud never wrote
 
 
-UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNAL})
+UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX})
 """These may be ended."""
 
 
@@ -74,13 +77,16 @@ def judge(
     """
     by_box: dict[tuple[str, str], list[Thing]] = defaultdict(list)
     for thing in survey.things:
-        by_box[thing.ref.cloud, thing.tags.box if thing.tags else ""].append(thing)
-    finds: list[Find] = []
+        by_box[thing.ref.cloud, thing.tags.box if isinstance(thing.tags, Tags) else ""].append(thing)
+    finds = [
+        Find(thing=thing, reason=Reason.BAD_TAGS if is_of(owner, thing) else Reason.OTHER_OWNER)
+        for thing in survey.suspects
+    ]
     for (cloud, box_id), things in by_box.items():
         box, now = boxes.get(box_id), survey.clocks[cloud]
         age = age_of(things, now)
         for thing in things:
-            if thing.tags is None or thing.tags.owner != owner:
+            if not is_of(owner, thing):
                 reason: Reason | None = Reason.OTHER_OWNER
             elif box is None:
                 old = not older_than or age is None or age >= older_than
@@ -93,7 +99,7 @@ def judge(
 
 
 def _of_stranger(thing: Thing, now: datetime, *, old: bool) -> Reason:
-    end = end_of(thing.tags) if thing.tags else None
+    end = thing.tags.ends_at if isinstance(thing.tags, Tags) else None
     if end is not None and end < now:
         return Reason.PAST_DEADLINE
     return Reason.NOT_IN_JOURNAL if old else Reason.YOUNG
@@ -107,6 +113,8 @@ def _of_known(thing: Thing, box: Box, now: datetime, *, free: bool) -> Reason | 
         return None
     if is_remains(box):
         return Reason.REMAINS
+    if not_of_its_box(box, thing):
+        return Reason.NOT_OF_ITS_BOX
     if box.expires_at is not None and box.expires_at < now:
         return Reason.PAST_DEADLINE
     elsewhere = (thing.ref.cloud, thing.ref.region) != (box.facts.get("cloud"), box.facts.get("region"))
@@ -153,14 +161,12 @@ def end(world: World, finds: Sequence[Find], market: Market) -> list[GpucloudErr
     """
     by_box: dict[str, list[Find]] = defaultdict(list)
     for find in finds:
-        assert find.thing.tags is not None  # noqa: S101  (else it would be nobody's)
+        assert isinstance(find.thing.tags, Tags)  # noqa: S101  (else it would be nobody's)
         by_box[find.thing.tags.box].append(find)
     troubles: list[GpucloudError] = []
     for box_id, found in by_box.items():
-        try:
+        with isolated(troubles, f"box {box_id}"):
             _end_box(world, box_id, found, market)
-        except GpucloudError as error:
-            troubles.append(error)
     return troubles
 
 

@@ -180,10 +180,10 @@ def _end_found(world: World, cloud: Cloud, search: Search) -> list[Thing]:
     found = world.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
     if found.unread:
         raise GpucloudError(f"{cloud.name} {found.unread[0].region}: {found.unread[0].error}")
-    order = list(cloud.provider.deletion_order)
+    place = cloud.place_in_order
     living = sorted(
         (thing for thing in found.things if thing.state is not State.GONE),
-        key=lambda thing: order.index(thing.ref.kind),
+        key=lambda thing: place(thing.ref.kind),
     )
     for thing in living:
         with suppress(CloudError):  # what is in use still: once what holds it is gone
@@ -325,16 +325,11 @@ def _settle(world: World, box: Box, chosen: Callable[[Ref], bool] | None) -> Gpu
             trouble = error
         except TimedOutError as error:
             trouble = GpucloudError(f"{cloud_name} {region}: {error}")
-        except (KeyError, ImportError) as error:
-            trouble = GpucloudError(
-                f"cloud {cloud_name!r} is not installed: {error}",
-                hint=f"pip install 'gpucloud[{cloud_name}]'",
-            )
     return trouble
 
 
 def _same_account(world: World, name: str, account: str) -> Cloud:
-    cloud = world.clouds[name]
+    cloud = world.clouds.usable(name)
     now = world.waiter.run(cloud.account, CALL_TIMEOUT_S)
     if now != account:
         raise CloudError(
@@ -374,13 +369,30 @@ def _unanswered_for(world: World, box: Box, asked_at: datetime) -> timedelta:
 def _note_unknown(world: World, cloud: Cloud, box: Box, region: str) -> None:
     """Writes down what of a box is there and the journal does not have: it may be what holds the rest.
 
-    A box that was taken in from a list that lagged has such things.
+    A box that was taken in from a list that lagged has such things. Where it is a second machine that holds
+    the rest, nothing is written down: that, and what belongs to it, is not ours to end.
     """
     found = world.waiter.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
+    if any(is_second_machine(box, thing) for thing in found.things):
+        return
     known = {row.ref for row in world.journal.things(box.id)}
     for thing in found.things:
         if thing.state is not State.GONE and thing.ref not in known:
             world.journal.write(box, "made", made_data(thing.ref, name=thing.ref.id))
+
+
+def is_second_machine(box: Box, thing: Thing) -> bool:
+    """Whether a machine carries the tags of a box that has its nodes, and is none of them.
+
+    Somebody has launched "more like this" in the cloud's console, for example. What the journal had lost and
+    found again may have nodes that were not shown yet: those were made with the others.
+    """
+    nodes = {node["instance_id"] for node in box.facts.get("nodes") or ()}
+    if not isinstance(thing, Machine) or not nodes or thing.ref.id in nodes:
+        return False
+    if box.facts.get("recovered") and thing.created_at and box.started_at:
+        return abs(thing.created_at - box.started_at) >= CONSISTENCY_WINDOW
+    return True
 
 
 def _resolve_makings(world: World, box: Box, rows: Sequence[ThingRow], found: Found) -> None:
@@ -396,9 +408,8 @@ def _resolve_makings(world: World, box: Box, rows: Sequence[ThingRow], found: Fo
 
 
 def _machines_of(world: World, cloud: Cloud, intent: Intent, found: Found) -> list[Machine]:
-    machines = [
-        t for t in found.things if isinstance(t, Machine) and t.tags and t.tags.op == intent.data["op"]
-    ]
+    of_intent = Search(op=intent.data["op"])
+    machines = [t for t in found.things if isinstance(t, Machine) and of_intent.admits(t.tags)]
     machines = [m for m in machines if m.zone == intent.data["zone"] or not intent.data["zone"]]
     if machines:
         return machines
@@ -469,8 +480,7 @@ def node_facts(machine: Machine) -> dict[str, Any]:
 def _delete_in_order(world: World, box: Box, cloud: Cloud, rows: Sequence[ThingRow]) -> GpucloudError | None:
     """Deletes one region's things kind by kind; a kind waits until the ones before it are gone."""
     trouble: GpucloudError | None = None
-    order = list(cloud.provider.deletion_order)
-    for kind in sorted({row.ref.kind for row in rows}, key=order.index):
+    for kind in sorted({row.ref.kind for row in rows}, key=cloud.place_in_order):
         of_kind = [row for row in rows if row.ref.kind is kind and row.ref.id]
         waiting = False
         for row in of_kind:

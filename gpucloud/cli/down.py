@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,13 +12,13 @@ from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, settle_owed
 from gpucloud.cli.options import RunId
 from gpucloud.cli.timeline import Timeline
-from gpucloud.cli.unread import say_unread
+from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document
 from gpucloud.errors import GpucloudError, InterruptedBySignal, OwedError, UsageError
 from gpucloud.lifecycle import BoxState
 
 if TYPE_CHECKING:
-    from gpucloud.model import Unread
     from gpucloud.store import Box
+    from gpucloud.survey import Survey
     from gpucloud.world import World
 
 BUDGET_S = 600.0
@@ -40,10 +39,14 @@ def down(
     """
     if sum((bool(names), run_id is not None, all)) != 1:
         raise UsageError("say which boxes: names, or --run-id, or --all", hint="see yours: gpucloud list")
-    unread: Sequence[Unread] = ()
+    from gpucloud.survey import unjudged
+
+    survey: Survey | None = None
+    troubles: list[GpucloudError] = []
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
         if run_id is not None:
-            unread = _take_in(app, world, run_id)
+            survey = _take_in(app, world, run_id, troubles)
+            say_unjudged(app, unjudged(survey, app.owner))
         boxes = _chosen(world, names or [], run_id)
         if not boxes:
             app.output.say("No box to take down.")
@@ -52,7 +55,8 @@ def down(
             with world.waiter.asking():
                 _confirm(app, boxes)
             timeline.resume()
-        ended, owed = _end_all(world, boxes, app.paths.state)
+        ended = _end_all(world, boxes, app.paths.state, troubles)
+        owed = _merged(troubles)
         if owed is None and world.waiter.signum is None:
             settle_owed(app, world)
         living = world.journal.boxes(owner=app.owner)
@@ -60,18 +64,21 @@ def down(
         raise owed
     if world.waiter.signum is not None:
         raise InterruptedBySignal("everything asked for was taken down", signum=world.waiter.signum)
+    suspects = unjudged(survey, app.owner) if survey else ()
     if app.output.json:
-        app.output.document("down", {"boxes": [box_document(box, now()) for box in ended]})
+        boxes_seen = [box_document(box, now()) for box in ended]
+        app.output.document("down", {"boxes": boxes_seen, **unjudged_document(suspects)})
     for box in ended:
         app.output.say(f"{box.name} is {box.state}: the cloud says that nothing billable is left of it.")
     app.output.say(paying_text(living))
-    return OwedError.exit_code if unread else 0
+    return OwedError.exit_code if suspects or (survey and survey.unread) else 0
 
 
-def _take_in(app: App, world: World, run_id: str) -> Sequence[Unread]:
-    """Writes down what another machine launched for this run; gives where nothing may be concluded."""
+def _take_in(app: App, world: World, run_id: str, troubles: list[GpucloudError]) -> Survey:
+    """Writes down what another machine launched for this run; gives what was found of it."""
     from gpucloud.adopt import adopt_box
     from gpucloud.cli.market import open_market
+    from gpucloud.isolation import isolated
     from gpucloud.model import Search
     from gpucloud.survey import begin, by_box, finish
 
@@ -82,13 +89,14 @@ def _take_in(app: App, world: World, run_id: str) -> Sequence[Unread]:
     market = open_market() if boxes else None
     for owner, things in boxes:
         if market is not None and owner == world.owner:
-            adopt_box(world, things, BoxState.DELETING, market)
+            with isolated(troubles, f"{things[0].ref.kind} {things[0].ref.id}"):
+                adopt_box(world, things, BoxState.DELETING, market)
         else:
             what = f"{things[0].ref.kind} {things[0].ref.id}"
             app.output.say(
                 f"Left alone: {what} is of this run, of owner {owner}; if that is you: GPUCLOUD_OWNER={owner}"
             )
-    return survey.unread
+    return survey
 
 
 def _chosen(world: World, names: list[str], run_id: str | None) -> list[Box]:
@@ -108,26 +116,26 @@ def _confirm(app: App, boxes: list[Box]) -> None:
         raise UsageError("nothing was taken down")
 
 
-def _end_all(world: World, boxes: list[Box], state: Path) -> tuple[list[Box], GpucloudError | None]:
+def _end_all(world: World, boxes: list[Box], state: Path, troubles: list[GpucloudError]) -> list[Box]:
     """Ends every box; one that cannot be ended does not keep the others."""
+    from gpucloud.isolation import isolated
     from gpucloud.store import JournalError
 
     ended: list[Box] = []
-    owed: GpucloudError | None = None
     for box in boxes:
-        try:
-            ended.append(_end_one(world, box, state))
-        except JournalError as error:
-            owed = _merged(owed, _ended_unrecorded(world, box, error))
-        except GpucloudError as error:
-            owed = _merged(owed, error)
-    return ended, owed
+        with isolated(troubles, f"box {box.name!r}"):
+            try:
+                ended.append(_end_one(world, box, state))
+            except JournalError as error:
+                raise _ended_unrecorded(world, box, error) from error
+    return ended
 
 
 def _end_one(world: World, box: Box, state: Path) -> Box:
     from gpucloud.lifecycle import OVER
     from gpucloud.ssh import forget
     from gpucloud.ssh_keys import key_folder
+    from gpucloud.survey import refuse_strays
     from gpucloud.teardown import take_down
 
     if box.state in OVER:
@@ -140,6 +148,8 @@ def _end_one(world: World, box: Box, state: Path) -> Box:
         with world.waiter.finishing():
             done = take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED)
         forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
+        with world.waiter.finishing():
+            refuse_strays(world, done)
     finally:
         world.journal.release(taken)
     return done
@@ -159,13 +169,18 @@ def _ended_unrecorded(world: World, box: Box, broken: GpucloudError) -> Gpucloud
     return broken
 
 
-def _merged(first: GpucloudError | None, second: GpucloudError) -> GpucloudError:
-    """Several boxes' troubles as one: what is left of each, and one command for all."""
-    if not isinstance(first, OwedError) or not isinstance(second, OwedError):
-        return second
+def _merged(troubles: list[GpucloudError]) -> GpucloudError | None:
+    """Several boxes' troubles as one: what is left of each, and one command for all; ``None`` for none."""
+    from gpucloud.isolation import UnforeseenError
+
+    if not troubles:
+        return None
+    if len(troubles) == 1 and not isinstance(troubles[0], UnforeseenError):
+        return troubles[0]
+    commands = list(dict.fromkeys(each.owed_command for each in troubles))
     return OwedError(
-        f"{first.message}; {second.message}",
-        hint=first.hint,
-        left=first.left + second.left,
-        owed_command="gpucloud down --all --yes",
+        "; ".join(each.message for each in troubles),
+        hint=troubles[0].hint,
+        left=[left for each in troubles for left in each.left],
+        owed_command=commands[0] if len(commands) == 1 and commands[0] else "gpucloud down --all --yes",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,8 @@ from gpucloud.cli.boxes import box_document, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now, open_journal
 from gpucloud.cli.reached import look_at_guards
-from gpucloud.cli.unread import say_unread, unread_document
+from gpucloud.cli.unread import say_unread, unread_document, wrong_in
+from gpucloud.model import Tags, Thing
 
 
 def list_boxes(
@@ -35,7 +37,7 @@ def list_boxes(
         app.output.document("list", {"boxes": [box_document(box, moment) for box in boxes], **around})
         return
     if around.get("strangers"):
-        columns = ("KIND", "ID", "CLOUD", "REGION", "BOX")
+        columns = ("KIND", "ID", "CLOUD", "REGION", "BOX", "WRONG")
         rows = [[each[column.lower()] for column in columns] for each in around["strangers"]]
         app.output.say("Yours, and in no living box of this journal (another machine's, or a leak):")
         app.output.table(columns, rows)
@@ -63,7 +65,7 @@ def _look(app: App) -> dict[str, Any]:
     """Asks the clouds: the journal's boxes by id, and every region for what the journal does not know."""
     from gpucloud.model import Search
     from gpucloud.recover import refresh_all
-    from gpucloud.survey import begin, finish, strangers
+    from gpucloud.survey import begin, finish, strangers, unjudged
 
     with engine(app) as world:
         calls = begin(world, Search(owner=world.owner))
@@ -73,16 +75,18 @@ def _look(app: App) -> dict[str, Any]:
             app.output.say(f"Not asked: {trouble.message}")
         survey = finish(world, calls)
         say_unread(app, survey)
-        return {
-            "strangers": [
-                {
-                    "kind": str(thing.ref.kind),
-                    "id": thing.ref.id,
-                    "cloud": thing.ref.cloud,
-                    "region": thing.ref.region,
-                    "box": thing.tags.box if thing.tags else None,
-                }
-                for thing in strangers(world, survey)
-            ],
-            **unread_document(survey),
-        }
+        unknown = (*strangers(world, survey), *unjudged(survey, world.owner))
+        living = {box.id for box in world.journal.boxes(owner=world.owner)}
+        return {"strangers": [_stranger(thing, living) for thing in unknown], **unread_document(survey)}
+
+
+def _stranger(thing: Thing, living: Collection[str]) -> dict[str, Any]:
+    box = thing.tags.box if isinstance(thing.tags, Tags) else None
+    return {
+        "kind": str(thing.ref.kind),
+        "id": thing.ref.id,
+        "cloud": thing.ref.cloud,
+        "region": thing.ref.region,
+        "box": box,
+        "wrong": "under the tags of a box of which it is no machine" if box in living else wrong_in(thing),
+    }

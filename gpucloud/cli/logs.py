@@ -132,5 +132,5 @@ def _console(app: App, name: str, node: int) -> str:
 
     box = find_box(open_journal(app), app.owner, name)
     with engine(app) as world:
-        cloud = world.clouds[box.facts["cloud"]]
+        cloud = world.clouds.usable(box.facts["cloud"])
         return world.waiter.run(lambda: cloud.console(machine_ref(box, node)))

@@ -7,18 +7,15 @@ def offers(app: App, spec: Spec, *, why: Annotated[bool, typer.Option("--why")] 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from gpucloud.model import RUN_ID
 from gpucloud.spec import Spec
 from gpucloud.spec_file import load_spec
-
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/=+%-]{0,127}")
-"""What a run's id may look like: it travels in tags and is part of a command for people to copy."""
 
 
 def read_run_id(text: str) -> str:

@@ -144,7 +144,7 @@ class Output:
         """Writes progress, prose or a hint to stderr. A reader who went away is no reason to stop."""
         try:
             sys.stdout.flush()  # what was said before must not appear after, where both go to one place
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(clean(text) + "\n")
             sys.stderr.flush()
         except (OSError, ValueError, AttributeError):
             pass

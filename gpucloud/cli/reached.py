@@ -9,7 +9,7 @@ from gpucloud.cli.engine import connect, engine, find_box, open_journal
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gpucloud.errors import GpucloudError
     from gpucloud.ssh import Target
@@ -71,6 +71,7 @@ def look_at_guards(app: App, world: World, boxes: Iterable[Box]) -> list[Gpuclou
     """Asks the guards of those of these boxes that are ready; gives what could not be asked."""
     from gpucloud.bringup import targets
     from gpucloud.guards import ask_guards
+    from gpucloud.isolation import isolated
     from gpucloud.lifecycle import BoxState
     from gpucloud.ssh_keys import key_folder
 
@@ -78,6 +79,9 @@ def look_at_guards(app: App, world: World, boxes: Iterable[Box]) -> list[Gpuclou
     if not ready:
         return []
     proxy_command = connect(app)
-    return ask_guards(
-        world, [(box, targets(box, key_folder(app.paths.state, box.id), proxy_command)) for box in ready]
-    )
+    troubles: list[GpucloudError] = []
+    nodes: list[tuple[Box, Sequence[Target]]] = []
+    for box in ready:
+        with isolated(troubles, f"box {box.name!r}"):
+            nodes.append((box, targets(box, key_folder(app.paths.state, box.id), proxy_command)))
+    return troubles + ask_guards(world, nodes)

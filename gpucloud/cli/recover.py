@@ -6,7 +6,7 @@ from gpucloud.cli.boxes import box_document, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now, settle_owed
 from gpucloud.cli.timeline import Timeline
-from gpucloud.cli.unread import say_unread, unread_document
+from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document, unread_document
 from gpucloud.errors import OwedError
 
 
@@ -15,31 +15,34 @@ def recover(app: App) -> int:
 
     A box that lives is listed and used again (its ssh key must still be in the state folder); what is left of
     one is ended by the next command that changes anything. Exit code 8: some regions could not be read, or
-    the end of a box could not be set.
+    the end of a box could not be set, or something is billed as yours that carries tags which gpucloud never
+    wrote.
     """
     from gpucloud.adopt import adopt_found
     from gpucloud.cli.market import open_market
     from gpucloud.model import Search
     from gpucloud.recover import refresh_all
-    from gpucloud.survey import begin, finish
+    from gpucloud.survey import begin, finish, unjudged
 
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
         world.tell("recover", "looking in every region of every cloud")
         survey = finish(world, begin(world, Search(owner=app.owner)))
-        adopted, endless = adopt_found(world, survey, open_market())
-        for trouble in endless:
-            app.output.say(f"{trouble.message}; {trouble.hint}")
+        adopted, troubles = adopt_found(world, survey, open_market())
+        for trouble in troubles:
+            app.output.say(f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
         for trouble in refresh_all(world, adopted):
             app.output.say(f"Not asked: {trouble.message}")
         settle_owed(app, world)
         boxes = [world.journal.box(box.id) for box in adopted]
         living = world.journal.boxes(owner=app.owner)
+    suspects = unjudged(survey, app.owner)
     say_unread(app, survey)
+    say_unjudged(app, suspects)
     if app.output.json:
-        document = {"boxes": [box_document(box, now()) for box in boxes], **unread_document(survey)}
-        app.output.document("recover", document)
+        around = {**unread_document(survey), **unjudged_document(suspects)}
+        app.output.document("recover", {"boxes": [box_document(box, now()) for box in boxes], **around})
     elif boxes:
         show_boxes(app.output, boxes, now())
     app.output.say(f"{len(boxes)} taken into the journal." if boxes else "Nothing that was not known.")
     app.output.say(paying_text(living))
-    return OwedError.exit_code if survey.unread or endless else 0
+    return OwedError.exit_code if survey.unread or suspects or troubles else 0

@@ -16,9 +16,9 @@ from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, settle_owed
 from gpucloud.cli.output import money, money_text
 from gpucloud.cli.timeline import Timeline
-from gpucloud.cli.unread import say_unread, unread_document
+from gpucloud.cli.unread import say_unjudged, say_unread, unread_document, wrong_in
 from gpucloud.errors import GpucloudError, OwedError, UsageError
-from gpucloud.model import Kind, Ref, rfc3339, short_id
+from gpucloud.model import Kind, Ref, Tags, Thing, rfc3339, short_id
 
 if TYPE_CHECKING:
     from gpucloud.sweep import Find
@@ -31,6 +31,8 @@ WHY = {
     "not_in_journal": "not in this journal",
     "young": "not in this journal, and young: left alone",
     "other_owner": "another owner's: left alone",
+    "not_of_its_box": "under the tags of a box of which it is no machine",
+    "bad_tags": "tagged as yours, but not by gpucloud: left alone",
 }
 """The reasons for being on the list, for people."""
 STILL_OWED = OwedError.exit_code
@@ -51,9 +53,11 @@ def sweep(
     """Find what carries gpucloud's tags in any region of any cloud and is not wanted; show it, end it.
 
     Not wanted is: what is past its end, what a failed launch left, and what is yours, unknown to this journal
-    and older than --older-than. Exit code 8: some regions could not be read, or something is still there.
+    and older than --older-than. Exit code 8: some regions could not be read, something is still there, or
+    something is billed as yours that carries tags which gpucloud never wrote.
     """
     from gpucloud.cli.market import open_market
+    from gpucloud.survey import unjudged
     from gpucloud.sweep import end, look, look_again
 
     whose, age = owner or app.owner, _age(older_than)
@@ -98,8 +102,10 @@ def sweep(
         app.output.say(f"Still owed: {trouble.message}")
     if troubles or left:
         app.output.say(f"  to end it: {command}")
+    suspects = unjudged(first.survey, whose)
+    say_unjudged(app, suspects)
     app.output.say(paying_text(living))
-    return STILL_OWED if troubles or left or unread else 0
+    return STILL_OWED if troubles or left or unread or suspects else 0
 
 
 class _Report:
@@ -126,7 +132,7 @@ class _Report:
             return
         groups: dict[tuple[str | None, ...], list[int]] = {}
         for number, find in enumerate(self._finds):
-            tags, ref = find.thing.tags, find.thing.ref
+            tags, ref = _tags_of(find.thing), find.thing.ref
             whose = (tags.box, tags.owner, tags.run) if tags else (None, None, None)
             key = (*whose, ref.cloud, ref.region, str(find.reason))
             groups.setdefault(key, []).append(number)
@@ -167,7 +173,7 @@ class _Report:
         return {"found": found, "price_per_hour": money(self.per_hour())}
 
     def _entry(self, find: Find, price: Money | str, gone: bool) -> dict[str, Any]:
-        thing, tags = find.thing, find.thing.tags
+        thing, tags = find.thing, _tags_of(find.thing)
         return {
             "kind": str(thing.ref.kind),
             "id": thing.ref.id,
@@ -181,9 +187,15 @@ class _Report:
             **({"price": None, "unknown": {"price": price}} if isinstance(price, str) else {}),
             **({} if isinstance(price, str) else {"price": price.document()}),
             "reason": str(find.reason),
+            "wrong": wrong_in(thing),
             "unwanted": find.unwanted,
             "removed": find.unwanted and gone,
         }
+
+
+def _tags_of(thing: Thing) -> Tags | None:
+    """A thing's tags, where gpucloud can have written them."""
+    return thing.tags if isinstance(thing.tags, Tags) else None
 
 
 def _age(text: str | None) -> timedelta:

@@ -1,11 +1,13 @@
-"""Where nothing may be concluded, as people and documents are told."""
+"""Where and of what nothing may be concluded, as people and documents are told."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.context import App
+from gpucloud.model import BadTags, Thing, short_id
 
 if TYPE_CHECKING:
     from gpucloud.survey import Survey
@@ -17,6 +19,40 @@ def say_unread(app: App, survey: Survey) -> None:
         app.output.say(f"Left out: {cloud}: {reason}")
     for region in survey.unread:
         app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
+
+
+def say_unjudged(app: App, things: Iterable[Thing]) -> None:
+    """For people: things whose tags name the user as their owner, and are otherwise not gpucloud's own."""
+    for thing in things:
+        ref = thing.ref
+        app.output.say(
+            f"Left alone: {ref.kind} {short_id(ref.id)} in {ref.cloud} {ref.region} carries your owner tag, "
+            f"and {wrong_in(thing)}"
+        )
+        app.output.say(
+            "  gpucloud does not end it: end it in the cloud's own console, or mend its tags there"
+        )
+
+
+def unjudged_document(things: Iterable[Thing]) -> dict[str, Any]:
+    """The same for documents."""
+    return {
+        "unjudged": [
+            {
+                "kind": str(thing.ref.kind),
+                "id": thing.ref.id,
+                "cloud": thing.ref.cloud,
+                "region": thing.ref.region,
+                "wrong": wrong_in(thing),
+            }
+            for thing in things
+        ]
+    }
+
+
+def wrong_in(thing: Thing) -> str | None:
+    """What is wrong with a thing's tags; ``None`` for tags that gpucloud may have written, or for none."""
+    return thing.tags.wrong if isinstance(thing.tags, BadTags) else None
 
 
 def unread_document(survey: Survey) -> dict[str, Any]:

@@ -146,25 +146,12 @@ def _vanished(ref: Ref, clients: Clients) -> bool:
 # --- everything
 
 
-def _tags_asked(search: Search) -> dict[str, str]:
-    asked = {"owner": search.owner, "box": search.box, "op": search.op, "run": search.run}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
 def tags_for(search: Search) -> dict[str, str | None]:
     """The tags that a search asks for; any thing of gpucloud's where it names none."""
-    asked = _tags_asked(search)
-    tags: dict[str, str | None] = {f"{TAG_PREFIX}{name}": value for name, value in asked.items()}
+    tags: dict[str, str | None] = {f"{TAG_PREFIX}{name}": value for name, value in search.asked.items()}
     if search.token:
         tags[TOKEN_TAG] = search.token
     return tags or {f"{TAG_PREFIX}box": None}
-
-
-def _matches(thing: Thing, search: Search) -> bool:
-    return all(
-        thing.tags is not None and getattr(thing.tags, name) == value
-        for name, value in _tags_asked(search).items()
-    )
 
 
 def find(search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[[float], None]) -> Found:
@@ -188,7 +175,7 @@ def find(search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[
         things = list(_read(look, place, asked))
         if kind is Kind.INSTANCE and not things:
             proof.demand(place.region)
-        return [thing for thing in things if _matches(thing, search)]
+        return [thing for thing in things if search.admits(thing.tags)]
 
     def patiently(where: tuple[Place, tuple[Kind, Look]]) -> list[Thing] | Unread:
         place, (kind, look) = where

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gpucloud.model import Kind, Machine, Purchase, Ref, State, Tags, Thing
+from gpucloud.model import BadTags, Kind, Machine, Purchase, Ref, State, Tags, Thing
 from gpucloud_alibaba.clients import Clients, ecs_models, listed
 from gpucloud_alibaba.errors import named
 
@@ -85,13 +85,13 @@ def _purchase(instance: Any) -> Purchase:
     return Purchase.RESERVED if pool and pool.capacity_reservation_id else Purchase.ON_DEMAND
 
 
-def _tags(shown: Any) -> Tags | None:
+def _tags(shown: Any) -> Tags | BadTags | None:
     """The five tags out of the ``Tags`` of an ECS thing."""
     pairs = listed(shown.tag) if shown else []
     return Tags.parse({pair.tag_key: pair.tag_value or "" for pair in pairs})
 
 
-def _vpc_tags(item: Mapping[str, Any]) -> Tags | None:
+def _vpc_tags(item: Mapping[str, Any]) -> Tags | BadTags | None:
     """The five tags out of a thing of the VPC API."""
     pairs = item.get("Tags", {}).get("Tag", [])
     return Tags.parse({pair["Key"]: pair.get("Value", "") for pair in pairs})

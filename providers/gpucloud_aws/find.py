@@ -12,7 +12,20 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
-from gpucloud.model import TAG_PREFIX, Found, Kind, Machine, Purchase, Ref, Search, State, Tags, Thing, Unread
+from gpucloud.model import (
+    TAG_PREFIX,
+    BadTags,
+    Found,
+    Kind,
+    Machine,
+    Purchase,
+    Ref,
+    Search,
+    State,
+    Tags,
+    Thing,
+    Unread,
+)
 from gpucloud_aws.errors import GoneError, classify, reading
 
 if TYPE_CHECKING:
@@ -47,7 +60,7 @@ _SPOT_STATES = {
 # --- what AWS shows, as gpucloud's values
 
 
-def tags_in(tags: Iterable[TagTypeDef]) -> Tags | None:
+def tags_in(tags: Iterable[TagTypeDef]) -> Tags | BadTags | None:
     """The five tags out of AWS's list of keys and values."""
     return Tags.parse({tag.get("Key", ""): tag.get("Value", "") for tag in tags})
 
@@ -215,26 +228,13 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Thing:
 
 def filters_for(search: Search, kind: Kind) -> list[dict[str, Any]]:
     """EC2's filters for a search."""
-    asked = {f"tag:{TAG_PREFIX}{name}": value for name, value in _tags_asked(search).items()}
+    asked = {f"tag:{TAG_PREFIX}{name}": value for name, value in search.asked.items()}
     filters: list[dict[str, Any]] = [{"Name": name, "Values": [value]} for name, value in asked.items()]
     if search.token:
         filters.append({"Name": "client-token", "Values": [search.token]})
     if not filters:
         filters.append({"Name": "tag-key", "Values": [f"{TAG_PREFIX}box"]})
     return filters + [{"Name": name, "Values": list(values)} for name, values in _SHELVES[kind].only]
-
-
-def _tags_asked(search: Search) -> dict[str, str]:
-    asked = {"owner": search.owner, "box": search.box, "op": search.op, "run": search.run}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
-def _matches(thing: Thing, search: Search) -> bool:
-    """EC2's filters take ``*`` and ``?`` as wildcards; what they let through is compared exactly."""
-    return all(
-        thing.tags is not None and getattr(thing.tags, name) == value
-        for name, value in _tags_asked(search).items()
-    )
 
 
 def _read(kind: Kind, ec2: EC2Client, filters: list[dict[str, Any]]) -> Iterator[Any]:
@@ -289,7 +289,8 @@ def find(
                     _thing(kind, item, account=account, region=region, zone_id=zone_id(region))
                     for item in _read(kind, ec2(region), filters_for(search, kind))
                 ]
-            return [thing for thing in things if _matches(thing, search)]
+            # EC2's filters take * and ? as wildcards; what they let through is compared exactly.
+            return [thing for thing in things if search.admits(thing.tags)]
         except Exception as error:
             verdict = classify(error)
             if verdict is None:

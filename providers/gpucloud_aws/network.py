@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Kind, Order, Ref
+from gpucloud.model import Kind, Order, Ref, Tags
 from gpucloud.provider import Record
 from gpucloud_aws.errors import ForeignGroupError, NoNetworkError, NoSubnetError, NotVisibleError, code_of
 from gpucloud_aws.find import tags_in
@@ -213,7 +213,7 @@ def _named(ec2: EC2Client, order: Order, vpc: str) -> SecurityGroupTypeDef:
     if not shown:
         raise NotVisibleError(f"security group {order.name} exists, but is not shown yet")
     tags = tags_in(shown[0].get("Tags", []))
-    if tags is None or (tags.owner, tags.box) != (order.tags.owner, order.tags.box):
+    if not isinstance(tags, Tags) or (tags.owner, tags.box) != (order.tags.owner, order.tags.box):
         raise ForeignGroupError(
             f"security group {order.name} ({shown[0]['GroupId']}) in {order.region} belongs to something else"
         )

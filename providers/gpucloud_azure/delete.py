@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import Kind, Ref
+from gpucloud.model import Kind, Ref, Tags
 from gpucloud_azure.answers import plain
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import classify
@@ -35,7 +35,7 @@ def _delete(ref: Ref, clients: Clients) -> None:
     group, name = name_of(ref.id)
     if ref.kind is Kind.RESOURCE_GROUP:
         groups = clients.resources().resource_groups
-        if tags_in(plain(groups.get(group)).get("tags")) is None:
+        if not isinstance(tags_in(plain(groups.get(group)).get("tags")), Tags):
             raise UsageError(f"resource group {group} does not carry gpucloud's tags, and is left alone")
         groups.begin_delete(group, polling=False)
     elif ref.kind is Kind.INSTANCE:

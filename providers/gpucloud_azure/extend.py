@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gpucloud.model import EXPIRES_TAG, End, Kind, Machine, Ref, Timers, expires_text
+from gpucloud.model import EXPIRES_TAG, End, Kind, Machine, Ref, Tags, Timers, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import show
@@ -35,7 +35,8 @@ def ensure_end(clients: Clients, machines: Sequence[Machine], end: End, submitte
     first, ids = machines[0], [machine.ref.id for machine in machines]
     ends_at = cloud_end(end.at, identified=end.box_identity is not None)
     if ends_at is not None:
-        tags = all_tags(first.name, end.extra_tags, first.tags)
+        five = first.tags if isinstance(first.tags, Tags) else None
+        tags = all_tags(first.name, end.extra_tags, five)
         schedule.arm(clients, first.ref.region, ids, ends_at, submitted, now=datetime.now(UTC), tags=tags)
     if end.box_identity is not None:
         role = identity.checked_role(end.box_identity)

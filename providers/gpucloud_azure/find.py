@@ -7,7 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import TAG_PREFIX, Found, Kind, Machine, Purchase, Ref, Search, State, Tags, Thing, Unread
+from gpucloud.model import (
+    TAG_PREFIX,
+    BadTags,
+    Found,
+    Kind,
+    Machine,
+    Purchase,
+    Ref,
+    Search,
+    State,
+    Tags,
+    Thing,
+    Unread,
+)
 from gpucloud_azure.answers import Json, at, list_at, moment, plain, text_at
 from gpucloud_azure.checkup import may
 from gpucloud_azure.clients import Clients
@@ -51,9 +64,9 @@ _PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
 # --- what Azure shows, as gpucloud's values
 
 
-def tags_in(tags: Mapping[str, str] | None) -> Tags | None:
+def tags_in(tags: Mapping[str, str] | None) -> Tags | BadTags | None:
     """The five tags out of a resource's; Azure compares their names without regard to case."""
-    return Tags.parse({key.lower(): value for key, value in (tags or {}).items()})
+    return Tags.parse({key.lower(): str(value) for key, value in (tags or {}).items()})
 
 
 def thing_of(resource: Json, account: str) -> Thing | None:
@@ -264,20 +277,14 @@ def _public(clients: Clients, nic: str) -> str | None:
 # --- everything
 
 
-def _asked(search: Search) -> dict[str, str]:
-    asked = {"box": search.box, "op": search.op, "run": search.run, "owner": search.owner}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
 def filter_for(search: Search) -> str:
     """The one condition that Resource Manager takes: a tag's name, and mostly its value."""
     if search.token is not None:
         name, value = TOKEN_TAG, search.token
     else:
-        asked = _asked(search)
-        if not asked:
+        if not search.asked:
             return f"tagName eq '{TAG_PREFIX}box'"
-        name, value = next(iter(asked.items()))
+        name, value = next(iter(search.asked.items()))
         name = f"{TAG_PREFIX}{name}"
     quoted = value.replace("'", "''")
     return f"tagName eq '{name}' and tagValue eq '{quoted}'"
@@ -285,11 +292,7 @@ def filter_for(search: Search) -> str:
 
 def _matches(thing: Thing, search: Search) -> bool:
     """What Resource Manager's one condition let through is compared with all of them."""
-    return (
-        thing.tags is not None
-        and all(getattr(thing.tags, name) == value for name, value in _asked(search).items())
-        and (search.regions is None or thing.ref.region in search.regions)
-    )
+    return search.admits(thing.tags) and (search.regions is None or thing.ref.region in search.regions)
 
 
 def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]]) -> Found:

@@ -293,7 +293,7 @@ def test_a_cloud_that_is_not_installed_any_more_is_said(bench: Bench) -> None:
     box = ready(bench)
     other = replace(bench, providers=[MemoryProvider.named("azure", clock=bench.clock)])
     [trouble] = refresh_all(other.world(), [box])
-    assert "its cloud aws cannot be used" in str(trouble)
+    assert "cloud 'aws' is not installed" in str(trouble)
 
 
 def test_a_cloud_that_takes_too_long_is_said(bench: Bench) -> None:

@@ -445,10 +445,7 @@ def _node_name(request: Request, node: int) -> str:
 
 def _matches(item: Item, search: Search) -> bool:
     tags = Tags.parse(item.tags)
-    if tags is None:
-        return False
-    wanted = {"owner": search.owner, "box": search.box, "op": search.op, "run": search.run}
-    if any(value is not None and getattr(tags, name) != value for name, value in wanted.items()):
+    if tags is None or not search.admits(tags):
         return False
     return search.token is None or item.spec.get("key") == search.token
 

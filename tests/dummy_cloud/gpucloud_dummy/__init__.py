@@ -205,5 +205,4 @@ def _matches(row: Row, search: Search) -> bool:
         return False
     if search.token is not None and row.get("request", {}).get("key") != search.token:
         return False
-    wanted = {"owner": search.owner, "box": search.box, "op": search.op, "run": search.run}
-    return all(value in {None, getattr(tags, name)} for name, value in wanted.items())
+    return search.admits(tags)

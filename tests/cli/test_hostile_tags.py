@@ -1,0 +1,152 @@
+"""Tags that gpucloud never wrote, and machines that carry the tags of a box and are none of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpucloud.cloud import Clouds
+from gpucloud.model import Found, Ref, Search
+from tests.cli.test_sweep import forget_everything
+from tests.shell import Shell
+
+CLOUDS = ("aws", "azure", "alibaba")
+OWNER = {"GPUCLOUD_OWNER": "u-hostile"}
+RUN = ("--run-id", "ci-1")
+
+Retag = Callable[[Any, dict[str, str]], None]
+"""Gives everything that is found of a box other values of these tags, as somebody in the console would."""
+
+
+@pytest.fixture
+def retag(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> Retag:
+    for name, value in cli.endpoint.environ.items():
+        monkeypatch.setenv(name, value)
+
+    def change(box: Any, tags: dict[str, str]) -> None:
+        cloud = Clouds.installed()[box["cloud"]]
+        found: Found = cloud.find(Search(box=box["id"]))
+        provider: Any = cloud.provider
+        things = (*found.things, *found.suspects)
+        _RETAG[box["cloud"]](provider.clients, [thing.ref for thing in things], tags)
+
+    return change
+
+
+def _on_aws(clients: Any, refs: list[Ref], tags: dict[str, str]) -> None:
+    pairs = [{"Key": f"gpucloud:{name}", "Value": value} for name, value in tags.items()]
+    clients.ec2(refs[0].region).create_tags(Resources=[ref.id for ref in refs], Tags=pairs)
+
+
+def _on_azure(clients: Any, refs: list[Ref], tags: dict[str, str]) -> None:
+    merged = {f"gpucloud:{name}": value for name, value in tags.items()}
+    for ref in refs:
+        clients.resources().tags.begin_update_at_scope(
+            ref.id, {"operation": "Merge", "properties": {"tags": merged}}, polling=False
+        )
+
+
+def _on_alibaba(clients: Any, refs: list[Ref], tags: dict[str, str]) -> None:
+    from gpucloud_alibaba.extend import _by_type  # pyright: ignore[reportPrivateUsage]
+
+    pairs = [{"Key": f"gpucloud:{name}", "Value": value} for name, value in tags.items()]
+    for (region, product, type_), ids in _by_type(refs).items():
+        asked = {"RegionId": region, "ResourceType": type_, "ResourceId": ids, "Tag": pairs}
+        clients.call(product, region, "TagResources", asked)
+
+
+_RETAG = {"aws": _on_aws, "azure": _on_azure, "alibaba": _on_alibaba}
+
+
+def from_elsewhere(cli: Shell, cloud: str, *more: str) -> Any:
+    """A box of the same owner that another machine's journal holds."""
+    home = cli.home / "elsewhere"
+    home.mkdir(exist_ok=True)
+    if not (home / "sandbox").exists():
+        (home / "sandbox").symlink_to(cli.endpoint.folder)
+    line = ("launch", "--gpu", "T4", "--cloud", cloud, "--yes", "--json", *more)
+    return cli(*line, **OWNER, GPUCLOUD_HOME=str(home)).box
+
+
+def test_one_bad_box_tag_keeps_no_command_from_the_good_boxes(cli: Shell, retag: Retag) -> None:
+    good = [cli("launch", "--gpu", "T4", *RUN, "--yes", "--json", **OWNER).box for _ in range(2)]
+    bad = from_elsewhere(cli, "aws", *RUN)
+    retag(bad, {"box": "*"})
+    machine = bad["nodes"][0]["instance_id"]
+    forget_everything(cli)
+
+    adopted = cli("recover", "--json", **OWNER)
+    assert adopted.code == 8, adopted.err
+    assert {box["id"] for box in adopted.json["boxes"]} == {box["id"] for box in good}
+    assert machine in {each["id"] for each in adopted.json["unjudged"]}
+    assert "gpucloud:box is" in adopted.err
+
+    live = cli("list", "--live", "--json", **OWNER)
+    assert live.code == 0, live.err
+    assert {box["state"] for box in live.json["boxes"]} == {"ready"}
+    assert {each["wrong"] for each in live.json["strangers"] if each["id"] == machine} != {None}
+    assert machine in cli("list", "--live", **OWNER).out
+
+    ended = cli("down", *RUN, "--yes", "--json", **OWNER)
+    assert ended.code == 8, ended.err
+    assert {box["state"] for box in ended.json["boxes"]} == {"deleted"}
+    assert [entry["id"] for entry in cli.billed()] == [machine], "it is nobody's to end by its tags"
+
+    swept = cli("sweep", "--older-than", "0s", "--yes", "--json", **OWNER)
+    assert swept.code == 8, swept.err
+    assert {each["reason"] for each in swept.json["found"] if each["id"] == machine} == {"bad_tags"}
+    assert [entry["id"] for entry in cli.billed()] == [machine]
+
+
+def test_a_box_with_an_id_that_is_none_in_the_journal_keeps_no_other(cli: Shell) -> None:
+    """An earlier version has taken such a tag into its journal."""
+    import sqlite3
+
+    boxes = [cli.launch("--gpu", "T4", "--cloud", "aws") for _ in range(3)]
+    with sqlite3.connect(cli.home / "state-sandbox" / "journal.db") as journal:
+        for table, column in (("boxes", "id"), ("intents", "box"), ("things", "box")):
+            journal.execute(
+                f"UPDATE {table} SET {column} = '*' WHERE {column} = ?",  # noqa: S608
+                (boxes[0]["id"],),
+            )
+    live = cli("list", "--live")
+    assert live.code == 0, live.err
+    assert "is no box id" in live.err
+    ended = cli("down", "--all", "--yes")
+    assert ended.code == 8, ended.err
+    assert "is no box id" in ended.err
+    assert cli.billed() == []
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_machine_under_foreign_tags_or_those_of_a_box_is_seen_by_list_sweep_and_down(
+    cli: Shell, retag: Retag, cloud: str
+) -> None:
+    """As "launch more like this" in the cloud's console makes it."""
+    box = cli("launch", "--gpu", "T4", "--cloud", cloud, "--yes", "--json", **OWNER).box
+    second = from_elsewhere(cli, cloud)
+    machine = second["nodes"][0]["instance_id"]
+    retag(second, {"expires": "soon\u202e"})
+    [foreign] = [
+        each for each in cli("sweep", "--dry-run", "--json", **OWNER).json["found"] if each["id"] == machine
+    ]
+    assert (foreign["reason"], foreign["unwanted"]) == ("bad_tags", False)
+    assert foreign["wrong"] == "gpucloud:expires is 'soon\\u202e'"
+
+    retag(second, {"box": box["id"], "expires": box["expires_at"]})
+    live = cli("list", "--live", "--json", **OWNER).json
+    assert [each["id"] for each in live["strangers"] if each["kind"] == "instance"] == [machine]
+    listed = cli("sweep", "--dry-run", "--json", **OWNER).json["found"]
+    reasons = {each["id"]: (each["reason"], each["unwanted"]) for each in listed}
+    assert reasons[machine] == ("not_of_its_box", True)
+    assert box["nodes"][0]["instance_id"] not in reasons
+
+    ended = cli("down", box["name"], "--yes", **OWNER)
+    assert ended.code == 8, ended.err
+    assert machine in ended.err
+    assert "nothing billable is left" not in ended.err
+    assert [entry["id"] for entry in cli.billed()] == [machine]
+    assert cli("sweep", "--yes", **OWNER).code == 0
+    assert cli.billed() == []

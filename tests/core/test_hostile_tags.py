@@ -1,0 +1,136 @@
+"""The five tags as they come in: what gpucloud may have written, and what becomes of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gpucloud.adopt import adopt_found
+from gpucloud.launch import launch
+from gpucloud.lifecycle import BoxState
+from gpucloud.model import BadTags, Kind, Search, Tags
+from gpucloud.recover import settle
+from gpucloud.survey import begin, finish
+from gpucloud.sweep import Reason, end, look, look_again
+from gpucloud_pricing import Market
+from tests.builders import Clock, some_tags
+from tests.core.engine import OWNER, Bench
+from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider
+
+HOSTILE = {
+    "box": [
+        "",
+        "*",
+        "@0",
+        "-oProxyCommand=x",
+        "..",
+        "../../etc",
+        "b/1",
+        "b-1.1",
+        "b 1",
+        "b-1\n",
+        "b-\x1b[2J",
+        "\u202eb-1",
+        "b\u20111",
+        "\uff42-1",
+        "b-1\x00",
+        "x" * 300,
+    ],
+    "owner": ["", "*", "u tester", "u-tester\n", "\u0443-tester", "x" * 65],
+    "op": ["*", "o 1", "o-1\n", "x" * 65],
+    "run": ["*", "r\n1", "$(id)", "x" * 129],
+    "expires": ["soon", "2026-13-01T00:00:00Z", "2026-01-06T12:00:00", "2026-01-06", "NONE", "\u0662026"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in HOSTILE.items() for v in values])
+def test_a_value_that_gpucloud_never_writes_makes_the_thing_foreign(name: str, value: str) -> None:
+    parsed = Tags.parse({**some_tags().as_dict(), f"gpucloud:{name}": value})
+    assert isinstance(parsed, BadTags)
+    assert f"gpucloud:{name}" in parsed.wrong
+    assert parsed.wrong.isascii()
+    assert parsed.wrong.isprintable()
+    assert len(parsed.wrong) < 400
+    assert parsed.shown[name] == value
+
+
+def test_what_gpucloud_writes_is_read_as_it_was_written() -> None:
+    for tags in (some_tags(), some_tags(run="", expires="none"), some_tags(run="ci/7:a@b=c+d%e")):
+        assert Tags.parse(tags.as_dict()) == tags
+    assert Tags.parse({"Name": "x"}) is None
+
+
+@pytest.mark.parametrize("temperament", [TOKEN_ATOMIC, BY_NAME_LONG_RUNNING, VANISHING])
+@pytest.mark.parametrize("value", ["*", "", "../b-2", "x" * 300])
+def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
+    tmp_path: Path, temperament: object, value: str
+) -> None:
+    clock = Clock()
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])  # type: ignore[arg-type]
+    for name in ("b-1", "b-2", "b-3"):
+        world = bench.world()
+        box = launch(world, bench.terms(box=name, name=name), bench.offers())
+        world.journal.write(box, "state", {"state": str(BoxState.READY)})
+    cloud = bench.providers[0].cloud
+    bad = {item.ref for item in cloud.items.values() if item.tags["gpucloud:box"] == "b-2"}
+    for item in cloud.items.values():
+        if item.ref in bad:
+            item.tags["gpucloud:box"] = value
+    clock.sleep(3600)
+    lost = replace(bench, folder=tmp_path / "lost")
+    lost.folder.mkdir()
+    world = lost.world()
+    for _ in range(4):  # lists lag
+        survey = finish(world, begin(world, Search(owner=OWNER)))
+    assert {thing.ref for thing in survey.suspects} == bad
+    boxes, troubles = adopt_found(world, survey, Market.load())
+    assert ({box.id for box in boxes}, troubles) == ({"b-1", "b-3"}, [])
+    assert settle(world) == []
+    finds = look(world, owner=OWNER, older_than=timedelta()).finds
+    assert {find.thing.ref for find in finds} == bad
+    assert not any(find.unwanted for find in finds)
+    assert bench.machines() == 3
+
+
+def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_path: Path) -> None:
+    clock = Clock()
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
+    for name in ("b-1", "b-2"):
+        world = bench.world()
+        box = launch(world, bench.terms(box=name, name=name, nodes=2), bench.offers())
+        world.journal.write(box, "state", {"state": str(BoxState.READY)})
+        world.journal.release(box)
+    copied = bench.providers[0].cloud
+    second = [item for item in copied.machines() if item.tags["gpucloud:box"] == "b-2"]
+    for item in copied.items.values():
+        item.tags["gpucloud:box"] = "b-1"
+    for state in (BoxState.DELETING, BoxState.DELETED):
+        world.journal.write(box, "state", {"state": str(state)})
+    clock.sleep(3600)
+    world = bench.world()
+    first = look(world, owner=OWNER, older_than=timedelta())
+    machines = {find.thing.ref: find.reason for find in first.finds if find.thing.ref.kind is Kind.INSTANCE}
+    assert machines == {item.ref: Reason.NOT_OF_ITS_BOX for item in second}
+    again = look_again(world, first, owner=OWNER, older_than=timedelta())
+    assert end(world, again.finds, Market.load()) == []
+    assert bench.machines() == 2
+    assert world.journal.box("b-1").state is BoxState.READY
+
+
+def test_a_box_that_fails_in_an_unforeseen_way_keeps_no_other_from_its_settling(tmp_path: Path) -> None:
+    """A journal of an earlier version, or one that somebody has mended by hand."""
+    clock = Clock()
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
+    for name in ("b-1", "b-2"):
+        box = launch(bench.world(), bench.terms(box=name, name=name), bench.offers())
+        bench.world().journal.release(box)
+    world = bench.world()
+    for box in world.journal.boxes(owner=OWNER):
+        world.journal.write(box, "state", {"state": "deleting"})
+    world.journal.observe(world.journal.box("b-1"), facts={"price": "free"})
+    [trouble] = settle(world, budget_s=600)
+    assert "b-1" in trouble.message
+    assert world.journal.box("b-2").state is BoxState.DELETED

@@ -121,10 +121,15 @@ class Journal:
     """
 
     def __init__(
-        self, engine: sa.Engine, clock: Callable[[], datetime], lease_clock: Callable[[], datetime]
+        self,
+        engine: sa.Engine,
+        file: _File,
+        clock: Callable[[], datetime],
+        lease_clock: Callable[[], datetime],
     ) -> None:
         self._engine = engine
         self._reader = engine.execution_options(reads=True)
+        self._file = file
         self._clock = clock
         self.now = lease_clock
         """Gives the time by which leases age."""
@@ -154,7 +159,10 @@ class Journal:
             UsageError: it is newer than this program.
         """
 
+        file = _File(path)
+
         def connect() -> sqlite3.Connection:
+            file.check()
             connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA synchronous = FULL")
             return connection
@@ -162,9 +170,9 @@ class Journal:
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool.QueuePool, pool_size=2)
         # The driver must not begin transactions by itself: a write begins with the write lock, or not at all.
         event.listen(engine, "begin", _begin_immediate)
-        journal = cls(engine, clock, lease_clock or partial(_file_time, path, clock))
+        journal = cls(engine, file, clock, lease_clock or partial(file.time, clock))
         with _explained(path):
-            _make_private(path)
+            file.hold()
             journal._migrate(path, busy_s)
         return journal
 
@@ -313,7 +321,13 @@ class Journal:
                 connection.execute(_RENEW, {"box": box, "of_epoch": epoch, "lease": text})
 
     def check(self, box: Box) -> None:
-        """Raises :class:`StaleWriterError` if this process, which held a box, holds it no more."""
+        """Looks whether this process, which held a box, still holds it.
+
+        Raises:
+            StaleWriterError: it does not.
+            JournalError: the journal cannot tell, or was replaced.
+        """
+        self._file.check()
         with self._reader.connect() as connection:
             _refuse_stale(connection, box)
 
@@ -411,6 +425,7 @@ class Journal:
     def _transaction(self) -> Generator[sa.Connection]:
         with self._lock, _explained(None), self._engine.begin() as connection:
             yield connection
+            self._file.check()
 
     def _append(self, connection: sa.Connection, box: str, type: str, data: Data) -> None:  # noqa: A002
         at = self._clock().isoformat()
@@ -538,19 +553,48 @@ def _begin_immediate(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _file_time(path: Path, clock: Callable[[], datetime]) -> datetime:
-    """The time by the clock of the file system of a file; by ``clock`` where the file cannot be touched."""
-    try:
-        os.utime(path)
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError:
-        return clock()
+class _File:
+    """The file behind a journal: SQLite itself goes on writing to one that was deleted or moved away."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held: tuple[int, int] | None = None
+
+    def hold(self) -> None:
+        """Makes it where it is missing. Only the user may read it; SQLite's side files get the same mode."""
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._held = _identity(os.fstat(handle))
+        finally:
+            os.close(handle)
+
+    def check(self) -> None:
+        """Lets nothing be written, and no connection made, once another file is in its place.
+
+        Raises:
+            JournalError: it was deleted, moved or replaced.
+        """
+        try:
+            same = self._held == _identity(self._path.stat())
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise JournalError(
+                f"the journal {self._path} was deleted, moved or replaced while this command ran",
+                hint="put the file back; or take in what runs, by its tags: gpucloud recover",
+            )
+
+    def time(self, otherwise: Callable[[], datetime]) -> datetime:
+        """The time by the clock of its file system; by another clock where it cannot be touched."""
+        try:
+            os.utime(self._path)
+            return datetime.fromtimestamp(self._path.stat().st_mtime, UTC)
+        except OSError:
+            return otherwise()
 
 
-def _make_private(path: Path) -> None:
-    """Only the user may read the journal; SQLite gives its side files the same mode."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    os.close(handle)
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _use_wal(driver: sqlite3.Connection, busy_s: float) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from gpucloud.cli.boxes import box_document, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, find_box, now, settle_owed
+from gpucloud.cli.engine import ended_unrecorded, engine, find_box, now, settle_owed
 from gpucloud.cli.options import RunId
 from gpucloud.cli.timeline import Timeline
 from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document
@@ -127,7 +127,7 @@ def _end_all(world: World, boxes: list[Box], state: Path, troubles: list[Gpuclou
             try:
                 ended.append(_end_one(world, box, state))
             except JournalError as error:
-                raise _ended_unrecorded(world, box, error) from error
+                raise ended_unrecorded(world, box, error, budget_s=BUDGET_S) from error
     return ended
 
 
@@ -153,20 +153,6 @@ def _end_one(world: World, box: Box, state: Path) -> Box:
     finally:
         world.journal.release(taken)
     return done
-
-
-def _ended_unrecorded(world: World, box: Box, broken: GpucloudError) -> GpucloudError:
-    """Ends a box that the journal cannot be told of; what there is to say of it."""
-    from gpucloud.teardown import end_unrecorded
-
-    world.tell("down", f"{broken.message}; ending it all the same")
-    try:
-        with world.waiter.finishing():
-            end_unrecorded(world, box, budget_s=BUDGET_S)
-    except GpucloudError as error:
-        return error
-    broken.message = f"{box.name} was ended, but {broken.message}"
-    return broken
 
 
 def _merged(troubles: list[GpucloudError]) -> GpucloudError | None:

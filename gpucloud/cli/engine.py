@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
 from gpucloud.config import make_private
-from gpucloud.errors import OwedError, UsageError
+from gpucloud.errors import GpucloudError, OwedError, UsageError
 
 if TYPE_CHECKING:
     from gpucloud.store import Box, Journal
@@ -87,6 +87,20 @@ def settle_owed(app: App, world: World) -> None:
         app.output.say(f"{'Still owed' if is_owed else 'Not asked'}: {trouble.message}")
         if trouble.owed_command or trouble.hint:
             app.output.say(f"  {trouble.owed_command or trouble.hint}")
+
+
+def ended_unrecorded(world: World, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
+    """Ends a box that the journal cannot be told of; what there is to say of it."""
+    from gpucloud.teardown import end_unrecorded
+
+    world.tell("down", f"{broken.message}; ending it all the same")
+    try:
+        with world.waiter.finishing():
+            end_unrecorded(world, box, budget_s=budget_s)
+    except GpucloudError as error:
+        return error
+    broken.message = f"{box.name} was ended, but {broken.message}"
+    return broken
 
 
 def find_box(journal: Journal, owner: str, name: str) -> Box:

@@ -18,7 +18,7 @@ import typer
 from gpucloud.cli.boxes import box_document, paying_text
 from gpucloud.cli.buying import Buyer, environment_of, refuse_impossible
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import connect, engine, now
+from gpucloud.cli.engine import connect, ended_unrecorded, engine, now
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.cli.timeline import Timeline
@@ -187,6 +187,7 @@ class _Attendant:
         from gpucloud.launch import abandon
         from gpucloud.recover import refresh
         from gpucloud.ssh import ConnectionFailedError
+        from gpucloud.store import JournalError
         from gpucloud.teardown import take_down
 
         keys = key_folder(self.app.paths.state, box.id)
@@ -211,6 +212,8 @@ class _Attendant:
         try:
             with self.world.waiter.finishing():
                 take_down(self.world, box, budget_s=TAKE_DOWN_S)
+        except JournalError as error:
+            raise ended_unrecorded(self.world, box, error, budget_s=TAKE_DOWN_S) from error
         finally:
             self.world.journal.release(box)
         forget(keys, box.id, nodes=len(box.facts["nodes"]))

@@ -230,7 +230,7 @@ MUTANTS = (
     Mutant(
         "leases age by the clock that hosts share",
         "gpucloud/store.py",
-        "lease_clock or partial(_file_time, path, clock)",
+        "lease_clock or partial(file.time, clock)",
         "lease_clock or clock",
         LEASES,
     ),

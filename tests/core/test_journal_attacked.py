@@ -1,0 +1,95 @@
+"""The journal deleted, moved or replaced under a command: it is noticed, nothing is left, and it is said."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpucloud.launch import launch
+from gpucloud.model import Machine, Order, Request
+from gpucloud.provider import Record
+from gpucloud.store import Journal, JournalError
+from tests.builders import Clock
+from tests.core.engine import Bench
+from tests.memory import MemoryProvider
+
+
+def delete(file: Path) -> None:
+    for each in file.parent.glob("journal.db*"):
+        each.unlink()
+
+
+def move(file: Path) -> None:
+    (file.parent / "aside").mkdir()
+    for each in list(file.parent.glob("journal.db*")):
+        each.rename(file.parent / "aside" / each.name)
+
+
+def replace_by_a_copy(file: Path) -> None:
+    copy = file.with_name("copy")
+    shutil.copy(file, copy)
+    copy.replace(file)
+
+
+ATTACKS = [delete, move, replace_by_a_copy]
+Attack = Callable[[Path], None]
+
+
+@dataclass
+class Attacked(MemoryProvider):
+    """Another process attacks the journal before or after a call of ours."""
+
+    when: str
+    attack: Callable[[], None]
+
+    def prepare(self, order: Order, record: Record, /) -> Request:
+        self._strike("before prepare")
+        return super().prepare(order, record)
+
+    def create(self, request: Request, /) -> Sequence[Machine]:
+        self._strike("before create")
+        machines = super().create(request)
+        self._strike("after create")
+        return machines
+
+    def _strike(self, when: str) -> None:
+        if when == self.when:
+            self.when = "never again"
+            self.attack()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("when", ["before prepare", "before create", "after create"])
+def test_a_launch_whose_journal_is_attacked_leaves_nothing_and_says_so(
+    tmp_path: Path, attack: Attack, when: str
+) -> None:
+    clock = Clock()
+    file = tmp_path / "journal.db"
+
+    def attacked(cloud: object) -> MemoryProvider:
+        provider = Attacked(when, lambda: attack(file))
+        provider.cloud = cloud  # type: ignore[assignment]
+        return provider
+
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)], kind=attacked)  # type: ignore[arg-type]
+    with pytest.raises(JournalError, match="deleted, moved or replaced"):
+        launch(bench.world(), bench.terms(), bench.offers())
+    assert bench.billed() == []
+    assert any("ending it all the same" in text for _, text in bench.lines)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_is_committed_to_a_journal_that_nobody_will_read(tmp_path: Path, attack: Attack) -> None:
+    clock = Clock()
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
+    journal = bench.world().journal
+    box = launch(bench.world(), bench.terms(), bench.offers())
+    attack(tmp_path / "journal.db")
+    with pytest.raises(JournalError, match="deleted, moved or replaced"):
+        journal.write(box, "state", {"state": "ready"})
+    if (tmp_path / "journal.db").exists():
+        assert Journal.open(tmp_path / "journal.db", clock).box(box.id).state == box.state

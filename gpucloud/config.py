@@ -63,21 +63,38 @@ def find_paths(environment: Mapping[str, str], *, sandbox: bool) -> Paths:
 def make_private(folder: Path) -> Path:
     """Makes a folder, and those above it that are missing, readable by the user alone (0700). Gives it back.
 
+    The mode does not depend on the umask, and is put right where the folder is there already.
+
     Raises:
-        UsageError: it cannot be made, or is no folder.
+        UsageError: it cannot be made, is no folder, or belongs to another user.
     """
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         for path in reversed(missing):
             path.mkdir(mode=0o700, exist_ok=True)
+            path.chmod(0o700)
         if not folder.is_dir():
             raise NotADirectoryError(None, "Not a directory")
+        _refuse_foreign(folder)
+        if folder.stat().st_mode & 0o777 != 0o700:
+            folder.chmod(0o700)
     except OSError as error:
         raise UsageError(
             f"cannot make the folder {folder}: {error.strerror or error}",
             hint="set GPUCLOUD_HOME to a folder that you can write to",
         ) from error
     return folder
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Who owns a folder, or a link to it, can put other keys, another journal and owner in its place."""
+    for found in (folder.lstat(), folder.stat()):
+        if found.st_uid != os.geteuid():
+            raise UsageError(
+                f"the folder {folder} belongs to another user (uid {found.st_uid})",
+                hint=f"make it yours: sudo chown -R {os.geteuid()} {folder}; "
+                "or set GPUCLOUD_HOME to a folder of your own",
+            )
 
 
 def find_owner(
@@ -101,6 +118,7 @@ def find_owner(
     if given:
         return _checked_owner(given, "GPUCLOUD_OWNER")
     file = paths.config / "owner"
+    make_private(file.parent)
     try:
         if not file.exists():
             _put_once(file, new_id() + "\n")
@@ -124,7 +142,6 @@ def _checked_owner(text: str, source: str) -> str:
 
 def _put_once(file: Path, text: str) -> None:
     """Writes a file as a whole, unless there is one: a link succeeds or finds another's file."""
-    make_private(file.parent)
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

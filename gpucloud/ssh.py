@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -302,7 +302,7 @@ def _quoted(path: Path) -> str:
 def _socket(target: Target) -> Path:
     """Where the shared connection's socket is: a short path in a folder of the user's own."""
     name = hashlib.sha256(f"{target.keys.absolute()}\n{target.alias}".encode()).hexdigest()[:16]
-    path = _socket_folder() / name
+    path = socket_folder() / name
     if len(os.fsencode(path)) + 17 >= SOCKET_PATH_LIMIT:
         raise UsageError(
             f"{path} is too long a path for a socket",
@@ -311,13 +311,25 @@ def _socket(target: Target) -> Path:
     return path
 
 
-def _socket_folder() -> Path:
+def socket_folder() -> Path:
+    """Where the sockets of shared connections are, made if need be.
+
+    Raises:
+        UsageError: it belongs to another user, or others can enter it: they could answer in a box's place.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime, "gpucloud") if runtime and Path(runtime).is_dir() else None
     folder = folder or Path(tempfile.gettempdir(), f"gpucloud-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # whatever the umask has taken away
     found = folder.lstat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
+    if found.st_uid != os.getuid():
+        raise UsageError(
+            f"{folder}, where ssh's sockets are to be, belongs to another user (uid {found.st_uid})",
+            hint="set XDG_RUNTIME_DIR or TMPDIR to a folder of your own",
+        )
+    if found.st_mode & 0o170077 != 0o040000:
         raise UsageError(
             f"{folder} is not a folder that only you can read",
             hint=f"remove it, or make it yours: chmod 700 {folder}",

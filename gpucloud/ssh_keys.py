@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucloud.config import make_private
 from gpucloud.errors import UsageError
 from gpucloud.model import BOX_ID
 
@@ -64,8 +65,7 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
     """
     aliases = [host_alias(box_id, node) for node in range(nodes)]
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
+        make_private(folder)
         for name in ("id_ed25519", "host_ed25519"):
             _generate(folder / name)
         keys = _read(folder)

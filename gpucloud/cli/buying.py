@@ -18,7 +18,7 @@ from gpucloud.lifecycle import generated_name, new_id
 from gpucloud.model import Purchase
 from gpucloud.plan import changes
 from gpucloud.spec import Spec
-from gpucloud.ssh import forget
+from gpucloud.ssh import forget, socket_folder
 from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
 from gpucloud_pricing.gpus import parse_wishes
 
@@ -248,3 +248,4 @@ def refuse_impossible(spec: Spec) -> None:
         raise UsageError(f"--sync: there is no {missing[0].partition(':')[0]}")
     for program in ("ssh", "ssh-keygen", *(["rsync"] if spec.sync else [])):
         find_program(program)
+    socket_folder()

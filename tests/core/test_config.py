@@ -11,6 +11,7 @@ import pytest
 
 from gpucloud.config import find_owner, find_paths, make_private
 from gpucloud.errors import UsageError
+from gpucloud.ssh_keys import create_keys
 
 
 def mode(path: Path) -> int:
@@ -49,6 +50,46 @@ def test_folders_are_private_down_to_the_first_that_was_missing(tmp_path: Path) 
     finally:
         os.umask(previous)
     assert [mode(folder), mode(folder.parent)] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_a_folder_is_private_whatever_the_umask_and_whatever_it_was(tmp_path: Path, mask: int) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "open").chmod(0o755)
+    previous = os.umask(mask)
+    try:
+        folders = [make_private(tmp_path / "a" / "b"), make_private(tmp_path / "open")]
+        create_keys(tmp_path / "state" / "keys" / "b-1", "b-1")
+    finally:
+        os.umask(previous)
+    folders += [folders[0].parent, *(tmp_path / "state").glob("**/")]
+    assert {mode(folder) for folder in folders} == {0o700}
+    private = [file for file in (tmp_path / "state").glob("**/*") if file.is_file() and file.suffix != ".pub"]
+    assert {mode(file) for file in private} == {0o600}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("link", [False, True])
+def test_a_folder_of_another_user_is_refused_with_the_fix(tmp_path: Path, link: bool) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 4711, 4711)
+    folder = tmp_path / "state" if link else theirs
+    if link:
+        folder.symlink_to(theirs)
+    with pytest.raises(UsageError, match="another user \\(uid 4711\\)") as refused:
+        make_private(folder)
+    assert "chown" in str(refused.value.hint)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link to another user")
+def test_a_link_of_another_user_to_a_folder_of_ours_is_refused(tmp_path: Path) -> None:
+    """Its owner can make it point elsewhere at any moment."""
+    (tmp_path / "ours").mkdir(mode=0o700)
+    (tmp_path / "state").symlink_to(tmp_path / "ours")
+    os.chown(tmp_path / "state", 4711, 4711, follow_symlinks=False)
+    with pytest.raises(UsageError, match="another user"):
+        make_private(tmp_path / "state")
 
 
 def test_a_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,13 @@ from collections.abc import Sequence
 from gpucloud.ssh import ConnectionFailedError, Failure, Target, client, connect
 from gpucloud.ssh_keys import find_program
 
+FILE_CODES = frozenset({3, 11, 23, 24})
+"""rsync's exit codes for files that are missing, vanish, or cannot be read or written (rsync(1))."""
+
+
+class NotCopiedError(ConnectionFailedError):
+    """The box was reached, and a file could not be copied: above all because there is none."""
+
 
 def rsync_up(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
     """Copies a file or folder of this machine to the box; a slash at the source's end means what is in it.
@@ -22,6 +29,7 @@ def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = T
     """Copies a file or folder of the box to this machine. Nothing of it can land outside ``destination``.
 
     Raises:
+        NotCopiedError: there is no such file, or it cannot be read or written.
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
     # Links that lead out of the tree are not made: what follows could be written through them.
@@ -45,7 +53,8 @@ def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:
             if missing
             else None
         )
-        raise ConnectionFailedError(
+        failure = NotCopiedError if done.returncode in FILE_CODES else ConnectionFailedError
+        raise failure(
             f"rsync failed with exit code {done.returncode}: {said[0] if said else 'no reason given'}",
             failure=Failure.BROKEN,
             hint=hint,

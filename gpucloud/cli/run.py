@@ -122,7 +122,8 @@ def run(
         living = world.journal.boxes(owner=app.owner)
     if app.output.json:
         steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
-        app.output.document("run", {"box": attendant.box_seen(), "exit_code": code, "timeline": steps})
+        fields = {"exit_code": code, "not_fetched": attendant.not_fetched, "timeline": steps}
+        app.output.document("run", {"box": attendant.box_seen(), **fields})
     app.output.say(f"The command ended with exit code {code}.")
     app.output.say(paying_text(living))
     return code
@@ -152,6 +153,7 @@ class _Attendant:
     orders: _Orders
     box: Box | None = None
     code: int | None = None
+    not_fetched: list[str] = field(default_factory=list[str])
     _tries: int = field(default=0)
 
     def box_seen(self) -> dict[str, Any] | None:
@@ -195,7 +197,7 @@ class _Attendant:
             target = targets(box, keys, self.buyer.proxy_command)[0]
             try:
                 code = self._command(box, target)
-                self._fetch(target)
+                self._fetch(target, code)
             except ConnectionFailedError:
                 self._check_there(refresh(self.world, self.world.journal.box(box.id)))
                 raise
@@ -285,12 +287,27 @@ class _Attendant:
         hint = "begin anew by itself: --retry-on interruption" if taken_back else "see --ttl, --idle"
         raise BoxLostError(f"box {box.name!r} {why}", taken_back=taken_back, hint=hint)
 
-    def _fetch(self, target: Target) -> None:
-        from gpucloud.ssh_files import rsync_down
+    def _fetch(self, target: Target, code: int) -> None:
+        """Brings the files back, as many as there are. A command that failed may have written none.
 
+        Raises:
+            NotCopiedError: some could not be brought, and the command's exit code says that it succeeded.
+        """
+        from gpucloud.ssh_files import NotCopiedError, rsync_down
+
+        failures: list[NotCopiedError] = []
         for source, destination in self.orders.fetch:
             self.world.tell("fetch", source)
-            self.world.waiter.run(partial(rsync_down, target, source, destination), FOREVER_S)
+            try:
+                self.world.waiter.run(partial(rsync_down, target, source, destination), FOREVER_S)
+            except NotCopiedError as error:
+                error.message = f"{source!r} was not fetched: {error.message}"
+                failures.append(error)
+                self.not_fetched.append(source)
+        for failure in failures[0 if code else 1 :]:
+            self.app.output.say(f"warning: {failure.message}")
+        if failures and not code:
+            raise failures[0]
 
     def _keep(self, box: Box) -> None:
         """From now on a box like any other."""

@@ -136,6 +136,18 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(cli: Sh
     assert not [line for line in command_lines().values() if length.encode() in line]
 
 
+def test_a_file_that_a_failed_command_did_not_write_is_named_and_its_code_is_kept(cli: Shell) -> None:
+    """The other files are brought all the same."""
+    fetches = ("--fetch", "nothing", "--fetch", "log:here/")
+    (cli.home / "here").mkdir()
+    ran = cli(*RUN, *fetches, "--json", "--", "sh", "-c", "echo why >log; exit 3")
+    assert ran.code == 3, ran.err
+    assert (ran.json["exit_code"], ran.json["not_fetched"]) == (3, ["nothing"])
+    assert "warning: 'nothing' was not fetched" in ran.err
+    assert (cli.home / "here" / "log").read_text(encoding="utf-8") == "why\n"
+    assert cli.sandbox.status()["billing"] == []
+
+
 def test_what_cannot_be_fetched_is_a_failure_of_ours(cli: Shell) -> None:
     failed = cli(*RUN, "--fetch", "nothing", "--json", "--", "true")
     assert failed.code == 125

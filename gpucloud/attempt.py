@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -55,7 +55,8 @@ from gpucloud.world import World
 
 PREPARE_TIMEOUT_S = 120.0
 CREATE_TIMEOUT_S = 180.0
-IN_FLIGHT_S = 60.0
+IN_FLIGHT_S = 20.0
+"""After a signal, for a call that is under way: of the minute that there is, most is for the deletion."""
 START_TIMEOUT_S = 600.0
 
 
@@ -369,21 +370,34 @@ def _wait_until_running(
 ) -> Sequence[Machine]:
     """Looks until every machine runs and has an address."""
     world.tell("boot", f"waiting for {', '.join(short_id(machine.ref.id) for machine in machines)}")
-    end = world.clock() + timedelta(seconds=START_TIMEOUT_S)
+    try:
+        with world.waiter.within(START_TIMEOUT_S):
+            current = _once_running(world, cloud, machines)
+    except TimedOutError as error:
+        raise CloudError(
+            f"{cloud.name}: {machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s",
+            error_class=ErrorClass.SERVER,
+            cloud=cloud.name,
+        ) from error
+    ended = [machine for machine in current if machine.state is State.GONE]
+    if ended:
+        raise _never_started(world, box, cloud, ended[0])
+    return current
+
+
+def _once_running(world: World, cloud: Cloud, machines: Sequence[Machine]) -> Sequence[Machine]:
+    """The machines as they are once all run, or one has ended.
+
+    Raises:
+        TimedOutError: neither came in the time that the waiter gives.
+    """
     pause_s = 0.02
     current = list(machines)
     while True:
-        ended = [machine for machine in current if machine.state is State.GONE]
-        if ended:
-            raise _never_started(world, box, cloud, ended[0])
-        if _all_run(current):
+        if _all_run(current) or any(machine.state is State.GONE for machine in current):
             return current
-        if world.clock() > end:
-            raise CloudError(
-                f"{cloud.name}: {current[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s",
-                error_class=ErrorClass.SERVER,
-                cloud=cloud.name,
-            )
+        if not world.waiter.left_s:
+            raise TimedOutError("they do not run")
         calls = [world.waiter.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
         seen = [world.waiter.wait(call, CREATE_TIMEOUT_S) for call in calls]
         # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations.

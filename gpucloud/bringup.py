@@ -26,8 +26,8 @@ from gpucloud.ssh_boot import (
     wait_until_ready,
 )
 from gpucloud.store import Box
-from gpucloud.teardown import CALL_TIMEOUT_S, machine_ref
-from gpucloud.waiter import TimedOutError
+from gpucloud.teardown import machine_ref
+from gpucloud.waiter import CALL_TIMEOUT_S, TimedOutError
 from gpucloud.world import World
 
 USER = "gpucloud"

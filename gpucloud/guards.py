@@ -11,27 +11,36 @@ from gpucloud.isolation import isolated
 from gpucloud.ssh import Target
 from gpucloud.ssh_guard import guard_status
 from gpucloud.store import Box
+from gpucloud.waiter import Call
 from gpucloud.world import World
 
 GUARD_TIMEOUT_S = 30.0
 
+Asked = Sequence[tuple[Box, Sequence[tuple[Target, Call]]]]
+"""The questions that are under way, to the nodes of each box."""
 
-def ask_guards(world: World, boxes: Iterable[tuple[Box, Sequence[Target]]]) -> list[GpucloudError]:
-    """Asks the guards of these boxes, each node's, and writes down what they say.
+
+def ask_guards(world: World, boxes: Iterable[tuple[Box, Sequence[Target]]]) -> Asked:
+    """Begins to ask the guards of these boxes, each node's; :func:`write_answers` waits.
 
     Args:
         world: the outside.
         boxes: each with its nodes.
+    """
+    return [
+        (box, [(target, world.waiter.start(partial(guard_status, target))) for target in targets])
+        for box, targets in boxes
+    ]
+
+
+def write_answers(world: World, asked: Asked) -> list[GpucloudError]:
+    """Writes down what the guards say that were asked.
 
     Returns:
         What could not be asked, one error per node.
     """
-    asked = {
-        box.id: (box, [(target, world.waiter.start(partial(guard_status, target))) for target in targets])
-        for box, targets in boxes
-    }
     troubles: list[GpucloudError] = []
-    for box, calls in asked.values():
+    for box, calls in asked:
         said: list[Mapping[str, Any] | None] = []
         for target, call in calls:
             with isolated(troubles, f"the guard of {target.alias}"):

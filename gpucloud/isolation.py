@@ -30,10 +30,10 @@ def isolated(troubles: list[GpucloudError], what: str) -> Generator[None]:
         yield
     except InterruptedBySignal:
         raise
+    except TimedOutError as error:
+        troubles.append(TimedOutError(f"{what}: {error}"))
     except GpucloudError as error:
         troubles.append(error)
-    except TimedOutError as error:
-        troubles.append(GpucloudError(f"{what}: {error}"))
     except Exception as error:
         log.info("%s", what, exc_info=True)
         troubles.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -20,7 +21,10 @@ from gpucloud_pricing import Market
 from gpucloud_pricing.demand import Demand
 from gpucloud_pricing.values import Offer
 
-QUOTE_TIMEOUT_S = 60.0
+QUOTE_TIMEOUT_S = 30.0
+ACCOUNT_TIMEOUT_S = 15.0
+LAST_CHANCE_S = 2.0
+"""For a cloud that has been silent so far: its SDK may still have been loading."""
 MOVES_SHOWN = 3
 """How many prices that differ from the market's data are shown one by one."""
 
@@ -234,20 +238,22 @@ class Access:
         before = len(self.left_out)
         for name in sorted(set(clouds) - self.usable - set(self.left_out)):
             try:
-                asked[name] = self.world.waiter.start(self.world.clouds[name].account)
+                ask = self.world.clouds[name].account
+                asked[name] = self.world.silent.get(name) or self.world.waiter.start(ask)
             except KeyError:
                 self.left_out[name] = "gpucloud cannot launch there yet"
             except ImportError as error:
                 self.left_out[name] = f"its SDK is not installed ({error}): pip install 'gpucloud[{name}]'"
-        for name, call in asked.items():
-            try:
-                self.world.waiter.wait(call, QUOTE_TIMEOUT_S)
-                self.usable.add(name)
-            except CloudError as error:
-                self.left_out[name] = error.message
-                self.refusals.append(error)
-            except (TimedOutError, ImportError) as error:
-                self.left_out[name] = str(error)
+        with self.world.waiter.within(ACCOUNT_TIMEOUT_S):
+            for name, call in asked.items():
+                try:
+                    self.world.waiter.wait(call, LAST_CHANCE_S if self.world.is_silent(name) else math.inf)
+                    self.usable.add(name)
+                except CloudError as error:
+                    self.left_out[name] = error.message
+                    self.refusals.append(error)
+                except (TimedOutError, ImportError) as error:
+                    self.left_out[name] = str(error)
         return len(self.left_out) > before
 
     def nobody(self) -> GpucloudError:

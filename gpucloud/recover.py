@@ -5,22 +5,28 @@ Nothing is created here. Reading commands only report what is owed; see :func:`r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from functools import partial
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache, partial
 from typing import Any
 
-from gpucloud.errors import CloudError, GpucloudError
+from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.isolation import isolated
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.model import Machine, Purchase, Ref, State, Thing, rfc3339
 from gpucloud.store import Box
-from gpucloud.teardown import CALL_TIMEOUT_S, machine_ref, node_facts, settle_box, take_down
-from gpucloud.waiter import Call, TimedOutError
-from gpucloud.world import World
+from gpucloud.teardown import machine_ref, node_facts, settle_box, take_down
+from gpucloud.waiter import CALL_TIMEOUT_S, Call, TimedOutError
+from gpucloud.world import World, say_nothing
 from gpucloud_templates import GUARD_LAST_WORDS
 
 DEFAULT_BUDGET_S = 2.0
+SAYING_S = 0.2
+"""Of the budget, for what is written down and said at its end."""
+MOST_NAMES = 5
+"""How many boxes are named of those for which there was no time."""
 
 
 def remains(world: World) -> list[Box]:
@@ -28,10 +34,14 @@ def remains(world: World) -> list[Box]:
 
     They are the remains of a launch that died, a deletion that was not finished, or past their deadline.
     """
+    return _unwanted(world, world.journal.boxes(owner=world.owner))
+
+
+def _unwanted(world: World, boxes: Iterable[Box]) -> list[Box]:
     now = world.clock()
     return [
         box
-        for box in world.journal.boxes(owner=world.owner)
+        for box in boxes
         if world.may_take(box.lease)
         and (is_remains(box) or (box.expires_at is not None and box.expires_at < now))
     ]
@@ -43,39 +53,191 @@ def is_remains(box: Box) -> bool:
     return left or box.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
 
+@dataclass(slots=True)
+class _Due:
+    """What is to be done in some clouds.
+
+    Attributes:
+        ended: boxes whose guard may have ended them at a time that the journal does not know.
+        unwanted: boxes to take down.
+        over: boxes to look at again: groups still owed, and absences seen only once.
+    """
+
+    ended: list[Box] = field(default_factory=list[Box])
+    unwanted: list[Box] = field(default_factory=list[Box])
+    over: list[Box] = field(default_factory=list[Box])
+
+
 def settle(world: World, *, budget_s: float = DEFAULT_BUDGET_S) -> list[GpucloudError]:
     """Takes down what remains and looks once more at what was gone, within a budget.
 
+    What is due in one cloud keeps no other waiting. A cloud that does not answer is left out for the rest of
+    the command: see ``World.silent``.
+
     Returns:
-        What could not be finished, one error per box; the rest is said, not waited for.
+        What could not be finished: one error per box that was begun, and one for all the others in a cloud.
     """
-    end = world.clock() + timedelta(seconds=budget_s)
-    troubles = refresh_all(world, _may_have_ended(world), timeout_s=budget_s)
-    for box in remains(world):
-        with isolated(troubles, f"box {box.name!r}"):
-            if not is_remains(box) and not _is_past_end(world, box, troubles):
-                continue
-            taken = world.take(box)
-            if taken is None:
-                continue
-            ends_as = BoxState.FAILED if taken.state in LAUNCHING else BoxState.DELETED
-            world.tell("recover", f"taking down what is left of {box.name!r} ({box.state})")
-            left_s = max((end - world.clock()).total_seconds(), 0.0)
-            try:
-                take_down(world, taken, budget_s=left_s, ends_as=ends_as)
-            finally:
-                world.journal.release(taken)
-    _second_looks(world, troubles, end_in_s=max((end - world.clock()).total_seconds(), 0.0))
+    due = _all_due(world)
+    names = [box.name for each in due.values() for box in each.unwanted]
+    if names:
+        world.tell("recover", f"taking down what is left of {_some(names)}")
+    calls = {
+        clouds: world.waiter.start(partial(_settle_in, world, clouds, each, budget_s - SAYING_S))
+        for clouds, each in due.items()
+        if not any(map(world.is_silent, clouds))
+    }
+    world.waiter.until_done(calls.values(), budget_s)
+    troubles: list[GpucloudError] = []
+    for clouds, each in due.items():
+        call = calls.get(clouds)
+        troubles += call.value() if call is not None and call.done else _no_time(clouds, each.unwanted)
     return troubles
 
 
-def _is_past_end(world: World, box: Box, troubles: list[GpucloudError]) -> bool:
+def _all_due(world: World) -> dict[tuple[str, ...], _Due]:
+    """What is to be done, by the clouds that it is in; a launch that died may have tried several."""
+    living = {box.id: box for box in world.journal.boxes(owner=world.owner)}
+    things, intents = world.journal.things(), world.journal.intents(unresolved=True)
+    clouds: dict[str, set[str]] = defaultdict(set)
+    for box in living.values():
+        clouds[box.id].update([box.facts["cloud"]] if "cloud" in box.facts else [])
+    for row in things:
+        clouds[row.box].add(row.ref.cloud)
+    for intent in intents:
+        clouds[intent.box].add(intent.cloud)
+    young = world.clock() - CONSISTENCY_WINDOW
+    again = {row.box for row in things if row.state != "gone_once" or row.at < young}
+    again |= {intent.box for intent in intents}
+    due: dict[tuple[str, ...], _Due] = defaultdict(_Due)
+    for box in living.values():
+        if box.state is BoxState.READY and box.facts["spec"].get("idle"):
+            due[tuple(sorted(clouds[box.id]))].ended.append(box)
+    for box in _unwanted(world, living.values()):
+        due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
+    for box in world.journal.known(again - living.keys()):
+        if box.owner == world.owner:
+            due[tuple(sorted(clouds[box.id]))].over.append(box)
+    return due
+
+
+def _settle_in(world: World, clouds: Collection[str], due: _Due, budget_s: float) -> list[GpucloudError]:
+    """Does what is due in some clouds, in a thread of its own; it tells nothing, as others work too."""
+    world = replace(world, waiter=world.waiter.for_another_thread(), tell=say_nothing)
+    with world.waiter.within(budget_s):
+        if not _answer(world, clouds):
+            return _no_time(clouds, due.unwanted)
+        troubles = refresh_all(world, due.ended)
+        new = _unwanted(world, [world.journal.box(box.id) for box in due.ended])
+        known = {box.id for box in due.unwanted}
+        unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
+        troubles += _take_down_all(world, unwanted, clouds)
+        for box in due.over:
+            if not world.waiter.left_s:
+                break
+            with isolated(troubles, f"box {box.name!r}"):
+                _look_again(world, box)
+    return troubles
+
+
+def _look_again(world: World, box: Box) -> None:
+    """Looks at what is left of a box that is over, unless another process does."""
+    taken = world.take(box)
+    if taken is None:
+        return
+    try:
+        settle_box(world, taken)
+    finally:
+        world.journal.release(taken)
+
+
+def _answer(world: World, clouds: Iterable[str]) -> bool:
+    """Whether these clouds say anything, be it a refusal; those that do not are silent from now on."""
+    if not world.waiter.left_s:
+        return False
+    asked = {name: world.waiter.start(partial(_account, world, name)) for name in clouds}
+    if world.waiter.until_done(asked.values(), CALL_TIMEOUT_S):
+        return True
+    world.silent.update({name: call for name, call in asked.items() if not call.done})
+    return False
+
+
+def _account(world: World, name: str) -> str:
+    return world.clouds.usable(name).account()
+
+
+def _take_down_all(world: World, boxes: Sequence[Box], clouds: Collection[str]) -> list[GpucloudError]:
+    """Takes boxes down, as far as the waiter's budget goes: each is asked to end before any is waited for."""
+    troubles: list[GpucloudError] = []
+    clock = cache(partial(_clock_of, world))
+    waiting = [box for box in boxes if is_remains(box) or _is_past_end(box, clock, troubles)]
+    held: dict[str, Box] = {}
+    owed: dict[str, GpucloudError] = {}
+    pause_s = 0.05
+    try:
+        while waiting and world.waiter.left_s:
+            waiting = [box for box in waiting if not _ended(world, box, held, owed)]
+            if waiting:
+                world.waiter.pause(pause_s)
+                pause_s = min(pause_s * 1.5, 1.0)
+    finally:
+        for box in held.values():
+            world.journal.release(box)
+    return [*troubles, *owed.values(), *_no_time(clouds, [box for box in waiting if box.id not in owed])]
+
+
+def _ended(world: World, box: Box, held: dict[str, Box], owed: dict[str, GpucloudError]) -> bool:
+    """One pass to end a box; whether there is nothing more to do. What is owed of it is in ``owed``."""
+    if not world.waiter.left_s:
+        return False
+    taken = held.get(box.id) or world.take(box)
+    if taken is None:  # somebody was faster
+        return True
+    held[box.id] = taken
+    troubles: list[GpucloudError] = []
+    with isolated(troubles, f"box {box.name!r}"):
+        take_down(world, taken, once=True, ends_as=_end_of(box))
+    if troubles:
+        owed[box.id] = troubles[0]
+        return False
+    owed.pop(box.id, None)
+    return True
+
+
+def _end_of(box: Box) -> BoxState:
+    return BoxState.FAILED if box.state in LAUNCHING else BoxState.DELETED
+
+
+def _no_time(clouds: Collection[str], boxes: Sequence[Box]) -> list[GpucloudError]:
+    """What there is to say of boxes that nothing was done about; nothing where there are none."""
+    if not boxes:
+        return []
+    names = [box.name for box in boxes]
+    return [
+        OwedError(
+            f"{_some(names)} may still be billed: {', '.join(clouds)} did not answer, or there was no time",
+            hint="the next command that changes anything goes on with it",
+            owed_command=f"gpucloud down {' '.join(names[:MOST_NAMES])} --yes",
+        )
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    """A few of many names, in words."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _clock_of(world: World, name: str) -> datetime | None:
+    return world.waiter.run(world.clouds.usable(name).server_time)
+
+
+def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]) -> bool:
     """Whether a box that is past its end by our clock is so by its cloud's as well: ours may be wrong."""
     assert box.expires_at is not None  # noqa: S101  (who calls has looked)
     name = box.facts["cloud"]
     try:
-        theirs = world.waiter.run(world.clouds.usable(name).server_time, CALL_TIMEOUT_S)
-    except (CloudError, TimedOutError) as error:
+        theirs = clock(name)
+    except GpucloudError as error:
         troubles.append(GpucloudError(f"{box.name} seems past its end, but {name} does not say: {error}"))
         return False
     if theirs is None or box.expires_at < theirs:
@@ -88,32 +250,6 @@ def _is_past_end(world: World, box: Box, troubles: list[GpucloudError]) -> bool:
         )
     )
     return False
-
-
-def _may_have_ended(world: World) -> list[Box]:
-    """Boxes whose guard may have ended them at a time that the journal does not know."""
-    boxes = world.journal.boxes(owner=world.owner)
-    return [box for box in boxes if box.state is BoxState.READY and box.facts["spec"].get("idle")]
-
-
-def _second_looks(world: World, troubles: list[GpucloudError], *, end_in_s: float) -> None:
-    """Looks again at things of boxes that are over: groups still owed, and absences seen only once."""
-    end = world.clock() + timedelta(seconds=end_in_s)
-    boxes = {box.id: box for box in world.journal.boxes(owner=world.owner, over=True) if box.state in OVER}
-    young = world.clock() - CONSISTENCY_WINDOW
-    waiting = [row.box for row in world.journal.things() if row.state != "gone_once" or row.at < young]
-    waiting += [intent.box for intent in world.journal.intents(unresolved=True)]
-    for box in sorted({box for box in waiting if box in boxes}):
-        if world.clock() >= end:
-            return
-        with isolated(troubles, f"box {boxes[box].name!r}"):
-            taken = world.take(boxes[box])
-            if taken is None:
-                continue
-            try:
-                settle_box(world, taken)
-            finally:
-                world.journal.release(taken)
 
 
 def refresh(world: World, box: Box) -> Box:
@@ -140,12 +276,34 @@ def refresh_all(
     Returns:
         What could not be asked, one error per box.
     """
+    asked, troubles = ask_all(world, boxes)
+    return troubles + write_answers(world, asked, timeout_s=timeout_s)
+
+
+def ask_all(world: World, boxes: Iterable[Box]) -> tuple[list[tuple[Box, list[Call]]], list[GpucloudError]]:
+    """Begins to ask the clouds how these boxes are; :func:`write_answers` waits.
+
+    Returns:
+        The questions, and what could not be asked, one error per box.
+    """
     asked: list[tuple[Box, list[Call]]] = []
     troubles: list[GpucloudError] = []
     for box in boxes:
         if box.state not in OVER and box.facts.get("nodes"):
             with isolated(troubles, box.name):
                 asked.append((box, _ask(world, box)))
+    return asked, troubles
+
+
+def write_answers(
+    world: World, asked: Iterable[tuple[Box, Sequence[Call]]], *, timeout_s: float = CALL_TIMEOUT_S
+) -> list[GpucloudError]:
+    """Writes down what the clouds say of the boxes that they were asked about.
+
+    Returns:
+        What could not be asked, one error per box.
+    """
+    troubles: list[GpucloudError] = []
     for box, calls in asked:
         with isolated(troubles, f"{box.name}: {box.facts['cloud']}"):
             _write_down(world, box, [world.waiter.wait(call, timeout_s) for call in calls])
@@ -234,6 +392,6 @@ def _ended_by_guard(world: World, things: Sequence[Thing | None]) -> bool:
             )
             for machine in machines
         ]
-    except (CloudError, TimedOutError):
+    except GpucloudError:
         return False
     return all(GUARD_LAST_WORDS in console for console in consoles)

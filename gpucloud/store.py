@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,9 +28,22 @@ from sqlalchemy import event, exc, pool
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.lifecycle import OVER, BoxState, Claim, Lease, may_become
 from gpucloud.model import Kind, Ref, Tags, rfc3339
-from gpucloud.tables import PROJECT, VERSION, Data, boxes, events, intents, migrate, things
+from gpucloud.tables import (
+    LIVING,
+    PRESENT,
+    PROJECT,
+    UNRESOLVED,
+    VERSION,
+    Data,
+    boxes,
+    events,
+    intents,
+    migrate,
+    things,
+)
 
 _BUSY_PAUSE_S = 0.02
+_IDS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +278,7 @@ class Journal:
         with self._transaction() as connection:
             if connection.execute(sa.select(boxes.c.id).where(boxes.c.id == id)).first() is not None:
                 return None
-            living = sa.and_(boxes.c.owner == tags.owner, boxes.c.state.not_in([str(s) for s in OVER]))
+            living = sa.and_(boxes.c.owner == tags.owner, LIVING)
             taken = set(connection.execute(sa.select(boxes.c.name).where(living)).scalars())
             others = (f"{name[:37]}-{number}" for number in itertools.count(2))
             data = {
@@ -389,6 +402,16 @@ class Journal:
         with self._reader.connect() as connection:
             return [_box(row) for row in connection.execute(query, {"owner": owner}).mappings()]
 
+    def known(self, ids: Collection[str]) -> list[Box]:
+        """The boxes of these ids that the journal has, in whatever state."""
+        return [_box(row) for row in self._among(_BOXES_AMONG, ids)]
+
+    def named(self, owner: str, name: str) -> list[Box]:
+        """An owner's boxes with this name or id, in whatever state, oldest first."""
+        with self._reader.connect() as connection:
+            rows = connection.execute(_NAMED, {"owner": owner, "name": name}).mappings()
+            return sorted(map(_box, rows), key=lambda box: box.id)
+
     def intents(self, box: str | None = None, *, unresolved: bool = False) -> list[Intent]:
         """Create intents, oldest first: of one box, or those without a known outcome."""
         query = _intents(of_box=box is not None, unresolved=unresolved)
@@ -400,6 +423,10 @@ class Journal:
         query = _things(of_box=box is not None, present=present)
         with self._reader.connect() as connection:
             return [_thing(row) for row in connection.execute(query, {"box": box}).mappings()]
+
+    def things_of(self, ids: Collection[str]) -> list[ThingRow]:
+        """Every thing that these boxes ever had, in whatever state."""
+        return [_thing(row) for row in self._among(_THINGS_AMONG, ids)]
 
     def history(self, box: str) -> list[tuple[str, str, Data]]:
         """Every event of a box: (time, type, data)."""
@@ -420,6 +447,15 @@ class Journal:
                 PROJECT[row["type"]](connection, row["box"], row["at"], json.loads(row["data"]))
 
     # --- inside
+
+    def _among(self, query: sa.Select[Any], ids: Collection[str]) -> list[Mapping[Any, Any]]:
+        """The rows of a query that names some ids; of very many, some at a time."""
+        wanted, rows = sorted(ids), list[Mapping[Any, Any]]()
+        with self._reader.connect() as connection:
+            for first in range(0, len(wanted), _IDS_AT_ONCE):
+                some = {"ids": wanted[first : first + _IDS_AT_ONCE]}
+                rows += connection.execute(query, some).mappings().all()
+        return rows
 
     @contextmanager
     def _transaction(self) -> Generator[sa.Connection]:
@@ -452,8 +488,7 @@ def _stale(box: Box) -> StaleWriterError:
 
 
 def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None) -> None:
-    living = boxes.c.state.not_in([str(state) for state in OVER])
-    query = sa.select(boxes.c.name).where(boxes.c.owner == owner, boxes.c.run_id == run_id, living)
+    query = sa.select(boxes.c.name).where(boxes.c.owner == owner, boxes.c.run_id == run_id, LIVING)
     other = connection.execute(query).scalar()
     if other is not None:
         raise RunTakenError(
@@ -466,6 +501,14 @@ def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None)
 
 _ADD_EVENT = sa.insert(events)
 _BOX = sa.select(boxes).where(boxes.c.id == sa.bindparam("box"))
+_BOXES_AMONG = sa.select(boxes).where(boxes.c.id.in_(sa.bindparam("ids", expanding=True)))
+_THINGS_AMONG = sa.select(things).where(things.c.box.in_(sa.bindparam("ids", expanding=True)))
+_NAMED = sa.union(
+    *(
+        sa.select(boxes).where(boxes.c.owner == sa.bindparam("owner"), column == sa.bindparam("name"))
+        for column in (boxes.c.name, boxes.c.id)
+    )
+)
 _EPOCH = sa.select(boxes.c.epoch).where(boxes.c.id == sa.bindparam("box"))
 _RENEW = sa.update(boxes).where(
     boxes.c.id == sa.bindparam("box"), boxes.c.epoch == sa.bindparam("of_epoch"), boxes.c.lease.is_not(None)
@@ -477,7 +520,7 @@ def _boxes(*, owned: bool, over: bool) -> sa.Select[Any]:
     query = sa.select(boxes).order_by(boxes.c.id)
     if owned:
         query = query.where(boxes.c.owner == sa.bindparam("owner"))
-    return query if over else query.where(boxes.c.state.not_in([str(state) for state in OVER]))
+    return query if over else query.where(LIVING)
 
 
 @cache
@@ -485,7 +528,7 @@ def _intents(*, of_box: bool, unresolved: bool) -> sa.Select[Any]:
     query = sa.select(intents).order_by(intents.c.at, intents.c.id)
     if of_box:
         query = query.where(intents.c.box == sa.bindparam("box"))
-    return query.where(intents.c.status.in_(["open", "watched"])) if unresolved else query
+    return query.where(UNRESOLVED) if unresolved else query
 
 
 @cache
@@ -493,7 +536,7 @@ def _things(*, of_box: bool, present: bool) -> sa.Select[Any]:
     query = sa.select(things).order_by(things.c.n)
     if of_box:
         query = query.where(things.c.box == sa.bindparam("box"))
-    return query.where(things.c.state != "gone") if present else query
+    return query.where(PRESENT) if present else query
 
 
 # --- rows to values

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +19,7 @@ from gpucloud.teardown import is_second_machine
 from gpucloud.waiter import Call
 from gpucloud.world import World
 
-SURVEY_TIMEOUT_S = 120.0
+POLL_S = 0.1
 
 EVERYWHERE = "*"
 """As the region of what could not be read: all of the cloud's."""
@@ -44,15 +45,39 @@ class Survey:
     suspects: tuple[Thing, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a survey waits for who says nothing. In seconds since it was begun, except ``news_s``.
+
+    Attributes:
+        first_s: for a cloud that has not said a word.
+        whole_s: for one that has, and searches.
+        news_s: for either, since the last news of any cloud: all of them share this machine's processor, and
+            loading their SDKs takes it longer than most clouds take to answer.
+    """
+
+    first_s: float = 30.0
+    whole_s: float = 120.0
+    news_s: float = 5.0
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     found: Found
     clock: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A cloud that is being searched: whether it has said who we are, and what it holds."""
+
+    account: Call
+    search: Call
+
+
 def begin(
     world: World, search: Search, regions: Mapping[str, Sequence[str]] | None = None
-) -> Mapping[str, Call]:
+) -> Mapping[str, Asked]:
     """Starts to look in every cloud, all at once; :func:`finish` waits.
 
     Args:
@@ -61,27 +86,25 @@ def begin(
         regions: the clouds to look in, and the regions of each; every region of all, where not given.
     """
     if regions is None:
-        return {
-            name: world.waiter.start(partial(_look, world, name, search)) for name in world.clouds.names()
-        }
+        return {name: _ask(world, name, search) for name in world.clouds.names()}
     return {
-        name: world.waiter.start(partial(_look, world, name, replace(search, regions=tuple(places))))
-        for name, places in regions.items()
+        name: _ask(world, name, replace(search, regions=tuple(places))) for name, places in regions.items()
     }
 
 
-def finish(world: World, calls: Mapping[str, Call]) -> Survey:
-    """What was found."""
+def finish(world: World, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:
+    """What was found. A cloud that does not answer keeps the others waiting no longer than ``patience``."""
+    _wait(world, asked.values(), patience)
     used = {row.ref.cloud for row in world.journal.things()}
     things: list[Thing] = []
     suspects: list[Thing] = []
     unread: list[Unread] = []
     left_out: dict[str, str] = {}
     clocks: dict[str, datetime] = {}
-    for name, call in calls.items():
+    for name, each in asked.items():
         troubles: list[GpucloudError] = []
         with isolated(troubles, name):
-            look: _Look = world.waiter.wait(call, SURVEY_TIMEOUT_S)
+            look: _Look = world.waiter.wait(each.search, 0.0)
             things += [thing for thing in look.found.things if thing.state is not State.GONE]
             suspects += [thing for thing in look.found.suspects if thing.state is not State.GONE]
             unread += look.found.unread
@@ -171,9 +194,33 @@ def is_absent(error: Exception) -> bool:
     return isinstance(error, CloudError) and error.error_class is ErrorClass.AUTH and not error.sent
 
 
-def _look(world: World, name: str, search: Search) -> _Look:
+def _ask(world: World, name: str, search: Search) -> Asked:
+    account = Call()
+    return Asked(account, world.waiter.start(partial(_look, world, name, search, account)))
+
+
+def _wait(world: World, asked: Collection[Asked], patience: Patience) -> None:
+    """Waits until all have answered, or those that have not are to be waited for no longer."""
+    began = news_at = time.monotonic()
+    known = 0
+    while True:
+        missing = [each.search for each in asked if not each.search.done]
+        news = sum(each.account.done for each in asked) + len(asked) - len(missing)
+        now = time.monotonic()
+        if news > known:
+            known, news_at = news, now
+        heard = any(each.account.done for each in asked if not each.search.done)
+        limit_s = patience.whole_s if heard else patience.first_s
+        if now >= max(began + limit_s, news_at + patience.news_s):
+            return
+        if world.waiter.until_done(missing, POLL_S) or not world.waiter.left_s:
+            return
+
+
+def _look(world: World, name: str, search: Search, account: Call) -> _Look:
     cloud = world.clouds.usable(name)
     cloud.account()  # without credentials every region would be asked in vain
+    account.done = True
     clock = None
     with suppress(CloudError):
         clock = cloud.server_time()

@@ -70,7 +70,7 @@ def judge(
 
     Args:
         survey: what the clouds hold.
-        boxes: everything that the journal knows, read after the survey was made.
+        boxes: what the journal knows of the boxes that were found, read after the survey was made.
         owner: whose things may be ended.
         older_than: what the journal does not know counts as a leak from this age on.
         may_take: whether nobody is working on a box with this lease.
@@ -148,7 +148,8 @@ def look_again(world: World, first: Sweep, *, owner: str, older_than: timedelta)
 
 
 def _listed(world: World, survey: Survey, owner: str, older_than: timedelta) -> Sweep:
-    boxes = {box.id: box for box in world.journal.boxes(owner=None, over=True)}
+    found = {thing.tags.box for thing in survey.things if isinstance(thing.tags, Tags)}
+    boxes = {box.id: box for box in world.journal.known(found)}
     finds = judge(survey, boxes, owner=owner, older_than=older_than, may_take=world.may_take)
     return Sweep(finds=tuple(finds), survey=survey)
 
@@ -158,6 +159,9 @@ def end(world: World, finds: Sequence[Find], market: Market) -> list[GpucloudErr
 
     Returns:
         What is still owed, one error per box.
+
+    Raises:
+        InterruptedBySignal: a signal came; the box that was under way was finished, others were not begun.
     """
     by_box: dict[str, list[Find]] = defaultdict(list)
     for find in finds:
@@ -165,6 +169,7 @@ def end(world: World, finds: Sequence[Find], market: Market) -> list[GpucloudErr
         by_box[find.thing.tags.box].append(find)
     troubles: list[GpucloudError] = []
     for box_id, found in by_box.items():
+        world.waiter.check()
         with isolated(troubles, f"box {box_id}"):
             _end_box(world, box_id, found, market)
     return troubles

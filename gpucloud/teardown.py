@@ -7,6 +7,7 @@ cut off anywhere and repeated by another process.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -30,19 +31,24 @@ from gpucloud.lifecycle import (
 from gpucloud.model import Found, Kind, Machine, Ref, Search, State, Thing, rfc3339
 from gpucloud.store import Box, Intent, JournalError, StaleWriterError, ThingRow
 from gpucloud.tables import Data
-from gpucloud.waiter import TimedOutError
+from gpucloud.waiter import CALL_TIMEOUT_S, TimedOutError
 from gpucloud.world import World
 
-CALL_TIMEOUT_S = 90.0
 TAKE_DOWN_S = 300.0
-AFTER_SIGNAL_S = 60.0
 TIDY_S = 15.0
 FOLLOW_EVERY_S = 0.2
 SATELLITES = (Kind.DISK, Kind.NIC)
 """Kinds that end with their instance: its deletion is theirs."""
 
 
-def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = BoxState.DELETED) -> Box:
+def take_down(
+    world: World,
+    box: Box,
+    *,
+    budget_s: float = math.inf,
+    once: bool = False,
+    ends_as: BoxState = BoxState.DELETED,
+) -> Box:
     """Ends a box that this process holds, and waits until the cloud confirms it.
 
     Where another process takes the box over to end it, its end is waited for; if that process dies, this one
@@ -52,6 +58,7 @@ def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = Bo
         world: the outside.
         box: the box, its lease taken.
         budget_s: how long to wait for confirmation.
+        once: not to wait for it at all: for who comes back.
         ends_as: ``deleted``, or ``failed`` for a launch that never became ready.
 
     Returns:
@@ -61,26 +68,25 @@ def take_down(world: World, box: Box, *, budget_s: float, ends_as: BoxState = Bo
         OwedError: something may still be billed; the journal keeps it and the next command goes on.
         StaleWriterError: another process has taken the box over, and does not end it.
     """
-    deadline = world.clock() + timedelta(seconds=budget_s)
-    while True:
-        try:
-            box = world.journal.held(box)
-            return box if box.state in OVER else _take_down(world, box, deadline, ends_as)
-        except StaleWriterError:
-            box = _taken_back(world, box, deadline)
+    with world.waiter.within(budget_s):
+        while True:
+            try:
+                box = world.journal.held(box)
+                return box if box.state in OVER else _take_down(world, box, once=once, ends_as=ends_as)
+            except StaleWriterError:
+                if once:
+                    raise
+                box = _taken_back(world, box)
 
 
-def _taken_back(world: World, box: Box, deadline: datetime) -> Box:
+def _taken_back(world: World, box: Box) -> Box:
     """A box that another process has taken over to end it: once it is over, or is ours again.
 
     Raises:
-        OwedError: neither by the deadline.
+        OwedError: neither within the waiter's budget.
         StaleWriterError: the other process does not end it.
     """
     world.tell("down", f"another gpucloud is ending {box.name!r}; waiting for it")
-    signalled = world.waiter.signum is not None
-    if signalled:
-        deadline = min(deadline, world.clock() + timedelta(seconds=AFTER_SIGNAL_S))
     while True:
         now = world.journal.box(box.id)
         if now.state in OVER:
@@ -90,33 +96,53 @@ def _taken_back(world: World, box: Box, deadline: datetime) -> Box:
         taken = world.take(box)
         if taken is not None:
             return taken
-        if world.waiter.signum is not None and not signalled:
-            return _taken_back(world, box, deadline)
-        if world.clock() >= deadline:
+        if not world.waiter.left_s:
             raise owed_error(box, owed(world, box), None)
         world.waiter.pause(FOLLOW_EVERY_S)
 
 
-def _take_down(world: World, box: Box, deadline: datetime, ends_as: BoxState) -> Box:
-    _write_state(world, box, BoxState.DELETING)
-    first_signal = world.clock()
+def _take_down(world: World, box: Box, *, once: bool, ends_as: BoxState) -> Box:
+    if box.state is not BoxState.DELETING:
+        _write_state(world, box, BoxState.DELETING)
+    _until_gone(world, box, lambda: _pass(world, box), once=once)
+    if not once:
+        _tidy(world, box)
+    _write_state(world, box, ends_as)
+    return world.journal.held(box)
+
+
+def _pass(world: World, box: Box) -> tuple[list[Owed], GpucloudError | None]:
+    trouble = settle_box(world, box)
+    return owed(world, box), trouble
+
+
+def _until_gone(
+    world: World,
+    box: Box,
+    end: Callable[[], tuple[list[Owed], GpucloudError | None]],
+    *,
+    once: bool = False,
+) -> None:
+    """Goes on to end something until nothing of it is billed. The waiter knows for how long.
+
+    Args:
+        world: the outside.
+        box: whose it is.
+        end: one pass: gives what may still be billed, and the last trouble that was met.
+        once: whether one pass has to do.
+
+    Raises:
+        OwedError: something may still be billed at the end of the budget, or waiting would change nothing.
+    """
     pause_s = 0.05
     while True:
-        trouble = settle_box(world, box)
-        left = owed(world, box)
+        left, trouble = end()
         if not left:
-            break
-        if world.waiter.signum is not None:
-            deadline = min(deadline, first_signal + timedelta(seconds=AFTER_SIGNAL_S))
-        else:
-            first_signal = world.clock()
-        if world.clock() >= deadline or _is_final(trouble):
+            return
+        if once or not world.waiter.left_s or _is_final(trouble):
             raise owed_error(box, left, trouble)
         world.waiter.pause(pause_s)
         pause_s = min(pause_s * 1.5, 5.0)
-    _tidy(world, box, min(deadline, world.clock() + timedelta(seconds=TIDY_S)))
-    _write_state(world, box, ends_as)
-    return world.journal.held(box)
 
 
 def end_unrecorded(world: World, box: Box, *, budget_s: float) -> None:
@@ -128,21 +154,26 @@ def end_unrecorded(world: World, box: Box, *, budget_s: float) -> None:
         OwedError: something may still be billed.
         JournalError: not even where the box is can be read.
     """
-    deadline = world.clock() + timedelta(seconds=budget_s)
     intents = world.journal.intents(box.id)
-    for place in sorted({(intent.cloud, intent.account, intent.region) for intent in intents}):
-        # A call whose outcome the journal was not told may have made what lists do not show yet.
-        unseen = any(intent.status == "open" for intent in intents)
-        pause_s = 0.05
-        while True:
-            left, trouble = _end_in(world, box, place)
-            unseen = unseen and not left
-            if left == [] and not unseen:
-                break
-            if world.clock() >= deadline or _is_final(trouble):
-                raise owed_error(box, _owed_in(box, place, left), trouble)
-            world.waiter.pause(pause_s)
-            pause_s = min(pause_s * 1.5, 5.0)
+    places = sorted({(intent.cloud, intent.account, intent.region) for intent in intents})
+    # A call whose outcome the journal was not told may have made what lists do not show yet.
+    still_open = {(each.cloud, each.account, each.region) for each in intents if each.status == "open"}
+
+    def end() -> tuple[list[Owed], GpucloudError | None]:
+        left: list[Owed] = []
+        trouble: GpucloudError | None = None
+        for number, place in enumerate(places):
+            with world.waiter.within(world.waiter.left_s / (len(places) - number)):
+                found, failed = _end_in(world, box, place)
+            if found:
+                still_open.discard(place)
+            trouble = failed or trouble
+            if found != [] or place in still_open:
+                left += _owed_in(box, place, found)
+        return left, trouble
+
+    with world.waiter.within(budget_s):
+        _until_gone(world, box, end)
 
 
 def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Thing] | None) -> list[Owed]:
@@ -169,10 +200,10 @@ def _end_in(
     try:
         cloud = _same_account(world, name, account)
         return _end_found(world, cloud, Search(box=box.id, regions=(region,))), None
-    except GpucloudError as error:
-        return None, error
     except TimedOutError as error:
         return None, GpucloudError(f"{name} {region}: {error}")
+    except GpucloudError as error:
+        return None, error
 
 
 def _end_found(world: World, cloud: Cloud, search: Search) -> list[Thing]:
@@ -191,19 +222,20 @@ def _end_found(world: World, cloud: Cloud, search: Search) -> list[Thing]:
     return [thing for thing in living if thing.ref.kind.billable]
 
 
-def _tidy(world: World, box: Box, deadline: datetime) -> None:
+def _tidy(world: World, box: Box) -> None:
     """Goes on with what costs nothing, for a while: networks and groups count against quotas.
 
     What is left after that is looked at again by the next changing command.
     """
     pause_s = 0.02
-    while world.waiter.signum is None and world.clock() < deadline:
-        if all(row.state == "gone_once" for row in world.journal.things(box.id)):
-            return
-        if _is_final(settle_box(world, box)):
-            return
-        world.waiter.pause(pause_s)
-        pause_s = min(pause_s * 1.5, 2.0)
+    with world.waiter.within(TIDY_S):
+        while world.waiter.signum is None and world.waiter.left_s:
+            if all(row.state == "gone_once" for row in world.journal.things(box.id)):
+                return
+            if _is_final(settle_box(world, box)):
+                return
+            world.waiter.pause(pause_s)
+            pause_s = min(pause_s * 1.5, 2.0)
 
 
 def _is_final(trouble: GpucloudError | None) -> bool:
@@ -228,17 +260,13 @@ def end_things(world: World, box: Box, chosen: Callable[[Ref], bool], *, budget_
     Raises:
         OwedError: that could not be confirmed of something billable.
     """
-    deadline = world.clock() + timedelta(seconds=budget_s)
-    pause_s = 0.05
-    while True:
+
+    def end() -> tuple[list[Owed], GpucloudError | None]:
         trouble = settle_box(world, box, chosen)
-        left = [item for item in owed(world, box) if not item.ref.id or chosen(item.ref)]
-        if not left:
-            return
-        if world.clock() >= deadline:
-            raise owed_error(box, left, trouble)
-        world.waiter.pause(pause_s)
-        pause_s = min(pause_s * 1.5, 5.0)
+        return [item for item in owed(world, box) if not item.ref.id or chosen(item.ref)], trouble
+
+    with world.waiter.within(budget_s):
+        _until_gone(world, box, end)
 
 
 def owed(world: World, box: Box) -> list[Owed]:
@@ -299,33 +327,47 @@ def _settle(world: World, box: Box, chosen: Callable[[Ref], bool] | None) -> Gpu
     intents = world.journal.intents(box.id, unresolved=True) if chosen is None else []
     places = {(i.cloud, i.account, i.region) for i in intents}
     places |= {(r.ref.cloud, r.ref.account, r.ref.region) for r in rows}
-    for cloud_name, account, region in sorted(places):
-        try:
-            cloud = _same_account(world, cloud_name, account)
-            mine = [row for row in rows if (row.ref.cloud, row.ref.region) == (cloud_name, region)]
-            open_here = [i for i in intents if (i.cloud, i.region) == (cloud_name, region)]
-            if open_here or any(row.state == "making" for row in mine):
-                search = Search(box=box.id, regions=(region,))
-                found = world.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
-                _resolve_intents(world, box, cloud, open_here, found)
-                _resolve_makings(world, box, mine, found)
-                mine = [
-                    row
-                    for row in world.journal.things(box.id)
-                    if (row.ref.cloud, row.ref.region) == (cloud_name, region)
-                    and (chosen is None or chosen(row.ref))
-                ]
-            refused = _delete_in_order(world, box, cloud, mine)
-            if refused is not None and chosen is None:
-                _note_unknown(world, cloud, box, region)
-            trouble = refused or trouble
+    for number, place in enumerate(sorted(places)):
+        try:  # a place that does not answer keeps none of the others waiting
+            with world.waiter.within(world.waiter.left_s / (len(places) - number)):
+                trouble = _settle_place(world, box, place, rows, intents, chosen=chosen) or trouble
         except (JournalError, StaleWriterError):
             raise  # nothing more can be written down: to try again would change nothing
+        except TimedOutError as error:
+            trouble = GpucloudError(f"{place[0]} {place[2]}: {error}")
         except GpucloudError as error:
             trouble = error
-        except TimedOutError as error:
-            trouble = GpucloudError(f"{cloud_name} {region}: {error}")
     return trouble
+
+
+def _settle_place(
+    world: World,
+    box: Box,
+    place: tuple[str, str, str],
+    rows: Sequence[ThingRow],
+    intents: Sequence[Intent],
+    *,
+    chosen: Callable[[Ref], bool] | None,
+) -> GpucloudError | None:
+    """The pass over what a box has in one place: cloud, account, region."""
+    cloud_name, account, region = place
+    cloud = _same_account(world, cloud_name, account)
+    mine = [row for row in rows if (row.ref.cloud, row.ref.region) == (cloud_name, region)]
+    open_here = [i for i in intents if (i.cloud, i.region) == (cloud_name, region)]
+    if open_here or any(row.state == "making" for row in mine):
+        search = Search(box=box.id, regions=(region,))
+        found = world.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
+        _resolve_intents(world, box, cloud, open_here, found)
+        _resolve_makings(world, box, mine, found)
+        mine = [
+            row
+            for row in world.journal.things(box.id)
+            if (row.ref.cloud, row.ref.region) == (cloud_name, region) and (chosen is None or chosen(row.ref))
+        ]
+    refused = _delete_in_order(world, box, cloud, mine)
+    if refused is not None and chosen is None:
+        _note_unknown(world, cloud, box, region)
+    return refused
 
 
 def _same_account(world: World, name: str, account: str) -> Cloud:

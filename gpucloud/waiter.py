@@ -1,30 +1,39 @@
-"""Where the main thread waits, so that a signal is answered at once while calls run in threads."""
+"""Where a thread waits: a signal is answered at once while calls run in threads, and no wait is endless.
+
+The rule for the end of every wait is here, and only here: the budget that was given with
+:meth:`Waiter.within`, and a minute after the first signal.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
 import time
 from _thread import start_new_thread
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
 
-from gpucloud.errors import InterruptedBySignal
+from gpucloud.errors import GpucloudError, InterruptedBySignal
 
 T = TypeVar("T")
 
+CALL_TIMEOUT_S = 90.0
+"""How long a call may take where nothing else is said: a call with all its repetitions."""
+AFTER_SIGNAL_S = 60.0
+"""How long a command goes on after the first signal, to end what is billed."""
 LISTEN_S = 0.5
 """The kernel may give a signal to any thread (signal(7)), and that alone does not wake the main one."""
 
 
-class TimedOutError(Exception):
+class TimedOutError(GpucloudError):
     """A call did not end by its deadline; it may still be running."""
 
 
@@ -44,19 +53,30 @@ class Call:
 
 
 class Waiter:
-    """Where the main thread waits. Calls run in daemon threads; a signal ends the wait, not the call.
+    """Where the thread that made it waits. Calls run in daemon threads; a signal ends the wait, not the call.
 
     The first SIGINT, SIGTERM or SIGHUP makes the present or next wait raise :class:`InterruptedBySignal`;
-    inside :meth:`finishing` waits go on. A second signal ends the process at once, after printing
-    ``clean_up``, the command that cleans up.
+    inside :meth:`finishing` waits go on, for a minute at most. A second signal ends the process at once,
+    after printing ``clean_up``, the command that cleans up. ``heard`` is told when a signal has to wait.
+
+    Args:
+        nap: takes the place of sleeping; tests move their clock with it.
+        monotonic: the clock of the budgets, in seconds.
     """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self, nap: Callable[[float], None] | None = None) -> None:
+    def __init__(
+        self, nap: Callable[[float], None] | None = None, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._nap = nap
+        self._monotonic = monotonic
+        self._end = math.inf
+        self._signal_at: float | None = None
         self.signum: int | None = None
         self.clean_up = "gpucloud list"
+        self.heard: Callable[[str], None] = lambda _: None
+        self._answered = False
         self._deaf = 0
         self._asking = False
         self._inbox: SimpleQueue[Call | None] = SimpleQueue()
@@ -80,6 +100,26 @@ class Waiter:
             yield
         finally:
             self._deaf -= 1
+
+    @contextmanager
+    def within(self, budget_s: float) -> Generator[None]:
+        """While the body runs, no wait goes on for longer than this in all; an earlier end stays."""
+        outer = self._end
+        self._end = min(outer, self._monotonic() + budget_s)
+        try:
+            yield
+        finally:
+            self._end = outer
+
+    @property
+    def left_s(self) -> float:
+        """How long what is under way may still take; infinite without a budget and without a signal."""
+        end = self._end if self._signal_at is None else min(self._end, self._signal_at + AFTER_SIGNAL_S)
+        return max(end - self._monotonic(), 0.0)
+
+    def for_another_thread(self) -> Waiter:
+        """One of the same kind for the thread that calls this. It hears no signals: it needs a budget."""
+        return Waiter(self._nap, self._monotonic)
 
     @contextmanager
     def asking(self) -> Generator[None]:
@@ -115,36 +155,52 @@ class Waiter:
         """Waits for a started call and gives what it gave.
 
         Raises:
-            TimedOutError: it did not end in time; it goes on in its thread.
+            TimedOutError: it did not end in time, or within the budget; it goes on in its thread.
             InterruptedBySignal: a signal came first; the call goes on in its thread.
+        """
+        began = time.monotonic()
+        if not self.until_done([running], timeout_s):
+            raise TimedOutError(f"no answer within {time.monotonic() - began:.0f} s")
+        return running.value()
+
+    def until_done(self, calls: Collection[Call], timeout_s: float) -> bool:
+        """Waits until all of these have ended, or the time is over; gives whether all have.
+
+        Raises:
+            InterruptedBySignal: a signal came first; the calls go on in their threads.
         """
         if (
             threading.get_ident() != self._thread
         ):  # who waits here too would take the news that the other waits for
             raise RuntimeError("only one thread may wait here")
-        deadline = time.monotonic() + timeout_s
-        while not running.done:
+        deadline = time.monotonic() + min(timeout_s, self.left_s)
+        while not all(call.done for call in calls):
             self.check()
-            left_s = deadline - time.monotonic()
+            left_s = min(deadline - time.monotonic(), self.left_s)
             if left_s <= 0:
-                raise TimedOutError(f"no answer within {timeout_s:.0f} s")
-            try:
+                return False
+            with suppress(Empty):
                 self._inbox.get(timeout=min(left_s, LISTEN_S))
-            except Empty:
-                continue
-        return running.value()
+        return True
 
-    def run(self, call: Callable[[], T], timeout_s: float = 300.0) -> T:
-        """Starts a call and waits for it."""
+    def run(self, call: Callable[[], T], timeout_s: float = CALL_TIMEOUT_S) -> T:
+        """Starts a call and waits for it; what there is no time for is not started.
+
+        Raises:
+            TimedOutError: it did not end in time; it goes on in its thread.
+            InterruptedBySignal: a signal came first; the call goes on in its thread.
+        """
         self.check()
+        if not self.left_s:
+            raise TimedOutError("no time is left")
         result: T = self.wait(self.start(call), timeout_s)
         return result
 
     def pause(self, seconds: float) -> None:
-        """Sleeps, but a signal ends it. A test's own ``nap`` takes the place of sleeping."""
+        """Sleeps, but a signal or the end of the budget ends it."""
         if self._nap is not None:
             self.check()
-            self._nap(seconds)
+            self._nap(min(seconds, self.left_s))
             return
         try:
             self.wait(Call(), seconds)
@@ -152,9 +208,18 @@ class Waiter:
             return
 
     def check(self) -> None:
-        """Raises :class:`InterruptedBySignal` if a signal came and nothing must be finished first."""
-        if self.signum is not None and not self._deaf:
-            raise InterruptedBySignal(f"ended by {signal.Signals(self.signum).name}", signum=self.signum)
+        """Raises :class:`InterruptedBySignal` if a signal came and nothing must be finished first.
+
+        Where something must be, ``heard`` is told so, once.
+        """
+        if self.signum is None:
+            return
+        name = signal.Signals(self.signum).name
+        if not self._deaf:
+            raise InterruptedBySignal(f"ended by {name}", signum=self.signum)
+        if not self._answered:
+            self._answered = True
+            self.heard(f"{name}: finishing within {AFTER_SIGNAL_S:.0f} s; a second signal ends it at once")
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.signum is not None:
@@ -162,6 +227,7 @@ class Waiter:
             os.write(2, f"\nended at once; clean up with: {self.clean_up}\n".encode())
             os._exit(128 + signum)
         self.signum = signum
+        self._signal_at = self._monotonic()
         self._inbox.put(None)
         if self._asking:
             self.check()

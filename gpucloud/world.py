@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from gpucloud.cloud import Clouds
 from gpucloud.leases import claim, this_process
 from gpucloud.lifecycle import Claim, Lease
 from gpucloud.store import Box, Journal
-from gpucloud.waiter import Waiter
+from gpucloud.waiter import Call, Waiter
 
 
 class Tell(Protocol):
@@ -32,7 +32,8 @@ def say_nothing(step: str, text: str) -> None:
 class World:
     """Everything outside the engine. Tests give their own clock, randomness and clouds.
 
-    ``cache`` is a folder for what may be forgotten at any time.
+    ``cache`` is a folder for what may be forgotten at any time. ``silent`` has the clouds that did not answer
+    this command, each with the question that was put to it: the command goes on without them where it can.
     """
 
     owner: str
@@ -43,6 +44,11 @@ class World:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     randomness: Callable[[int], bytes] = os.urandom
     cache: Path | None = None
+    silent: dict[str, Call] = field(default_factory=dict[str, Call])
+
+    def is_silent(self, cloud: str) -> bool:
+        """Whether a cloud has not answered this command so far."""
+        return cloud in self.silent and not self.silent[cloud].done
 
     def lease(self) -> Lease:
         """What this process writes when it works on a box."""

@@ -122,8 +122,12 @@ def _end_all(world: World, boxes: list[Box], state: Path, troubles: list[Gpuclou
     from gpucloud.store import JournalError
 
     ended: list[Box] = []
-    for box in boxes:
-        with isolated(troubles, f"box {box.name!r}"):
+    for number, box in enumerate(boxes):
+        # After a signal there is one minute for all of them.
+        with (
+            isolated(troubles, f"box {box.name!r}"),
+            world.waiter.within(world.waiter.left_s / (len(boxes) - number)),
+        ):
             try:
                 ended.append(_end_one(world, box, state))
             except JournalError as error:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from gpucloud.world import Tell, World
 
 JOURNAL = "journal.db"
+MOST_TROUBLES = 3
+"""How many of what could not be settled are told one by one."""
 
 
 def now() -> datetime:
@@ -52,6 +55,8 @@ def engine(app: App, tell: Tell | None = None) -> Generator[World]:
         complain=app.output.say,
     )
     waiter = Waiter()
+    if tell is not None:
+        waiter.heard = partial(tell, "down")
     with waiter.listening(), renewing(journal):
         yield World(
             owner=app.owner,
@@ -79,14 +84,17 @@ def connect(app: App) -> str | None:
 
 
 def settle_owed(app: App, world: World) -> None:
-    """Finishes what earlier commands left, within a budget of seconds; the rest is said."""
+    """Finishes what earlier commands left, within a budget of seconds; of the rest a few lines are said."""
     from gpucloud.recover import settle
 
-    for trouble in settle(world):
+    troubles = settle(world)
+    for trouble in troubles[:MOST_TROUBLES]:
         is_owed = isinstance(trouble, OwedError)
         app.output.say(f"{'Still owed' if is_owed else 'Not asked'}: {trouble.message}")
         if trouble.owed_command or trouble.hint:
             app.output.say(f"  {trouble.owed_command or trouble.hint}")
+    if len(troubles) > MOST_TROUBLES:
+        app.output.say(f"{len(troubles) - MOST_TROUBLES} more boxes are not settled: gpucloud list")
 
 
 def ended_unrecorded(world: World, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
@@ -109,14 +117,13 @@ def find_box(journal: Journal, owner: str, name: str) -> Box:
     Raises:
         UsageError: there is none; names the nearest.
     """
-    boxes = journal.boxes(owner=owner, over=True)
-    living = [box for box in boxes if name in {box.name, box.id} and box.ended_at is None]
-    over = [box for box in boxes if name in {box.name, box.id}]
-    if living or over:
-        return (living or over)[-1]
+    found = journal.named(owner, name)
+    living = [box for box in found if box.ended_at is None]
+    if found:
+        return (living or found)[-1]
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [box.name for box in boxes if box.ended_at is None], n=1)
+    near = get_close_matches(name, [box.name for box in journal.boxes(owner=owner)], n=1)
     raise UsageError(
         f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
         hint="see yours: gpucloud list",

@@ -10,7 +10,7 @@ import typer
 from gpucloud.cli.boxes import box_document, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now, open_journal
-from gpucloud.cli.reached import look_at_guards
+from gpucloud.cli.reached import look
 from gpucloud.cli.unread import say_unread, unread_document, wrong_in
 from gpucloud.model import Tags, Thing
 
@@ -64,16 +64,11 @@ def list_boxes(
 def _look(app: App) -> dict[str, Any]:
     """Asks the clouds: the journal's boxes by id, and every region for what the journal does not know."""
     from gpucloud.model import Search
-    from gpucloud.recover import refresh_all
-    from gpucloud.survey import begin, finish, strangers, unjudged
+    from gpucloud.survey import begin, strangers, unjudged
 
     with engine(app) as world:
-        calls = begin(world, Search(owner=world.owner))
-        for trouble in refresh_all(world, world.journal.boxes(owner=app.owner)):
-            app.output.say(f"Not asked: {trouble.message}")
-        for trouble in look_at_guards(app, world, world.journal.boxes(owner=app.owner)):
-            app.output.say(f"Not asked: {trouble.message}")
-        survey = finish(world, calls)
+        asked = begin(world, Search(owner=world.owner))
+        survey = look(app, world, world.journal.boxes(owner=app.owner), asked)
         say_unread(app, survey)
         unknown = (*strangers(world, survey), *unjudged(survey, world.owner))
         living = {box.id for box in world.journal.boxes(owner=world.owner)}

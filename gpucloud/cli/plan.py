@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gpucloud.world import World
     from gpucloud_pricing import Market
 
+PLAN_S = 120.0
+"""For all the questions of a plan together: what is not answered by then is planned without."""
 LAUNCH_TTL = timedelta(hours=24)
 AcceptSnapshot = Annotated[
     bool,
@@ -71,7 +73,8 @@ def make(world: World, spec: Spec, *, accept_snapshot_price: bool) -> Plan:
     world.tell("plan", "searching the market")
     wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price)
     market = load_market(wish.demand, world.cache, partial(world.tell, "prices"))
-    made = make_plan(world, market, wish)
+    with world.waiter.within(PLAN_S):
+        made = make_plan(world, market, wish)
     return made if spec.budget is None else _where_a_budget_holds(made, market)
 
 

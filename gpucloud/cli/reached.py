@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
@@ -9,12 +10,19 @@ from gpucloud.cli.engine import connect, engine, find_box, open_journal
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from gpucloud.errors import GpucloudError
     from gpucloud.ssh import Target
     from gpucloud.store import Box
+    from gpucloud.survey import Asked, Survey
     from gpucloud.world import World
+
+LOOK_S = 3.5
+"""How long ``--live`` waits for a cloud or a guard that says nothing."""
+SEARCH_S = 20.0
+"""How long it waits for a cloud that answers, and is still searching its regions."""
+NEWS_S = 1.0
+"""It waits at least so long after the last answer of any cloud."""
 
 
 def reached(app: App, name: str, *, node: int = 0) -> Target:
@@ -67,21 +75,41 @@ def target_of(app: App, box: Box, node: int, proxy_command: str | None) -> Targe
     raise UsageError(f"box {box.name!r} has no public address yet ({box.state})", hint="gpucloud list --live")
 
 
-def look_at_guards(app: App, world: World, boxes: Iterable[Box]) -> list[GpucloudError]:
-    """Asks the guards of those of these boxes that are ready; gives what could not be asked."""
+def look(app: App, world: World, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> Survey:
+    """Asks clouds and guards how these boxes are, all at once, and writes down what they say.
+
+    What does not answer is named, and keeps nothing else waiting.
+
+    Args:
+        app: the running program.
+        world: the outside.
+        boxes: whose state is asked for.
+        asked: the survey that was begun besides, if any.
+
+    Returns:
+        What the survey found.
+    """
+    from gpucloud import guards, recover
     from gpucloud.bringup import targets
-    from gpucloud.guards import ask_guards
     from gpucloud.isolation import isolated
     from gpucloud.lifecycle import BoxState
     from gpucloud.ssh_keys import key_folder
+    from gpucloud.survey import Patience, finish
 
+    began = time.monotonic()
+    clouds, troubles = recover.ask_all(world, boxes)
     ready = [box for box in boxes if box.state is BoxState.READY]
-    if not ready:
-        return []
-    proxy_command = connect(app)
-    troubles: list[GpucloudError] = []
+    proxy_command = connect(app) if ready else None
     nodes: list[tuple[Box, Sequence[Target]]] = []
     for box in ready:
         with isolated(troubles, f"box {box.name!r}"):
             nodes.append((box, targets(box, key_folder(app.paths.state, box.id), proxy_command)))
-    return troubles + ask_guards(world, nodes)
+    told = guards.ask_guards(world, nodes)
+    survey = finish(world, asked, Patience(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
+    with world.waiter.within(max(LOOK_S - (time.monotonic() - began), NEWS_S)):
+        troubles += recover.write_answers(world, clouds)
+        living = {box.id for box in ready if world.journal.box(box.id).state is BoxState.READY}
+        troubles += guards.write_answers(world, [each for each in told if each[0].id in living])
+    for trouble in troubles:
+        app.output.say(f"Not asked: {trouble.message}")
+    return survey

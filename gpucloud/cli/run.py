@@ -333,9 +333,10 @@ def _refuse_live(world: World, run_id: str) -> None:
         UsageError: it is in use.
     """
     from gpucloud.model import Machine, Search
-    from gpucloud.survey import begin, finish
+    from gpucloud.survey import Patience, begin, finish
 
-    survey = finish(world, begin(world, Search(run=run_id)))
+    patience = Patience(first_s=10.0, whole_s=60.0, news_s=2.0)
+    survey = finish(world, begin(world, Search(run=run_id)), patience)
     machines = [thing for thing in survey.things if isinstance(thing, Machine)]
     if machines:
         raise UsageError(

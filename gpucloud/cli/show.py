@@ -10,7 +10,7 @@ import typer
 from gpucloud.cli.boxes import box_document, guard_text
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, open_journal
-from gpucloud.cli.reached import look_at_guards
+from gpucloud.cli.reached import look
 from gpucloud.model import short_id
 
 
@@ -21,12 +21,9 @@ def show(
 ) -> None:
     """Show one box."""
     if live:
-        from gpucloud.recover import refresh
-
         with engine(app) as world:
-            box = refresh(world, find_box(world.journal, app.owner, name))
-            for trouble in look_at_guards(app, world, [box]):
-                app.output.say(f"Not asked: {trouble.message}")
+            box = find_box(world.journal, app.owner, name)
+            look(app, world, [box], {})
             box = world.journal.box(box.id)
     else:
         box = find_box(open_journal(app), app.owner, name)

@@ -88,7 +88,7 @@ def sweep(
         if not dry_run:
             settle_owed(app, world)
         living = world.journal.boxes(owner=app.owner)
-        rows = world.journal.things(present=False)
+        rows = world.journal.things_of({tags.box for f in first.finds if (tags := _tags_of(f.thing))})
     gone = {row.ref for row in rows if row.state in {"gone", "gone_once"}}
     if app.output.json:
         around = unread_document(replace(first.survey, unread=tuple(unread)))

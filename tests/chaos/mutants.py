@@ -31,6 +31,7 @@ SWEEP = (PROMISES, "tests/core/test_sweep.py")
 WAITER = (PROMISES, "tests/core/test_waiter.py", "tests/core/test_launch.py")
 CROWD = ("tests/chaos/test_journal.py",)
 PLAN = ("tests/core/test_plan.py",)
+BOUNDED = ("tests/core/test_bounded.py",)
 TIMEOUT_S = 240
 
 
@@ -113,8 +114,8 @@ MUTANTS = (
     Mutant(
         "what is owed is told",
         "gpucloud/teardown.py",
-        "            raise owed_error(box, left, trouble)\n        world.waiter.pause(pause_s)\n        pause_s = min(pause_s * 1.5, 5.0)\n    _tidy",
-        "            break\n        world.waiter.pause(pause_s)\n        pause_s = min(pause_s * 1.5, 5.0)\n    _tidy",
+        "            raise owed_error(box, left, trouble)\n        world.waiter.pause(pause_s)\n",
+        "            return\n        world.waiter.pause(pause_s)\n",
     ),
     Mutant(
         "an absence while young proves nothing",
@@ -162,8 +163,8 @@ MUTANTS = (
     Mutant(
         "what is over is looked at once more",
         "gpucloud/recover.py",
-        "    _second_looks(world, end_in_s=",
-        "    0 and _second_looks(world, end_in_s=",
+        "            settle_box(world, box)\n",
+        "            pass\n",
     ),
     Mutant(
         "another account's answer counts for nothing",
@@ -389,8 +390,8 @@ MUTANTS = (
     Mutant(
         "what holds the rest is looked for",
         "gpucloud/teardown.py",
-        "            if refused is not None and chosen is None:\n",
-        "            if False:\n",
+        "    if refused is not None and chosen is None:\n",
+        "    if False:\n",
     ),
     Mutant(
         "a full disk keeps no machine running",
@@ -401,22 +402,43 @@ MUTANTS = (
     Mutant(
         "an end counts by the cloud's clock too",
         "gpucloud/recover.py",
-        "        if not is_remains(box) and not _is_past_end(world, box, troubles):\n",
-        "        if False:\n",
+        "if is_remains(box) or _is_past_end(box, clock, troubles)]",
+        "]",
     ),
     Mutant(
         "a box that somebody took is theirs",
         "gpucloud/recover.py",
-        "        if taken is None:\n            continue\n",
-        "        taken = taken or box\n",
+        "    if taken is None:  # somebody was faster\n        return True\n",
+        "    taken = taken or box\n",
     ),
     # --- signals
     Mutant(
         "a signal ends a wait",
         "gpucloud/waiter.py",
-        "        if self.signum is not None and not self._deaf:\n",
+        "        if not self._deaf:\n",
         "        if False:\n",
         WAITER,
+    ),
+    Mutant(
+        "a signal leaves a minute",
+        "gpucloud/waiter.py",
+        "min(self._end, self._signal_at + AFTER_SIGNAL_S)",
+        "self._end",
+        BOUNDED,
+    ),
+    Mutant(
+        "what hangs is given up",
+        "gpucloud/recover.py",
+        "    with world.waiter.within(budget_s):\n",
+        "    with world.waiter.within(60):\n",
+        BOUNDED,
+    ),
+    Mutant(
+        "a silent cloud is not asked again",
+        "gpucloud/recover.py",
+        "        if not any(map(world.is_silent, clouds))\n",
+        "",
+        BOUNDED,
     ),
     Mutant(
         "what was begun is finished",

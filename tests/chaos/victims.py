@@ -177,6 +177,7 @@ def _hurry() -> None:
 
     gpucloud.cli.engine.now = _Time.now
     Waiter.pause = pause  # type: ignore[method-assign, assignment]
+    Waiter.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)
     RequestsTransport.sleep = lambda self, duration: _Time.sleep(duration)
     defaults = gpucloud.cloud.Cloud.__init__.__kwdefaults__ or {}
     defaults["sleep"] = _Time.sleep

@@ -53,7 +53,7 @@ class Bench:
             owner=OWNER,
             journal=Journal.open(self.folder / "journal.db", self.clock, lease_clock=self.clock),
             clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),
-            waiter=Waiter(self.clock.sleep),
+            waiter=Waiter(self.clock.sleep, lambda: self.clock().timestamp()),
             tell=lambda step, text: self.lines.append((step, text)),
             clock=self.clock,
         )

@@ -1,0 +1,147 @@
+"""No command is kept waiting: by a cloud that does not answer, by much that is owed, by what never ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpucloud.errors import OwedError
+from gpucloud.launch import launch
+from gpucloud.lifecycle import BoxState
+from gpucloud.model import Search
+from gpucloud.quote import Access
+from gpucloud.recover import settle
+from gpucloud.store import Box
+from gpucloud.survey import Patience, begin, finish
+from gpucloud.teardown import end_machines, end_unrecorded, take_down
+from gpucloud.waiter import AFTER_SIGNAL_S
+from gpucloud.world import World
+from tests.builders import Clock
+from tests.core.engine import Bench
+from tests.memory import TOKEN_ATOMIC, MemoryProvider, Pace
+
+GENEROUS_S = 30.0
+"""Much longer than what is bounded takes, and much shorter than what hangs."""
+
+
+class Deaf(MemoryProvider):
+    """A cloud of which one, ``alibaba``, gives no answer."""
+
+    def account(self) -> str:
+        if self.name == "alibaba":
+            self.cloud.calls.append(("account", ""))  # type: ignore[arg-type]
+            threading.Event().wait(600)
+        return super().account()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    clock = Clock()
+    clouds = [
+        MemoryProvider.named(name, temperament=TOKEN_ATOMIC, clock=clock) for name in ("aws", "alibaba")
+    ]
+    return Bench(tmp_path, clock, clouds)
+
+
+def unwanted(bench: Bench, box: str, cloud: str = "aws") -> Box:
+    """A box whose end was begun by a command that is no more."""
+    first = sorted(bench.providers, key=lambda provider: provider.name != cloud)
+    there = replace(bench, providers=first)
+    world = there.world()
+    made = launch(world, there.terms(box=box, name=box), there.offers())
+    world.journal.write(made, "state", {"state": "ready", "facts": {}})
+    world.journal.write(made, "state", {"state": "deleting"})
+    world.journal.release(made)
+    return world.journal.box(box)
+
+
+def in_time(call: Callable[[], Sequence[Exception]]) -> Sequence[Exception]:
+    """What a call gives, which is soon."""
+    began = time.monotonic()
+    given = call()
+    assert time.monotonic() - began < GENEROUS_S
+    return given
+
+
+def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settled(bench: Bench) -> None:
+    """And is left out for the rest of the command."""
+    unwanted(bench, "b-1")
+    for number in range(2, 42):
+        unwanted(bench, f"b-{number}", "alibaba")
+    bench.kind = Deaf
+    world = bench.world()
+    [trouble] = in_time(lambda: settle(world))
+    assert isinstance(trouble, OwedError)
+    assert "and 35 more may still be billed: alibaba did not answer" in trouble.message
+    assert world.journal.box("b-1").state is BoxState.DELETED
+    assert world.is_silent("alibaba")
+    asked = len(bench.providers[1].cloud.calls)
+    access = Access(world)
+    assert access.ask(["aws", "alibaba"])
+    assert (sorted(access.left_out), sorted(access.usable)) == (["alibaba"], ["aws"])
+    assert len(settle(world)) == 1
+    assert len(bench.providers[1].cloud.calls) == asked, "it is not asked again"
+    assert not [box.name for box in world.journal.boxes(owner=world.owner) if box.lease], "none is held"
+
+
+def test_every_box_is_asked_to_end_before_any_is_waited_for(bench: Bench) -> None:
+    for number in range(4):
+        unwanted(bench, f"b-{number}")
+    cloud = bench.providers[0].cloud
+    cloud.ends = Pace(seconds=3600)
+    troubles = settle(bench.world())
+    assert [type(trouble) for trouble in troubles] == [OwedError] * 4
+    assert {str(machine.state) for machine in cloud.machines()} == {"stopping"}
+
+
+def _take_down(world: World, box: Box) -> None:
+    take_down(world, box, budget_s=600)
+
+
+def _end_machines(world: World, box: Box) -> None:
+    end_machines(world, box, budget_s=600)
+
+
+def _end_unrecorded(world: World, box: Box) -> None:
+    end_unrecorded(world, box, budget_s=600)
+
+
+@pytest.mark.parametrize("ends", [_take_down, _end_machines, _end_unrecorded])
+@pytest.mark.parametrize("signalled", [False, True])
+def test_after_a_signal_no_loop_goes_on_for_longer_than_a_minute(
+    bench: Bench, ends: Callable[[World, Box], None], signalled: bool
+) -> None:
+    """Without one, each has its own budget. That it goes on is said."""
+    world = bench.world()
+    box = launch(world, bench.terms(), bench.offers())
+    bench.providers[0].cloud.ends = Pace(seconds=36000)
+    said: list[str] = []
+    world.waiter.heard = said.append
+    began = bench.clock()
+    with world.waiter.listening(), world.waiter.finishing():
+        if signalled:
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(OwedError):
+            ends(world, box)
+    took_s = (bench.clock() - began).total_seconds()
+    assert took_s == pytest.approx(AFTER_SIGNAL_S if signalled else 600, abs=10)
+    assert len(said) == signalled
+
+
+def test_a_search_waits_for_a_silent_cloud_no_longer_than_it_was_told_and_names_it(bench: Bench) -> None:
+    unwanted(bench, "b-1")
+    bench.kind = Deaf
+    world = bench.world()
+    patience = Patience(first_s=0.5, whole_s=GENEROUS_S, news_s=0.2)
+    began = time.monotonic()
+    survey = finish(world, begin(world, Search(owner=world.owner)), patience)
+    assert time.monotonic() - began < GENEROUS_S
+    assert {thing.ref.cloud for thing in survey.things} == {"aws"}
+    assert [(each.cloud, each.region) for each in survey.unread] == [("alibaba", "*")]

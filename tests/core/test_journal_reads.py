@@ -1,0 +1,104 @@
+"""A journal of years is no slower than a new one: commands read what lives, and by an index."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from gpucloud.cli.engine import find_box
+from gpucloud.launch import check_name
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.recover import remains, settle
+from gpucloud.store import Journal
+from gpucloud.sweep import look
+from tests.builders import Clock
+from tests.core.engine import OWNER, Bench
+from tests.core.test_recover import ready
+from tests.memory import TOKEN_ATOMIC, MemoryProvider
+
+FINISHED = 3000
+PARTIAL = ("one_living_box_per_name", "present_things", "unresolved_intents")
+"""The indexes that hold only what is not over: to go through them is to read what matters."""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A journal with one box that lives and thousands that are over, each with a thing and an intent."""
+    clock = Clock()
+    made = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=TOKEN_ATOMIC, clock=clock)])
+    ready(made)
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as connection, connection:
+        for table, changes in (
+            (
+                "boxes",
+                {"id": "'b-over-' || n", "name": "'x' || n", "state": "'deleted'", "ended_at": "created_at"},
+            ),
+            ("things", {"n": "1000 + number.n", "box": "'b-over-' || number.n", "state": "'gone'"}),
+            ("intents", {"id": "'o-' || n", "box": "'b-over-' || n", "status": "'made'"}),
+        ):
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            values = ", ".join(changes.get(column, f"one.{column}") for column in columns)
+            numbers = f"SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {FINISHED}"  # noqa: S608
+            connection.execute(
+                f"WITH RECURSIVE number(n) AS ({numbers})"  # noqa: S608
+                f" INSERT INTO {table} SELECT {values} FROM number, (SELECT * FROM {table} LIMIT 1) AS one"
+            )
+        connection.execute("ANALYZE")
+    return made
+
+
+def plans_of(journal: Journal, seen: list[tuple[str, Any]]) -> list[str]:
+    """How SQLite answers these queries: its own words, one line a step."""
+    engine: sa.Engine = journal._engine
+    with engine.connect() as connection:
+        return [
+            f"{step[3]}  <-  {statement}"
+            for statement, parameters in seen
+            for step in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        ]
+
+
+def test_no_command_goes_through_everything_that_ever_was(bench: Bench) -> None:
+    world = bench.world()
+    seen: list[tuple[str, Any]] = []
+
+    @event.listens_for(world.journal._engine, "before_cursor_execute")
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith("SELECT") and "FROM" in statement:
+            seen.append((statement, parameters))
+
+    assert [box.id for box in world.journal.boxes(owner=OWNER)] == ["b-1"]
+    assert find_box(world.journal, OWNER, "x").id == find_box(world.journal, OWNER, "b-1").id == "b-1"
+    assert find_box(world.journal, OWNER, "x7").state is BoxState.DELETED
+    check_name(world, "y")
+    assert remains(world) == []
+    assert settle(world) == []
+    assert look(world, owner=OWNER, older_than=timedelta()).finds == ()
+    event.remove(world.journal._engine, "before_cursor_execute", note)
+    through = [
+        step
+        for step in plans_of(world.journal, seen)
+        if step.startswith("SCAN") and not any(f"INDEX {name}" in step for name in PARTIAL)
+    ]
+    assert seen
+    assert through == []
+
+
+def test_of_what_is_over_only_what_is_owed_is_looked_at_again(bench: Bench) -> None:
+    """A group that was left, of one of thousands."""
+    world = bench.world()
+    with closing(sqlite3.connect(bench.folder / "journal.db")) as connection, connection:
+        connection.execute("UPDATE things SET state = 'delete_asked' WHERE box = 'b-over-77'")
+    calls = len(bench.providers[0].cloud.calls)
+    bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
+    assert settle(world) == []
+    [looked_at] = {call.name for call in bench.providers[0].cloud.calls[calls:] if call.name}
+    assert looked_at.startswith("sg-")
+    assert len(bench.providers[0].cloud.calls) - calls < 10

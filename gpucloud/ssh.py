@@ -20,8 +20,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
+from gpucloud.child import Finished, TooMuchError, talk
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.ssh_keys import delete_keys, find_program, host_alias, known_hosts
 
@@ -30,6 +31,13 @@ PERSIST_S = 60
 DISCONNECT_TIMEOUT_S = 5.0
 SOCKET_PATH_LIMIT = 104
 """The shortest ``sun_path`` of the systems in use (macOS, BSD); ssh adds 17 characters while it binds."""
+
+RUN_TIMEOUT_S = 60.0
+MOST_BYTES = 1 << 20
+"""What a command on a box may take and write where nothing else is said."""
+LONGEST_LINE = 65536
+MOST_WORDS = 65536
+"""Of what ssh itself says of a connection."""
 
 SSH_FAILED = 255
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -84,14 +92,6 @@ class Target:
         return host_alias(self.box_id, self.node)
 
 
-class Finished(NamedTuple):
-    """A command on a box that ended: its exit code and what it wrote."""
-
-    code: int
-    out: bytes
-    err: bytes
-
-
 # --- connecting
 
 
@@ -109,16 +109,19 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
     with tempfile.TemporaryFile() as words, tempfile.NamedTemporaryFile() as proxy_words:
         argv = client(_heard(target, proxy_words.name), timeout_s)
         argv += ["-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_S}"]
-        done = subprocess.run(
-            [*argv, "-f", "-N", target.alias],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=words,
-            timeout=timeout_s + 30,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [*argv, "-f", "-N", target.alias],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+                timeout=timeout_s + 30,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _explained(target, "Connection timed out") from error
         words.seek(0)
-        said = (proxy_words.read() + words.read()).decode(errors="replace").strip()
+        said = (proxy_words.read(MOST_WORDS) + words.read(MOST_WORDS)).decode(errors="replace").strip()
     if done.returncode and not _control(target, "check"):  # another shell may have been faster
         raise _explained(target, said)
 
@@ -182,23 +185,33 @@ def run(
     argv: Sequence[str],
     *,
     stdin: bytes = b"",
-    timeout_s: float | None = None,
+    timeout_s: float = RUN_TIMEOUT_S,
+    most_bytes: int = MOST_BYTES,
+    only_end: bool = False,
 ) -> Finished:
     """Runs a command on the box with exactly these arguments, and gives what it wrote.
 
+    What a box says may be endless, whoever made it so: it is held against a limit before it is kept.
+
+    Args:
+        target: where.
+        argv: the command's arguments, which arrive exactly so.
+        stdin: what it reads.
+        timeout_s: how long it may take.
+        most_bytes: how much it may write to stdout, and to stderr.
+        only_end: whether to give the end of what it writes, where that is more, instead of a failure.
+
     Raises:
-        ConnectionFailedError: the box could not be reached, or the connection broke.
+        ConnectionFailedError: the box could not be reached, the connection broke, or a limit was passed.
     """
     _connected(target)
     command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise ConnectionFailedError(
-            f"{argv[0]} on {target.alias} did not end within {timeout_s:.0f} s", failure=Failure.BROKEN
-        ) from error
-    _check_not_broken(target, done.returncode, done.stderr.decode(errors="replace"))
-    return Finished(done.returncode, done.stdout, done.stderr)
+        done = talk(command, stdin, timeout_s=timeout_s, most_bytes=most_bytes, only_end=only_end)
+    except (TimeoutError, TooMuchError) as error:
+        raise ConnectionFailedError(f"{argv[0]} on {target.alias} {error}", failure=Failure.BROKEN) from error
+    _check_not_broken(target, done.code, done.err.decode(errors="replace"))
+    return done
 
 
 def relay(
@@ -230,8 +243,15 @@ def relay(
     return code if code >= 0 else 128 - code
 
 
-def lines(target: Target, argv: Sequence[str]) -> Generator[str]:
+def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None) -> Generator[str]:
     """Runs a command on the box and gives the lines of its stdout as they come, until it or the reader ends.
+
+    A line that is longer than :data:`LONGEST_LINE` bytes comes in pieces.
+
+    Args:
+        target: where.
+        argv: the command's arguments, which arrive exactly so.
+        timeout_s: how long it may take; ``None`` for as long as there is a reader.
 
     Raises:
         ConnectionFailedError: the box could not be reached, or the connection broke.
@@ -240,10 +260,14 @@ def lines(target: Target, argv: Sequence[str]) -> Generator[str]:
     command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None  # noqa: S101  (it is a pipe)
+        watch = threading.Timer(timeout_s or 0, child.kill)
+        if timeout_s is not None:
+            watch.start()
         try:
-            for line in child.stdout:
+            while line := child.stdout.readline(LONGEST_LINE):
                 yield line.decode(errors="replace").rstrip("\n")
         finally:
+            watch.cancel()
             child.terminate()
             code = child.wait()
     _check_not_broken(target, code, "the connection was lost")
@@ -341,13 +365,16 @@ def _control(target: Target, verb: str) -> bool:
     """Asks the shared connection; False where there is none."""
     if not _socket(target).exists():
         return False
-    done = subprocess.run(
-        [*client(target), "-O", verb, target.alias],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=30,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*client(target), "-O", verb, target.alias],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DISCONNECT_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
     return done.returncode == 0
 
 

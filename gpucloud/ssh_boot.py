@@ -20,7 +20,10 @@ REBOOTING = {"mig"}
 """Steps that may reboot the box, once each."""
 RELOAD_TIMEOUT_S = 30.0
 LOG_LINES = 12
+LOG_BYTES = 8192
 """How much of a failed boot is told: the box, and its log, are gone soon."""
+MOST_BYTES = 65536
+"""Of what a box says of its boot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +152,8 @@ def boot_state(target: Target) -> BootState:
     script = f"[ -s {GUARD_STATUS} ] && echo guarded || echo -; "
     script += "for file; do cat $file 2>/dev/null && exit; done; true"
     files = (FAILED_MARKER, READY_MARKER, STEP_MARKER)
-    first, _, text = run(target, ["sh", "-c", script, "sh", *files]).out[:65536].partition(b"\n")
+    said = run(target, ["sh", "-c", script, "sh", *files], most_bytes=MOST_BYTES).out
+    first, _, text = said.partition(b"\n")
     guarded = first == b"guarded"
     try:
         found: Any = json.loads(text) if text.strip() else {}
@@ -215,9 +219,10 @@ def wait_until_ready(
                 raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
             return state
         if state.exit_code is not None:
-            said = run(target, ["tail", "-n", str(LOG_LINES), BOOT_LOG]).out.decode(errors="replace")
             words = f"the boot step {state.step!r} failed with exit code {state.exit_code}"
-            raise ConnectionFailedError(f"{words}; its log ends with:\n{said}", failure=Failure.BROKEN)
+            raise ConnectionFailedError(
+                f"{words}; its log ends with:\n{_log_end(target)}", failure=Failure.BROKEN
+            )
         if not state.guarded and clock() + wait_s > unguarded_until:
             words = f"the guard that ends {target.alias} does not watch after {guard_timeout_s:.0f} s"
             raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
@@ -230,6 +235,15 @@ def wait_until_ready(
             )
         pause(wait_s)
         wait_s = min(wait_s * 1.25, 3.0)
+
+
+def _log_end(target: Target) -> str:
+    """The last lines of the boot's log; why there are none, where they cannot be had."""
+    try:
+        said = run(target, ["tail", "-n", str(LOG_LINES), BOOT_LOG], most_bytes=LOG_BYTES, only_end=True).out
+    except ConnectionFailedError as error:
+        return error.message
+    return said.decode(errors="replace")
 
 
 def gpu_list(target: Target) -> list[Gpu]:
@@ -249,7 +263,7 @@ def parse_gpus(text: str) -> list[Gpu]:
     gpus: list[Gpu] = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) == 4 and fields[0].isdecimal() and fields[2].isdecimal():
+        if len(fields) == 4 and all(re.fullmatch("[0-9]{1,9}", fields[number]) for number in (0, 2)):
             index, name, memory, driver = fields
             gpus.append(Gpu(index=int(index), name=name, memory_mib=int(memory), driver=driver))
     return gpus
@@ -269,7 +283,7 @@ def parse_slices(text: str) -> list[Slice]:
     found: list[Slice] = []
     gpu = 0
     for line in text.splitlines():
-        if whole := re.match(r"GPU (\d+):", line):
+        if whole := re.match(r"GPU ([0-9]{1,9}):", line):
             gpu = int(whole[1])
         elif part := re.match(r" +MIG (\S{1,20}) +Device +\d+: \(UUID: (MIG-[0-9a-zA-Z/-]{1,80})\)", line):
             found.append(Slice(gpu=gpu, profile=part[1], uuid=part[2]))

@@ -11,6 +11,7 @@ from gpucloud.errors import GpucloudError
 from gpucloud.ssh import Target, run
 from gpucloud_templates import GUARD_CONTROL, GUARD_STATUS
 
+STATUS_TIMEOUT_S = 20.0
 MOST_BYTES = 65536
 MOST_ENTRIES = 64
 MOST_CHARACTERS = 200
@@ -27,7 +28,10 @@ def guard_status(target: Target) -> Mapping[str, Any] | None:
     Raises:
         ConnectionFailedError: the box could not be reached.
     """
-    return read_status(run(target, ["sh", "-c", f"cat {GUARD_STATUS} 2>/dev/null || true"]).out)
+    script = f"cat {GUARD_STATUS} 2>/dev/null || true"
+    return read_status(
+        run(target, ["sh", "-c", script], timeout_s=STATUS_TIMEOUT_S, most_bytes=MOST_BYTES).out
+    )
 
 
 def move_end(target: Target, deadline: datetime | None, *, left_s: float | None) -> None:
@@ -53,7 +57,7 @@ def read_status(text: bytes) -> Mapping[str, Any] | None:
     ``idle_s`` durations; ``gpu_percent`` has one number per GPU, ``health`` what is wrong, in words.
     """
     try:
-        found: Any = json.loads(text[:MOST_BYTES])
+        found: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):

@@ -8,6 +8,7 @@ comes back goes on where the connection was lost.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import threading
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucloud.errors import GpucloudError
-from gpucloud.ssh import ConnectionFailedError, Failure, Target, client, connect, run
+from gpucloud.ssh import SSH_FAILED, ConnectionFailedError, Failure, Target, client, connect, run
 
 FOLDER = ".gpucloud/job"
 """Of a box's one job, in its user's home folder: ``script``, ``out``, ``err``, ``pid``, ``exit``."""
@@ -23,6 +24,8 @@ JOBS = "/run/gpucloud/jobs"
 """Where the guard looks for the process ids of jobs, to know that the box is not idle."""
 CHUNK = 65536
 CALL_TIMEOUT_S = 60.0
+MOST_BYTES = 1024
+"""Of what a box says of how its job ended."""
 
 _START = f"""
 set -e; umask 077; cd; mkdir -p {FOLDER}; cd {FOLDER}
@@ -40,6 +43,7 @@ sudo -n sh -c 'mkdir -p {JOBS}; : >"{JOBS}/$1"' sh "$(cat pid)"
 """
 _FOLLOW = f'cd; exec tail -q -c "+$1" -s 0.1 -f --pid="$(cat {FOLDER}/pid)" "{FOLDER}/$2"'
 _REST = f'cd; tail -q -c "+$1" "{FOLDER}/$2"'
+"""What came between the last look and the end."""
 _ENDED = f"""
 cd {FOLDER}
 for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e exit ] || {{ cat exit; exit; }}; sleep 0.1; done
@@ -115,25 +119,19 @@ class Follower:
             OSError: a sink takes no more.
         """
         connect(self.target)
-        threads = [threading.Thread(target=self._pump, args=(name,), daemon=True) for name in self.sinks]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if self._trouble:
-            raise self._trouble.pop()
-        said = run(self.target, ["bash", "-c", _ENDED], timeout_s=CALL_TIMEOUT_S).out.decode().strip()
+        self._bring(_FOLLOW)
+        ended = run(self.target, ["bash", "-c", _ENDED], timeout_s=CALL_TIMEOUT_S, most_bytes=MOST_BYTES)
+        said = ended.out.decode(errors="replace").strip()
         if said == "running":
             raise ConnectionFailedError(
                 f"lost the output of the job on {self.target.alias}", failure=Failure.BROKEN
             )
-        if not said.isdecimal():
+        if not re.fullmatch("[0-9]{1,3}", said):
             raise JobLostError(
                 f"the job on {self.target.alias} ended without an exit code",
                 hint="the box was restarted, or it ran out of memory",
             )
-        for name, sink in self.sinks.items():
-            sink(self._rest(name))
+        self._bring(_REST)
         return int(said)
 
     def close(self) -> None:
@@ -141,8 +139,22 @@ class Follower:
         for reader in self._readers:
             reader.kill()
 
-    def _pump(self, name: str) -> None:
-        argv = ["bash", "-c", _FOLLOW, "bash", str(self._seen.get(name, 0) + 1), name]
+    def _bring(self, script: str) -> None:
+        """Brings what a script gives of each output: as it comes, so that none of it is kept here."""
+        threads = [
+            threading.Thread(target=self._pump, args=(name, script), daemon=True) for name in self.sinks
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self._trouble:
+            first = self._trouble[0]
+            self._trouble.clear()
+            raise first
+
+    def _pump(self, name: str, script: str) -> None:
+        argv = ["bash", "-c", script, "bash", str(self._seen.get(name, 0) + 1), name]
         command = [*client(self.target), "-T", self.target.alias, "--", shlex.join(argv)]
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -153,13 +165,9 @@ class Follower:
                 while chunk := os.read(reader.stdout.fileno(), CHUNK):
                     self._seen[name] = self._seen.get(name, 0) + len(chunk)
                     self.sinks[name](chunk)
+                if reader.wait() == SSH_FAILED:
+                    lost = f"lost the output of the job on {self.target.alias}"
+                    self._trouble.append(ConnectionFailedError(lost, failure=Failure.BROKEN))
             except OSError as error:
                 self._trouble.append(error)
                 self.close()
-
-    def _rest(self, name: str) -> bytes:
-        """What came between the last look and the end."""
-        argv = ["bash", "-c", _REST, "bash", str(self._seen.get(name, 0) + 1), name]
-        rest = run(self.target, argv).out
-        self._seen[name] = self._seen.get(name, 0) + len(rest)
-        return rest

@@ -211,7 +211,15 @@ class Buyer:
             script = script_of(self.spec.setup, self.environment)
             for target in nodes:
                 done = self.world.waiter.run(
-                    partial(run, target, ["bash", "-l", "-s"], stdin=script), FILES_TIMEOUT_S
+                    partial(
+                        run,
+                        target,
+                        ["bash", "-l", "-s"],
+                        stdin=script,
+                        timeout_s=FILES_TIMEOUT_S,
+                        only_end=True,
+                    ),
+                    FILES_TIMEOUT_S,
                 )
                 if done.code:
                     said = done.err.decode(errors="replace").strip().splitlines()

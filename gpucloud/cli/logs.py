@@ -26,6 +26,9 @@ FILES = {
     "job": (f"{FOLDER}/out", f"{FOLDER}/err"),
 }
 """What each kind of log is, on the box."""
+READ_TIMEOUT_S = 300.0
+MOST_CHARACTERS = 32 * 1024 * 1024
+"""Of a log that is not followed: what a box says may be endless."""
 SINCE = "10m, 2h, or a time such as 2026-11-21T10:00:00Z"
 
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?= )")
@@ -66,8 +69,10 @@ def logs(
         return
     script = 'for file; do [ ! -r "$file" ] || files="$files $file"; done; exec '
     script += 'tail -q -n +1 -F "$@"' if follow else "cat $files </dev/null"
-    with closing(lines(target, ["sh", "-c", script, "sh", *FILES[source]])) as stream:
-        _show(app, source, newer(map(clean, stream), moment), follow)
+    patience_s = None if follow else READ_TIMEOUT_S
+    with closing(lines(target, ["sh", "-c", script, "sh", *FILES[source]], timeout_s=patience_s)) as stream:
+        written = map(clean, stream if follow else _at_most(app, stream))
+        _show(app, source, newer(written, moment), follow)
 
 
 def read_since(text: str, today: datetime) -> datetime:
@@ -112,6 +117,17 @@ def steps_in(lines: Iterable[str]) -> list[dict[str, Any]]:
         {"step": step["step"], "exit_code": int(step["code"]), "seconds": float(step["seconds"])}
         for step in found
     ]
+
+
+def _at_most(app: App, stream: Iterable[str]) -> Iterator[str]:
+    """The lines of a log, up to a size that no log of ours has; that there is more is said."""
+    size = 0
+    for line in stream:
+        size += len(line) + 1
+        if size > MOST_CHARACTERS:
+            app.output.say(f"Cut after {MOST_CHARACTERS:,} characters: see it whole with gpucloud sync.")
+            return
+        yield line
 
 
 def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:

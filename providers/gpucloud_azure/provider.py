@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_OF_A_BLOB = 4 * 1024 * 1024
+"""Bytes of a console: more is not one."""
 NEEDED = ("azure-identity", "azure-mgmt-compute", "azure-mgmt-computeschedule", "azure-mgmt-resource")
 
 
@@ -301,12 +303,19 @@ class AzureProvider:
             return ""
         from azure.core.rest import HttpRequest
 
-        response = self.clients.anonymous().send_request(HttpRequest("GET", url))
-        if response.status_code == 404:
-            return ""
-        response.raise_for_status()
-        content: bytes = response.content
-        return content.decode("utf-8", "replace")
+        response = self.clients.anonymous().send_request(HttpRequest("GET", url), stream=True)
+        try:
+            if response.status_code == 404:
+                return ""
+            response.raise_for_status()
+            content = b""
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) >= MOST_OF_A_BLOB:
+                    break
+        finally:
+            response.close()
+        return content[:MOST_OF_A_BLOB].decode("utf-8", "replace")
 
 
 class _Ahead(Generic[T]):

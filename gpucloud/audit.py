@@ -11,9 +11,10 @@ import getpass
 import json
 import os
 import socket
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ from gpucloud.provider import Answered, ApiCall
 FILE = "audit.jsonl"
 LONGEST = 2000
 """Characters of one value: what is longer is cut, so that a line is written as a whole."""
+
+BLOCK = 65536
+LONGEST_LINE = 65536
+MOST_UNDER_WAY = 10_000
+"""Outcomes that are kept until their calls are found: more were never under way at once."""
 
 Entry = Mapping[str, Any]
 _about: ContextVar[Mapping[str, Any]] = ContextVar("about", default={})  # noqa: B039  (never changed)
@@ -101,35 +107,78 @@ class Audit:
                 self._complain(f"the audit record {self._path} cannot be written: {error.strerror}")
 
 
-def read(folder: Path) -> tuple[list[Entry], int]:
-    """Every call on record, in the order in which they were sent.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What was read of the record.
 
-    Returns:
-        The calls, each with ``outcome`` and ``request_id`` (``None`` where nothing is known), and how many
-        lines make no sense: a disk may have been full in the middle of one.
+    Attributes:
+        calls: in the order in which they were sent, each with ``outcome``, ``request_id`` and ``answered_at``
+            (``None`` where nothing is known).
+        damaged: how many of the lines that were read make no sense: a disk may have been full in the middle.
+        more: whether there are older calls that were asked for.
     """
-    calls: dict[str, dict[str, Any]] = {}
-    damaged = 0
+
+    calls: Sequence[Entry]
+    damaged: int
+    more: bool
+
+
+def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | None = None) -> Record:
+    """The newest calls on record. The file is read from its end, and no further than is needed.
+
+    Args:
+        folder: the state folder.
+        wanted: which calls are asked for.
+        most: how many of them; ``None`` for all.
+    """
+    calls: list[dict[str, Any]] = []
+    outcomes: dict[str, dict[str, Any]] = {}
+    damaged, more = 0, False
+    for line in _backwards(folder / FILE):
+        try:
+            entry: dict[str, Any] = json.loads(line)
+            number = str(entry.pop("call"))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            damaged += 1
+            continue
+        if "action" not in entry:
+            outcomes[number] = entry
+            if len(outcomes) > MOST_UNDER_WAY:
+                del outcomes[next(iter(outcomes))]
+            continue
+        answer = outcomes.pop(number, {})
+        call = {
+            **entry,
+            "outcome": answer.get("outcome"),
+            "request_id": answer.get("request_id"),
+            "answered_at": answer.get("at"),
+        }
+        if not wanted(call):
+            continue
+        if most is not None and len(calls) == most:
+            more = True
+            break
+        calls.append(call)
+    return Record(calls=calls[::-1], damaged=damaged, more=more)
+
+
+def _backwards(path: Path) -> Generator[bytes]:
+    """The lines of a file, the last one first; of one that is longer than any of ours, only its end."""
     try:
-        with (folder / FILE).open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                try:
-                    entry: dict[str, Any] = json.loads(line)
-                    number = str(entry.pop("call"))
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                    damaged += 1
-                    continue
-                if "action" in entry:
-                    calls[number] = {**entry, "outcome": None, "request_id": None, "answered_at": None}
-                elif number in calls:
-                    calls[number] |= {
-                        "outcome": entry.get("outcome"),
-                        "request_id": entry.get("request_id"),
-                        "answered_at": entry.get("at"),
-                    }
+        file = path.open("rb")
     except FileNotFoundError:
-        pass
-    return list(calls.values()), damaged
+        return
+    with file:
+        at = file.seek(0, os.SEEK_END)
+        rest = b""
+        while at:
+            size = min(BLOCK, at)
+            at = file.seek(at - size)
+            first, *lines = (file.read(size) + rest).split(b"\n")
+            yield from (line for line in reversed(lines) if line)
+            rest = first[-LONGEST_LINE:]
+        if rest:
+            yield rest
 
 
 def _user() -> str:

@@ -6,11 +6,28 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.audit import FILE, read
+from gpucloud.audit import FILE, Entry, read
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import now
 from gpucloud.cli.logs import SINCE, read_since
 from gpucloud.model import rfc3339, short_id
+
+NEWEST = 200
+"""How many calls are shown where nothing else is said."""
+ROWS_AT_ONCE = 1000
+COLUMNS = (
+    "WHEN",
+    "WHO",
+    "COMMAND",
+    "CLOUD",
+    "REGION",
+    "CALL",
+    "WHAT",
+    "BOX",
+    "PER HOUR",
+    "OUTCOME",
+    "REQUEST ID",
+)
 
 
 def audit(
@@ -19,39 +36,35 @@ def audit(
     since: Annotated[
         str | None, typer.Option("--since", help=f"Not what is older: {SINCE}.", metavar="TIME")
     ] = None,
+    last: Annotated[
+        int, typer.Option("--last", "-n", help="How many, the newest.", min=1, metavar="N")
+    ] = NEWEST,
+    all: Annotated[bool, typer.Option("--all", "-a", help="As many as there are.")] = False,  # noqa: A002
 ) -> None:
-    """Show every call that changed something in a cloud, or tried to.
+    """Show the newest calls that changed something in a cloud, or tried to.
 
     Each is written down before it is sent: what has no outcome was sent by a process that ended first.
     """
-    calls, damaged = read(app.paths.state)
-    if box is not None:
-        calls = [call for call in calls if call.get("box") == box]
-    if since is not None:
-        first = rfc3339(read_since(since, now()))
-        calls = [call for call in calls if str(call.get("at")) >= first]
-    if damaged:
-        app.output.say(f"{damaged} lines of {app.paths.state / FILE} make no sense, and were passed over.")
+    first = rfc3339(read_since(since, now())) if since is not None else ""
+
+    def wanted(call: Entry) -> bool:
+        return box in {None, call.get("box")} and str(call.get("at")) >= first
+
+    record = read(app.paths.state, wanted, most=None if all else last)
+    if record.damaged:
+        words = f"{record.damaged} lines of {app.paths.state / FILE} make no sense, and were passed over."
+        app.output.say(words)
     if app.output.json:
-        app.output.document("audit", {"calls": calls, "damaged": damaged})
-        return
-    columns = (
-        "WHEN",
-        "WHO",
-        "COMMAND",
-        "CLOUD",
-        "REGION",
-        "CALL",
-        "WHAT",
-        "BOX",
-        "PER HOUR",
-        "OUTCOME",
-        "REQUEST ID",
-    )
-    app.output.table(columns, [_row(call) for call in calls])
+        app.output.document("audit", {"calls": record.calls, "damaged": record.damaged, "more": record.more})
+    else:
+        # In parts: to lay out one table of very many rows takes far more time and memory than they do.
+        for part in range(0, max(len(record.calls), 1), ROWS_AT_ONCE):
+            app.output.table(COLUMNS, [_row(call) for call in record.calls[part : part + ROWS_AT_ONCE]])
+    if record.more:
+        app.output.say(f"These are the newest {len(record.calls)}. More: --last N, --since TIME; all: --all")
 
 
-def _row(call: Any) -> list[Any]:
+def _row(call: Entry) -> list[Any]:
     return [
         call.get("at"),
         f"{call.get('user')}@{call.get('host')}",

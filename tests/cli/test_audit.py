@@ -120,3 +120,14 @@ def test_lines_of_many_writers_stay_whole(cli: Shell) -> None:
     text = (cli.home / "state-sandbox" / "audit.jsonl").read_text()
     assert all(isinstance(json.loads(line), dict) for line in text.splitlines())
     assert len({call["box"] for call in on_record(cli)}) == 6
+
+
+def test_the_newest_calls_are_shown_and_that_there_are_more_is_said(cli: Shell) -> None:
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x")
+    assert cli("down", "x", "--yes").code == 0
+    calls = on_record(cli, "--all")
+    newest = cli("audit", "--last", "2", "--json")
+    assert (newest.json["calls"], newest.json["more"]) == (calls[-2:], True)
+    assert "the newest 2" in newest.err
+    assert cli("audit", "-n", "2").out.count("\n") == 3
+    assert "the newest" not in cli("audit").err

@@ -15,7 +15,7 @@ from functools import partial
 from gpucloud.audit import about
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.lifecycle import BoxState
-from gpucloud.model import rfc3339
+from gpucloud.model import State, rfc3339
 from gpucloud.ssh import Target
 from gpucloud.ssh_guard import move_end
 from gpucloud.store import Box
@@ -49,7 +49,9 @@ def extend(world: World, box: Box, nodes: Sequence[Target], expires_at: datetime
     if not later:
         _write(world, box, expires_at)
     cloud = world.clouds.usable(box.facts["cloud"])
-    things = [row.ref for row in world.journal.things(box.id) if row.state == "made"]
+    gone = {node["instance_id"] for node in box.facts["nodes"] if node["state"] == State.GONE}
+    rows = world.journal.things(box.id)
+    things = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
     world.tell("extend", f"moving the end that {cloud.name} knows")
     with world.waiter.finishing():
         timers = box.facts.get("timers", ())

@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
-from typing import Any
 
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.isolation import isolated
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.model import Machine, Purchase, Ref, State, Thing, rfc3339
 from gpucloud.store import Box
+from gpucloud.tables import Data
 from gpucloud.teardown import machine_ref, node_facts, settle_box, take_down
-from gpucloud.waiter import CALL_TIMEOUT_S, Call, TimedOutError
+from gpucloud.waiter import CALL_TIMEOUT_S, Call
 from gpucloud.world import World, say_nothing
 from gpucloud_templates import GUARD_LAST_WORDS
 
@@ -255,6 +255,7 @@ def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: li
 def refresh(world: World, box: Box) -> Box:
     """Asks the cloud how a box is, and writes down what it says. Changes nothing in the cloud.
 
+    A box of which some nodes are gone stays what it is; its nodes tell, and its price counts those that live.
     A box whose machines have all ended by themselves becomes ``interrupted`` when its cloud took it back, and
     ``deleting`` otherwise, until a changing command has confirmed that nothing is left. So does one whose
     guard has powered it off where the cloud goes on billing that, and one that is switched off and past its
@@ -280,13 +281,15 @@ def refresh_all(
     return troubles + write_answers(world, asked, timeout_s=timeout_s)
 
 
-def ask_all(world: World, boxes: Iterable[Box]) -> tuple[list[tuple[Box, list[Call]]], list[GpucloudError]]:
+def ask_all(
+    world: World, boxes: Iterable[Box]
+) -> tuple[list[tuple[Box, list[Call | None]]], list[GpucloudError]]:
     """Begins to ask the clouds how these boxes are; :func:`write_answers` waits.
 
     Returns:
         The questions, and what could not be asked, one error per box.
     """
-    asked: list[tuple[Box, list[Call]]] = []
+    asked: list[tuple[Box, list[Call | None]]] = []
     troubles: list[GpucloudError] = []
     for box in boxes:
         if box.state not in OVER and box.facts.get("nodes"):
@@ -296,7 +299,7 @@ def ask_all(world: World, boxes: Iterable[Box]) -> tuple[list[tuple[Box, list[Ca
 
 
 def write_answers(
-    world: World, asked: Iterable[tuple[Box, Sequence[Call]]], *, timeout_s: float = CALL_TIMEOUT_S
+    world: World, asked: Iterable[tuple[Box, Sequence[Call | None]]], *, timeout_s: float = CALL_TIMEOUT_S
 ) -> list[GpucloudError]:
     """Writes down what the clouds say of the boxes that they were asked about.
 
@@ -306,38 +309,33 @@ def write_answers(
     troubles: list[GpucloudError] = []
     for box, calls in asked:
         with isolated(troubles, f"{box.name}: {box.facts['cloud']}"):
-            _write_down(world, box, [world.waiter.wait(call, timeout_s) for call in calls])
+            seen = [None if call is None else world.waiter.wait(call, timeout_s) for call in calls]
+            _write_down(world, box, seen)
     return troubles
 
 
-def _ask(world: World, box: Box) -> list[Call]:
+def _ask(world: World, box: Box) -> list[Call | None]:
+    """Starts to ask for each node; ``None`` for one that is known to be gone."""
+
     def look(ref: Ref) -> Thing | None:
         # The cloud is made here: its SDK takes long to import, and clouds do not wait for each other.
         return world.clouds.usable(ref.cloud).get(ref)
 
     return [
-        world.waiter.start(partial(look, ref))
-        for ref in (machine_ref(box, node) for node in range(len(box.facts["nodes"])))
+        None if node["state"] == State.GONE else world.waiter.start(partial(look, machine_ref(box, number)))
+        for number, node in enumerate(box.facts["nodes"])
     ]
 
 
 def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:
-    settled = box.state is not BoxState.READY and box.facts.get("compute_ended_at")
-    in_doubt = not settled and any(not isinstance(thing, Machine) or not thing.billed for thing in things)
+    in_doubt = any(_is_in_doubt(*each) for each in zip(box.facts["nodes"], things, strict=True))
     now = _cloud_time(world, box) if in_doubt else world.clock()
-    known = zip(box.facts["nodes"], things, strict=True)
-    nodes = [_node(world, box, old, thing, now) for old, thing in known]
+    nodes = [_node(world, box, *each, now) for each in zip(box.facts["nodes"], things, strict=True)]
     facts: dict[str, object] = {"nodes": nodes}
     state: BoxState | None = None
-    ended_by: EndedBy | None = None
-    if any(node["billed"] for node in nodes):
-        facts["compute_ended_at"] = None
-    elif not settled:
-        ended_at = min(now, box.expires_at or now)
-        facts["compute_ended_at"] = box.facts.get("compute_ended_at") or ended_at.isoformat()
-        ended_by = _why_ended(box, things, now)
-    over = all(node["state"] == State.GONE for node in nodes)
     if box.state is BoxState.READY:
+        ended_by = None if any(node["billed"] for node in nodes) else _why_ended(box, nodes, now)
+        over = all(node["state"] == State.GONE for node in nodes)
         if ended_by in {None, EndedBy.ITSELF} and not over:  # somebody may want to start it again
             ended_by = EndedBy.ITSELF if _ended_by_guard(world, things) else None
         if ended_by is not None:
@@ -347,32 +345,48 @@ def _write_down(world: World, box: Box, things: Sequence[Thing | None]) -> None:
     world.journal.observe(box, facts=facts, state=state)
 
 
-def _node(world: World, box: Box, old: dict[str, Any], thing: Thing | None, now: datetime) -> dict[str, Any]:
-    """A node as its cloud shows it; as it was, where the cloud may only be late to show it."""
-    if isinstance(thing, Machine):
-        return node_facts(thing)
-    forgotten = world.clouds[box.facts["cloud"]].forgets_ended and old["state"] == State.RUNNING
+def _is_in_doubt(known: Data, seen: Thing | None) -> bool:
+    """Whether a node seems to be billed no longer, and was when it was last seen."""
+    return "ended_at" not in known and not (isinstance(seen, Machine) and seen.billed)
+
+
+def _node(world: World, box: Box, known: Data, seen: Thing | None, now: datetime) -> Data:
+    """A node as its cloud shows it; as it was, where the cloud may only be late to show it.
+
+    One that is gone keeps its place and its id, and has no address any more.
+    """
+    if known["state"] == State.GONE:
+        return {"billed": False, **known}
     past_end = box.expires_at is not None and now >= box.expires_at
-    if forgotten or past_end or world.clock() - box.created_at >= CONSISTENCY_WINDOW:
-        return {**old, "state": str(State.GONE), "billed": False}
-    return {"billed": True, **old}
+    ended_at = known.get("ended_at") or min(now, box.expires_at or now).isoformat()
+    if isinstance(seen, Machine):
+        shown = node_facts(seen)
+        if seen.billed:
+            return shown
+        address = None if seen.state is State.GONE else seen.public_ip
+        return {**shown, "public_ip": address, "ended_at": ended_at, "taken_back": seen.preempted}
+    forgets = world.clouds.usable(box.facts["cloud"]).forgets_ended and known["state"] == State.RUNNING
+    if forgets or past_end or world.clock() - box.created_at >= CONSISTENCY_WINDOW:
+        # Clouds that forget what has ended say nothing of why.
+        taken_back = box.facts["purchase"] == Purchase.SPOT and not past_end
+        gone = {"state": str(State.GONE), "public_ip": None, "taken_back": taken_back}
+        return {**known, **gone, "billed": False, "ended_at": ended_at}
+    return {"billed": True, **known}
 
 
-def _why_ended(box: Box, things: Sequence[Thing | None], now: datetime) -> EndedBy:
-    """Why no machine of a box is billed any more. Clouds that forget what has ended say nothing of it."""
-    if any(isinstance(thing, Machine) and thing.preempted for thing in things):
+def _why_ended(box: Box, nodes: Sequence[Data], now: datetime) -> EndedBy:
+    """Why no machine of a box is billed any more."""
+    if any(node.get("taken_back") for node in nodes):
         return EndedBy.CLOUD
-    if box.expires_at is not None and now >= box.expires_at:
-        return EndedBy.TTL
-    forgotten = any(thing is None for thing in things) and box.facts["purchase"] == Purchase.SPOT
-    return EndedBy.CLOUD if forgotten else EndedBy.ITSELF
+    past_end = box.expires_at is not None and now >= box.expires_at
+    return EndedBy.TTL if past_end else EndedBy.ITSELF
 
 
 def _cloud_time(world: World, box: Box) -> datetime:
     """The time by the cloud of a box, which ends it; by our own clock where the cloud does not tell."""
     try:
-        theirs = world.waiter.run(world.clouds[box.facts["cloud"]].server_time, CALL_TIMEOUT_S)
-    except (GpucloudError, TimedOutError):
+        theirs = world.waiter.run(world.clouds.usable(box.facts["cloud"]).server_time, CALL_TIMEOUT_S)
+    except GpucloudError:
         return world.clock()
     return theirs or world.clock()
 

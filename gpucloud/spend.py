@@ -3,7 +3,7 @@ is not known here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -65,9 +65,8 @@ def charges(box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]
     if box.started_at is None:
         return
     begin = box.started_at if since is None else max(since, box.started_at)
-    compute_end = box.compute_ended_at or now
-    gone = all(node.get("state") == State.GONE for node in box.facts.get("nodes") or ())
-    end_of_rest = compute_end if gone else box.ended_at or now
+    until = box.ended_at or now
+    compute_end, end_of_rest = max(box.node_ends(until)), max(box.node_ends(until, kept=True))
     for start, end in months(begin, max(compute_end, end_of_rest)):
         if start < compute_end:
             yield _compute(box, start, min(end, compute_end))
@@ -131,7 +130,7 @@ def _compute(box: Box, start: datetime, end: datetime) -> Charge:
         part="compute",
         start=start,
         end=end,
-        quantity=_node_hours(box, start, end),
+        quantity=_hours(start, end, box.node_ends(end)),
         unit=HOURS,
         unit_price=box.price_per_hour,
         currency=_currency(box),
@@ -148,7 +147,7 @@ def _disk(box: Box, start: datetime, end: datetime) -> Charge:
         part="disk",
         start=start,
         end=end,
-        quantity=_node_hours(box, start, end) * billed / HOURS_PER_MONTH,
+        quantity=_hours(start, end, box.node_ends(end, kept=True)) * billed / HOURS_PER_MONTH,
         unit=GIB_MONTHS,
         **_listed(box, "disk_gb_month"),
     )
@@ -161,7 +160,7 @@ def _address(box: Box, start: datetime, end: datetime) -> Charge:
         part="address",
         start=start,
         end=end,
-        quantity=_node_hours(box, start, end),
+        quantity=_hours(start, end, box.node_ends(end, kept=True)),
         unit=HOURS,
         **_listed(box, "public_ip_hour"),
     )
@@ -179,6 +178,6 @@ def _listed(box: Box, kind: str) -> dict[str, Any]:
     }
 
 
-def _node_hours(box: Box, start: datetime, end: datetime) -> Decimal:
-    nodes = max(len(box.facts.get("nodes") or ()), 1)
-    return Decimal(str((end - start).total_seconds())) * nodes / 3600
+def _hours(start: datetime, end: datetime, ends: Sequence[datetime]) -> Decimal:
+    """How long several things were billed in all within a stretch of time."""
+    return Decimal(str(sum(max((min(each, end) - start).total_seconds(), 0.0) for each in ends))) / 3600

@@ -27,7 +27,7 @@ from sqlalchemy import event, exc, pool
 
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.lifecycle import OVER, BoxState, Claim, Lease, may_become
-from gpucloud.model import Kind, Ref, Tags, rfc3339
+from gpucloud.model import Kind, Ref, State, Tags, rfc3339
 from gpucloud.tables import (
     LIVING,
     PRESENT,
@@ -78,8 +78,26 @@ class Box:
     @property
     def compute_ended_at(self) -> datetime | None:
         """When its machines ceased to be billed; ``None`` while one is."""
-        seen = _time(self.facts.get("compute_ended_at"))
+        nodes: Sequence[Data] = self.facts.get("nodes") or ()
+        ends = [datetime.fromisoformat(node["ended_at"]) for node in nodes if "ended_at" in node]
+        seen = max(ends) if nodes and len(ends) == len(nodes) else None
         return min(filter(None, (seen, self.ended_at)), default=None)
+
+    @property
+    def gone_nodes(self) -> int:
+        """How many of its nodes are gone, as far as somebody has looked."""
+        return sum(node["state"] == State.GONE for node in self.facts.get("nodes") or ())
+
+    def node_ends(self, until: datetime, *, kept: bool = False) -> list[datetime]:
+        """When each node ceased to be billed, at the latest ``until``; one where no node is known yet.
+
+        Args:
+            until: the end of the others.
+            kept: of what a cloud keeps of a machine that is switched off: its disk and address.
+        """
+        nodes: Sequence[Data] = self.facts.get("nodes") or ({},)
+        ended = [n.get("ended_at") if n.get("state") == State.GONE or not kept else None for n in nodes]
+        return [min(datetime.fromisoformat(at), until) if at else until for at in ended]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

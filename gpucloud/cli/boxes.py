@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -145,6 +146,8 @@ def _state_text(box: Box, now: datetime) -> str:
         stopped = [node for node in box.facts.get("nodes") or () if node["state"] == State.STOPPED]
         if ended_by:
             remarks = [ENDED[ended_by]]
+        elif box.gone_nodes:
+            remarks.append(f"{box.gone_nodes} of {len(box.facts['nodes'])} nodes gone")
         if any(node.get("billed", True) for node in stopped):
             remarks.append("stopped, still billed")
         elif stopped:
@@ -156,7 +159,7 @@ def _state_text(box: Box, now: datetime) -> str:
 def _per_hour_text(box: Box, currency: str) -> str | None:
     """What a box costs per hour; of one that lives and has ended, what is billed of it still."""
     nodes: list[dict[str, Any]] = box.facts.get("nodes") or []
-    if box.state not in OVER and not any(node.get("billed", True) for node in nodes) and nodes:
+    if box.state not in OVER and not all(node.get("billed", True) for node in nodes):
         from gpucloud.spend import paid_per_hour
 
         left = paid_per_hour(box) or {currency: Decimal(0)}
@@ -178,5 +181,6 @@ def _cost(box: Box, now: datetime) -> Decimal | None:
     """Compute so far; ``None`` while nothing is known to have started."""
     if box.price_per_hour is None or box.started_at is None:
         return None
-    nodes = max(len(box.facts.get("nodes") or []), 1)
-    return cost_so_far(box.price_per_hour, nodes, box.started_at, box.compute_ended_at or now)
+    price, start = box.price_per_hour, box.started_at
+    ends = Counter(box.node_ends(box.ended_at or now))
+    return sum((cost_so_far(price, nodes, start, end) for end, nodes in ends.items()), Decimal(0))

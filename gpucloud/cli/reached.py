@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, find_box, open_journal
 from gpucloud.errors import UsageError
+from gpucloud.model import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +69,10 @@ def target_of(app: App, box: Box, node: int, proxy_command: str | None) -> Targe
         raise UsageError(f"box {box.name!r} has no machine yet ({box.state})", hint="gpucloud list")
     if not 0 <= node < count:
         raise UsageError(f"box {box.name!r} has {count} nodes, counted from 0; there is no {node}")
+    if box.facts["nodes"][node]["state"] == State.GONE:
+        raise UsageError(
+            f"node {node} of {box.name!r} is gone", hint=f"see the others: gpucloud show {box.name}"
+        )
     found = targets(box, key_folder(app.paths.state, box.id), proxy_command)
     for target in found:
         if target.node == node:

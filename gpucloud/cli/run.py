@@ -31,6 +31,7 @@ from gpucloud.errors import (
     UsageError,
 )
 from gpucloud.lifecycle import BoxState, new_id
+from gpucloud.model import State
 from gpucloud.spec import Spec
 from gpucloud.ssh import forget
 from gpucloud.ssh_keys import find_program, key_folder
@@ -280,9 +281,12 @@ class _Attendant:
                 return
 
     def _check_there(self, box: Box) -> None:
-        if box.state is BoxState.READY:
+        first = box.facts["nodes"][0]
+        if box.state is BoxState.READY and first["state"] != State.GONE:
+            if box.gone_nodes:
+                self.world.tell("job", f"{box.gone_nodes} of {len(box.facts['nodes'])} nodes are gone")
             return
-        taken_back = box.state is BoxState.INTERRUPTED
+        taken_back = box.state is BoxState.INTERRUPTED or bool(first.get("taken_back"))
         why = "was taken back by its cloud" if taken_back else "ended before its command did"
         hint = "begin anew by itself: --retry-on interruption" if taken_back else "see --ttl, --idle"
         raise BoxLostError(f"box {box.name!r} {why}", taken_back=taken_back, hint=hint)

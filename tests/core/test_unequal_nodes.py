@@ -1,0 +1,131 @@
+"""Nodes that are not alike, clouds that are not installed, kinds that nobody declared: the box follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gpucloud.bringup import targets
+from gpucloud.cli.boxes import box_document
+from gpucloud.cloud import Cloud, Clouds
+from gpucloud.errors import OwedError
+from gpucloud.launch import launch
+from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.model import Kind, Purchase, Search
+from gpucloud.recover import refresh, refresh_all, settle
+from gpucloud.spend import charges, paid_per_hour
+from gpucloud.store import Box
+from gpucloud.survey import begin, finish
+from gpucloud.teardown import made_data, take_down
+from tests.builders import Clock, a_ref, some_tags
+from tests.core.engine import OWNER, Bench
+from tests.memory import TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
+
+
+def a_bench(folder: Path, temperament: Temperament = TOKEN_ATOMIC) -> Bench:
+    clock = Clock()
+    return Bench(folder, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
+
+
+def ready(bench: Bench, box: str = "b-1", **terms: object) -> Box:
+    world = bench.world()
+    made = launch(world, bench.terms(box=box, **terms), bench.offers(purchase=Purchase.SPOT))
+    world.journal.write(made, "state", {"state": "ready", "facts": {}})
+    world.journal.release(made)
+    return world.journal.box(box)
+
+
+@pytest.mark.parametrize("temperament", [TOKEN_ATOMIC, VANISHING])
+def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
+    tmp_path: Path, temperament: Temperament
+) -> None:
+    """The others go on: the box stays ready, costs two thirds, and its nodes keep their numbers."""
+    bench = a_bench(tmp_path, temperament)
+    box = ready(bench, nodes=3)
+    [price] = paid_per_hour(box).values()
+    first, *others = [node["instance_id"] for node in box.facts["nodes"]]
+    bench.clock.sleep(3600)
+    cloud = bench.providers[0].cloud
+    cloud.preempt(a_ref(id=first, region=box.facts["region"]))
+    for _ in range(2):  # what is known to be gone is not asked for again
+        seen = refresh(bench.world(), bench.world().journal.box(box.id))
+        assert seen.state is BoxState.READY
+        assert [node["instance_id"] for node in seen.facts["nodes"]] == [first, *others]
+        assert [node["state"] for node in seen.facts["nodes"]] == ["gone", "running", "running"]
+        bench.clock.sleep(3600)
+    assert paid_per_hour(seen) == {"USD": price * 2 / 3}
+    cost = Decimal(box_document(seen, bench.clock())["cost_so_far"]["amount"])
+    hours = [(bench.clock() - box.started_at) / timedelta(hours=1) - gone for gone in (2, 0, 0)]  # type: ignore[operator]
+    assert cost == pytest.approx(price / 3 * Decimal(sum(hours)), abs=Decimal("0.001"))
+    compute = [each for each in charges(seen, None, bench.clock()) if each.part == "compute"]
+    assert float(sum(each.quantity for each in compute)) == pytest.approx(sum(hours), abs=0.001)
+    assert [target.node for target in targets(seen, tmp_path, None)] == [1, 2]
+
+    for each in others:
+        cloud.preempt(a_ref(id=each, region=box.facts["region"]))
+    assert refresh(bench.world(), seen).state is BoxState.INTERRUPTED
+
+
+def test_a_node_that_is_unknown_by_its_id_is_gone_once_it_can_not_be_late(tmp_path: Path) -> None:
+    bench = a_bench(tmp_path)
+    box = ready(bench, nodes=2)
+    cloud = bench.providers[0].cloud
+    del cloud.items[box.facts["region"], box.facts["nodes"][1]["instance_id"]]
+    assert refresh(bench.world(), box).gone_nodes == 0
+    bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
+    assert refresh(bench.world(), box).gone_nodes == 1
+
+
+def test_a_cloud_whose_sdk_is_missing_breaks_no_command_about_others(tmp_path: Path) -> None:
+    """Settling, looking, searching and ending go on; the box there is owed at once, not after ten minutes."""
+    clock = Clock()
+    both = [MemoryProvider.named(name, clock=clock) for name in ("aws", "azure")]
+    bench = Bench(tmp_path, clock, both)
+    there = Bench(tmp_path, clock, both[1:])
+    here, lost = ready(bench), ready(there, "b-2", name="y", expires_at=clock() + timedelta(minutes=30))
+    clock.sleep(3600)
+    world = bench.world()
+
+    def missing() -> MemoryProvider:
+        raise ImportError("Azure needs its SDK")
+
+    world = replace(world, clouds=Clouds({"aws": lambda: both[0], "azure": missing}))
+    assert isinstance(world.clouds["aws"], Cloud)
+    [trouble] = refresh_all(world, [here, lost])
+    assert "Azure needs its SDK" in trouble.message
+    assert "Azure needs its SDK" in settle(world)[0].message
+    survey = finish(world, begin(world, Search(owner=OWNER)))
+    assert {thing.ref.cloud for thing in survey.things} == {"aws"}
+    assert [region.cloud for region in survey.unread] == ["azure"]
+    assert take_down(world, here, budget_s=600).state is BoxState.DELETED
+    before = clock()
+    with pytest.raises(OwedError, match="Azure needs its SDK"):
+        take_down(world, lost, budget_s=600)
+    assert clock() - before < timedelta(minutes=1)
+
+
+class Undeclared(MemoryProvider):
+    """Does not say where keys come among its kinds."""
+
+    @property
+    def deletion_order(self) -> Sequence[Kind]:
+        return [kind for kind in super().deletion_order if kind is not Kind.KEY]
+
+
+def test_a_kind_that_a_provider_does_not_declare_is_deleted_last(tmp_path: Path) -> None:
+    bench = a_bench(tmp_path)
+    bench.kind = Undeclared
+    box = ready(bench)
+    cloud = bench.providers[0].cloud
+    key = a_ref(kind=Kind.KEY, id="key-1", region=box.facts["region"])
+    cloud.add(key, "key", some_tags(owner=OWNER, box="b-1").as_dict())
+    world = bench.world()
+    world.journal.write(box, "made", made_data(key, name="key"))
+    assert take_down(world, world.journal.box(box.id), budget_s=600).state is BoxState.DELETED
+    deleted = [call.name for call in cloud.calls if call.action == "delete"]
+    assert deleted[-1] == "key-1"

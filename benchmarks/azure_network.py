@@ -62,6 +62,7 @@ def order(account: str) -> Order:
         user_data=b"#cloud-config\n",
         allow_from=("198.51.100.7/32",),
         ports=(),
+        max_price_usd=Decimal(9),
         tags=Tags(owner="bench", box=token, op="bench", run="", expires="none"),
     )
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from gpucloud.audit import about
+from gpucloud.ceiling import Agreement, begin_check, in_force, price_facts
 from gpucloud.cloud import Cloud
 from gpucloud.ends import ensure_end
 from gpucloud.errors import (
+    BoxLostError,
     CloudError,
     ErrorClass,
+    GpucloudError,
     InterruptedBySignal,
     OutcomeUnknownError,
     PriceError,
@@ -73,7 +75,7 @@ class Terms:
     """What is wanted besides the offer. ``boot`` gives what boots on it: the same for the same offer.
 
     ``listed`` gives what a cloud takes in a region beside the compute (``gpucloud.bill.listed_prices``).
-    ``max_price_usd`` is per hour and node. An ``attended`` box is to end with the process that launches it,
+    ``prices`` is what was agreed of them. An ``attended`` box is to end with the process that launches it,
     and is the only living one of its run. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
     """
 
@@ -86,9 +88,9 @@ class Terms:
     boot: Callable[[Candidate, Cloud], Boot]
     listed: Callable[[str, str], Mapping[str, Any]]
     allow_from: Callable[[Cloud], Sequence[str]]
+    prices: Agreement
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    max_price_usd: Decimal | None = None
     expires_at: datetime | None = None
     ttl_role: str | None = None
     box_identity: str | None = None
@@ -121,11 +123,14 @@ def buy(world: World, box: Box, terms: Terms, candidate: Candidate) -> Box:
         machines = _create(world, box, cloud, order, intent=intent, request=request)
     _arm_end(world, box, cloud, order, machines)
     _check_bought(candidate, machines)
+    candidate = replace(candidate, zone=candidate.zone or machines[0].zone)
+    asked = begin_check(world, terms.prices, candidate)
     machines = _wait_until_running(world, box, cloud, machines)
-    facts = {"nodes": [node_facts(machine) for machine in machines]}
     for machine in machines:
         for part in machine.parts:
             world.journal.write(box, "made", made_data(part, name=order.name))
+    price = price_facts(in_force(world, asked, candidate))
+    facts = {"nodes": [node_facts(machine) for machine in machines], **price}
     world.journal.write(box, "state", {"state": str(BoxState.BOOTSTRAPPING), "facts": facts})
     return world.journal.held(box)
 
@@ -185,7 +190,7 @@ def _order(
             expires=expires_text(terms.expires_at),
         ),
         extra_tags=dict(terms.tags),
-        max_price_usd=terms.max_price_usd,
+        max_price_usd=candidate.ceiling_usd,
         reservation=candidate.reservation,
         deadline=terms.expires_at,
         ttl_role=terms.ttl_role,
@@ -194,7 +199,6 @@ def _order(
 
 
 def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: Boot) -> dict[str, Any]:
-    ceiling = candidate.price_usd if terms.max_price_usd is None else terms.max_price_usd
     return {
         "intent": intent,
         "op": order.tags.op,
@@ -204,7 +208,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
         "zone": order.zone,
         "token": order.key,
         "name": order.name,
-        "ceiling_usd": format(ceiling, "f"),
+        "ceiling_usd": format(candidate.ceiling_usd, "f"),
         "expires": order.tags.expires,
         "facts": {
             **candidate.where(),
@@ -215,9 +219,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
                 "memory_gib": format(candidate.gpu_memory_gib, "f"),
             },
             "interconnect": candidate.interconnect,
-            "price": {"amount": format(candidate.price, "f"), "currency": candidate.currency},
-            "price_as_of": candidate.as_of.isoformat(),
-            "price_source": candidate.source,
+            **price_facts(candidate),
             "listed": dict(terms.listed(candidate.cloud, candidate.region)),
             "nodes": [],
             "allow_from": list(order.allow_from),
@@ -379,7 +381,7 @@ def _wait_until_running(
             error_class=ErrorClass.SERVER,
             cloud=cloud.name,
         ) from error
-    ended = [machine for machine in current if machine.state is State.GONE]
+    ended = [machine for machine in current if _has_ended(machine)]
     if ended:
         raise _never_started(world, box, cloud, ended[0])
     return current
@@ -394,7 +396,7 @@ def _once_running(world: World, cloud: Cloud, machines: Sequence[Machine]) -> Se
     pause_s = 0.02
     current = list(machines)
     while True:
-        if _all_run(current) or any(machine.state is State.GONE for machine in current):
+        if _all_run(current) or any(map(_has_ended, current)):
             return current
         if not world.waiter.left_s:
             raise TimedOutError("they do not run")
@@ -407,16 +409,24 @@ def _once_running(world: World, cloud: Cloud, machines: Sequence[Machine]) -> Se
             pause_s = min(pause_s * 1.6, 3.0)
 
 
+def _has_ended(machine: Machine) -> bool:
+    return machine.state is State.GONE or machine.ended_itself or machine.preempted
+
+
 def _all_run(machines: Sequence[Machine]) -> bool:
     return all(machine.state is State.RUNNING and machine.public_ip for machine in machines)
 
 
-def _never_started(world: World, box: Box, cloud: Cloud, machine: Machine) -> CloudError:
+def _never_started(world: World, box: Box, cloud: Cloud, machine: Machine) -> GpucloudError:
     """A refusal that came late: the next offer may be tried once every machine of this one is gone."""
     world.tell(
         "create", f"{short_id(machine.ref.id)} ended before it ran; making sure that nothing of it is left"
     )
     end_machines(world, box, budget_s=TAKE_DOWN_S)
+    if machine.ended_itself:
+        return BoxLostError(
+            f"{cloud.name}: {machine.ref.id} powered itself off while it booted", taken_back=False
+        )
     return CloudError(
         f"{cloud.name}: {machine.ref.id} ended before it ran: {machine.reason or 'no reason given'}",
         error_class=ErrorClass.CAPACITY,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from gpucloud.errors import UsageError
 from gpucloud.model import Kind, Machine, Purchase, Thing
 from gpucloud_pricing import Market, Price
 from gpucloud_pricing.billing import billed_disk_gib
@@ -52,16 +53,45 @@ def listed_prices(market: Market, cloud: str, region: str) -> dict[str, dict[str
 
 def compute_price(market: Market, machine: Machine) -> Price | None:
     """The newest price that fits how and where a machine is rented; that of its zone before its region's."""
-    purchase = "spot" if machine.purchase is Purchase.SPOT else "on_demand"
-    if (machine.ref.cloud, machine.instance_type) not in market.types:
+    way = "spot" if machine.purchase is Purchase.SPOT else "on_demand"
+    place = (machine.ref.cloud, machine.ref.region, machine.zone)
+    return price_at(market, place, machine.instance_type, way)
+
+
+def price_at(market: Market, place: tuple[str, str, str], instance_type: str, way: str) -> Price | None:
+    """The newest price of a type in a place (cloud, region, zone); that of the zone before its region's.
+
+    Args:
+        market: where to look.
+        place: without a zone (empty), only prices of the whole region count.
+        instance_type: the type.
+        way: of paying, in the market's terms.
+    """
+    cloud, region, zone = place
+    if (cloud, instance_type) not in market.types:
         return None
     fitting = [
         price
-        for price in market.prices_of(machine.ref.cloud, machine.instance_type)
-        if (price.purchase, price.region) == (purchase, machine.ref.region)
-        and price.zone in {None, machine.zone}
+        for price in market.prices_of(cloud, instance_type)
+        if (price.purchase, price.region) == (way, region) and price.zone in {None, zone}
     ]
     return max(fitting, key=lambda price: (price.zone is not None, price.as_of), default=None)
+
+
+def reference_rate(currency: str) -> Decimal:
+    """What a USD is in a currency, at the market data's reference rate: a bid goes by it.
+
+    Raises:
+        UsageError: no rate is known.
+    """
+    if currency == "USD":
+        return Decimal(1)
+    rate = Market.load().rate(currency)
+    if rate is None:
+        raise UsageError(
+            f"this account bids in {currency}, and no reference rate to USD is known", hint="use --on-demand"
+        )
+    return rate.rate
 
 
 def _tariff(market: Market, thing: Thing, kind: str, quantity: Decimal) -> Money | str:

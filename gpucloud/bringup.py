@@ -250,7 +250,8 @@ def _check_there(world: World, box: Box) -> None:
         taken_back = box.facts["purchase"] == Purchase.SPOT
         ended = machine is None and cloud.forgets_ended
         if isinstance(machine, Machine):
-            ended, taken_back = machine.state is State.GONE, machine.preempted
+            # What ran once and is stopped now was powered off: nobody stops a box that boots.
+            ended, taken_back = machine.state in {State.STOPPED, State.GONE}, machine.preempted
         if ended:
             why = "was taken back by its cloud" if taken_back else "ended by itself"
             raise BoxLostError(f"box {box.name!r} {why} while it booted", taken_back=taken_back)

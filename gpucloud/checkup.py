@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gpucloud.clock import SET_CLOCK, SKEW_FAILS
 from gpucloud.cloud import Cloud
 from gpucloud.errors import CloudError, ErrorClass
 from gpucloud.model import Identity, Permission, Quota
@@ -21,9 +22,6 @@ from gpucloud.waiter import Call, TimedOutError
 from gpucloud.world import World
 
 CHECK_TIMEOUT_S = 60.0
-SKEW_FAILS = timedelta(minutes=5)
-"""From here on the clouds refuse what this machine signs (AWS at 5 minutes, Alibaba Cloud at 15)."""
-
 SKEW_WARNS = timedelta(seconds=30)
 PROGRAMS = ("ssh", "ssh-keygen", "rsync")
 
@@ -137,7 +135,7 @@ def _clock(theirs: datetime | None, ours: datetime) -> list[Finding]:
     skew = abs(ours - theirs)
     said = f"{skew.total_seconds():.0f} s from the cloud's"
     ok = False if skew > SKEW_FAILS else None if skew > SKEW_WARNS else True
-    fix = "" if ok else "set the clock: sudo timedatectl set-ntp true"
+    fix = "" if ok else f"set the clock: {SET_CLOCK}"
     return [Finding(name="clock", ok=ok, said=said, fix=fix)]
 
 

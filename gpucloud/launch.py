@@ -9,8 +9,10 @@ from typing import Any
 
 from gpucloud.attempt import Terms, buy
 from gpucloud.audit import about
+from gpucloud.ceiling import confirmed
 from gpucloud.errors import (
     RULES,
+    BoxLostError,
     CloudError,
     ErrorClass,
     GpucloudError,
@@ -36,6 +38,7 @@ class Tried:
 
     attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     errors: list[CloudError] = field(default_factory=list[CloudError])
+    lost: BoxLostError | None = None
     _blocked: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
     def failed(self, candidate: Candidate, error: CloudError) -> None:
@@ -61,6 +64,31 @@ class Tried:
             case _:
                 pass
 
+    def ended_itself(self, candidate: Candidate, error: BoxLostError) -> None:
+        """Notes a machine that powered itself off while it booted: once is an accident.
+
+        Raises:
+            BoxLostError: it is the second. Every other machine would do the same.
+        """
+        self.attempts.append(
+            {
+                **candidate.where(),
+                "class": error.error_class,
+                "code": None,
+                "message": error.message,
+                "request_id": None,
+            }
+        )
+        if self.lost is not None:
+            error.message = (
+                f"two machines powered themselves off while they booted; the last: {error.message}"
+            )
+            error.hint = (
+                "no other would stay: look at this machine's clock (gpucloud check), --ttl and --image"
+            )
+            raise error
+        self.lost = error
+
     def skip(self, candidate: Candidate) -> bool:
         """Whether an earlier refusal covers this one."""
         purchase = str(candidate.purchase)
@@ -76,6 +104,8 @@ class Tried:
     def verdict(self) -> GpucloudError:
         """The error of a launch for which no attempt was left, with the exit code that fits them all."""
         if not self.errors:
+            if self.lost is not None:
+                return self.lost
             return NoOfferError("nothing could be tried", hint="see what is on offer: gpucloud offers --why")
         for error_class in (
             ErrorClass.CAPACITY,
@@ -195,8 +225,14 @@ def _first_that_starts(
         if world.clock() > end:
             break
         try:
+            offer = confirmed(world, terms.prices, candidate)
+        except CloudError as error:
+            tried.failed(candidate, error)
+            world.tell("quote", f"{error.message}; trying the next")
+            continue
+        try:
             with about(box=box.id):
-                return buy(world, box, terms, candidate)
+                return buy(world, box, terms, offer)
         except CloudError as error:
             if isinstance(error, OutcomeUnknownError):
                 raise
@@ -205,6 +241,10 @@ def _first_that_starts(
             world.tell("create", f"{candidate.place}: {error.code}; trying the next")
             if RULES[ErrorClass(error.error_class)].next in {Next.STOP, Next.AGAIN}:
                 raise
+        except BoxLostError as error:
+            tried.ended_itself(candidate, error)
+            _clear(world, box, candidate)
+            world.tell("create", f"{error.message}; trying the next")
     raise tried.verdict()
 
 

@@ -18,6 +18,8 @@ SSH_TIMEOUT_S = 600.0
 BOOT_TIMEOUT_S = 1800.0
 STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
 """How long a launch waits for a machine to answer, for its boot, and for both: then it is given up."""
+LEAST_LIFE = timedelta(minutes=1)
+"""The shortest life that may be asked for: no machine of any cloud starts and answers over ssh in less."""
 
 
 class BoxState(StrEnum):

@@ -194,7 +194,8 @@ class Machine(Thing):
     """One instance as its cloud shows it now.
 
     ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``zone`` is in the market's own terms
-    (AWS: AZ id). ``reason`` is the cloud's own word for why it ended.
+    (AWS: AZ id). ``reason`` is the cloud's own word for why it ended; ``ended_itself`` tells that its guest
+    powered it off or its own end came, ``preempted`` that the cloud took it back.
     ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
     its interface), known once it runs. ``billed`` is whether the cloud bills its compute as it is now: what
     is switched off is billed on one cloud and not on another.
@@ -209,6 +210,7 @@ class Machine(Thing):
     reason: str | None = None
     preempted: bool = False
     billed: bool = True
+    ended_itself: bool = False
     parts: tuple[Ref, ...] = ()
 
 
@@ -272,12 +274,11 @@ class Order:
 
     ``key`` is the idempotency key: a function of operation, account, region, zone and attempt, at most 64
     ASCII characters. ``name`` is the cloud name: a slug and 8 characters of a hash, unique for the box.
-    ``max_price_usd`` is per hour and node and is the bid for spot. ``allow_from`` are CIDRs, never the world.
-    ``reservation`` names capacity that is already held. ``user_data`` is what cloud-init reads, as it
-    travels: text or gzip, before base64.
-    ``image`` is a recipe name (``ubuntu-22.04``) or a cloud's own image id. ``ttl_role`` names a
-    role with which the cloud ends the box from outside, where it needs one for that. ``box_identity`` names a
-    role that the box itself is given, on itself alone.
+    ``max_price_usd`` is the ceiling, per hour and node, and is the bid for spot. ``allow_from`` are CIDRs,
+    never the world. ``reservation`` names capacity that is already held. ``user_data`` is what cloud-init
+    reads, as it travels: text or gzip, before base64. ``image`` is a recipe name (``ubuntu-22.04``) or a
+    cloud's own image id. ``ttl_role`` names a role with which the cloud ends the box from outside, where it
+    needs one for that. ``box_identity`` names a role that the box itself is given, on itself alone.
     """
 
     key: str
@@ -297,8 +298,8 @@ class Order:
     allow_from: tuple[str, ...]
     ports: tuple[int, ...]
     tags: Tags
+    max_price_usd: Decimal
     extra_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    max_price_usd: Decimal | None = None
     reservation: str | None = None
     deadline: datetime | None = None
     ttl_role: str | None = None

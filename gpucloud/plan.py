@@ -8,17 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Held, Purchase, Quote, rfc3339
+from gpucloud.model import Held, Purchase, Quote, request_hash, rfc3339
 from gpucloud_pricing.rules import IMPLAUSIBLE
 
 SCHEMA = "gpucloud.plan/v1"
 MAX_ATTEMPTS = 20
 MAX_ATTEMPT_SECONDS = 600.0
 ZONES_BEFORE_NEXT_REGION = 2
+SPOT_MARGIN = Decimal("1.25")
+LIST_MARGIN = Decimal("1.02")
+"""How far a price may move between the plan and the purchase where no limit is given."""
+CEILING_STEP = Decimal("0.000001")
+MAKE_AGAIN = "make it again: gpucloud plan -o FILE; nothing was started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +31,10 @@ class Candidate:
     """One offer in one zone that a launch may try.
 
     ``zone`` is empty where the market knows no zone. Prices are per hour and node: ``price`` in ``currency``
-    as the cloud bills it, ``price_usd`` for comparison. ``as_of`` is the price's date; ``quoted`` tells that
-    the cloud itself named it for this plan. ``reservation`` is held capacity to launch into.
+    as the cloud bills it, ``price_usd`` for comparison. ``as_of`` is the price's date; ``quoted_at`` is when
+    the cloud itself named it, ``None`` for a price of the market's data. ``ceiling_usd`` is the most that it
+    may cost per hour and node when it is bought: its own price until a plan allows more (:func:`capped`).
+    ``reservation`` is held capacity to launch into.
     """
 
     cloud: str
@@ -45,10 +52,11 @@ class Candidate:
     price: Decimal
     currency: str
     price_usd: Decimal
+    ceiling_usd: Decimal
     as_of: date
     source: str
     flags: tuple[str, ...] = ()
-    quoted: bool = False
+    quoted_at: datetime | None = None
     reservation: str | None = None
 
     @property
@@ -73,24 +81,30 @@ class Candidate:
         return (self.cloud, self.region, self.zone, self.instance_type, str(self.purchase))
 
     @property
+    def quoted(self) -> bool:
+        """Whether the cloud itself named the price."""
+        return self.quoted_at is not None
+
+    @property
     def stale(self) -> bool:
         """Whether the price is too old to be bought on without asking."""
         return "stale" in self.flags and not self.quoted
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON; decimals and dates as strings."""
-        plain = {**asdict(self), "zone": self.zone or None}
+        """Plain JSON; decimals and times as strings."""
+        plain = {**asdict(self), "zone": self.zone or None, "quoted": self.quoted}
         return {key: _plain(value) for key, value in plain.items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
         """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` on nonsense."""
-        values: dict[str, Any] = dict(data)
-        for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd"):
+        values: dict[str, Any] = {key: value for key, value in data.items() if key != "quoted"}
+        for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd", "ceiling_usd"):
             values[key] = Decimal(data[key])
         values["zone"] = data["zone"] or ""
         values["purchase"] = Purchase(data["purchase"])
         values["as_of"] = date.fromisoformat(data["as_of"])
+        values["quoted_at"] = datetime.fromisoformat(data["quoted_at"]) if data["quoted_at"] else None
         values["flags"] = tuple(data["flags"])
         return cls(**values)
 
@@ -112,7 +126,11 @@ class Plan:
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def as_json(self) -> dict[str, Any]:
-        """The document that ``plan -o`` saves."""
+        """The document that ``plan -o`` saves; its ``digest`` tells when something else has changed it."""
+        document = self._document()
+        return {**document, "digest": request_hash(document)}
+
+    def _document(self) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             "created_at": rfc3339(self.created_at),
@@ -128,7 +146,7 @@ class Plan:
         """Reads a saved plan.
 
         Raises:
-            UsageError: it is no plan, or of another schema.
+            UsageError: it is no plan, of another schema, or not as it was saved.
         """
         document: dict[str, Any] = {**data} if isinstance(data, Mapping) else {}
         if document.get("schema") != SCHEMA:
@@ -136,7 +154,7 @@ class Plan:
                 "this file is no saved plan", hint=f"make one: gpucloud plan -o plan.json ({SCHEMA})"
             )
         try:
-            return cls(
+            plan = cls(
                 created_at=datetime.fromisoformat(document["created_at"]),
                 spec=dict(document["spec"]),
                 attempts=tuple(Candidate.from_json(each) for each in document["attempts"]),
@@ -144,11 +162,16 @@ class Plan:
                 endings=dict(document["endings"]),
                 remarks=dict(document.get("remarks", {})),
             )
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            digest = request_hash(plan._document())
+        except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(
-                f"this saved plan is damaged: {type(error).__name__}: {error}",
-                hint="make it again: gpucloud plan -o",
+                f"this saved plan is damaged: {type(error).__name__}: {error}", hint=MAKE_AGAIN
             ) from error
+        if document.get("digest") != digest:
+            raise UsageError(
+                "this saved plan is not as gpucloud saved it: it was edited or is damaged", hint=MAKE_AGAIN
+            )
+        return plan
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -168,7 +191,7 @@ def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     )
 
 
-def attempts(ranked: Sequence[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[Candidate, ...]:
+def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[Candidate, ...]:
     """The attempts in order: strictly by price; where prices are equal, two zones of a region, then the next.
 
     A dearer offer never comes before a cheaper one. Among equal ones a third zone of a region waits until
@@ -255,9 +278,47 @@ def _at(
         price_usd=price_usd.normalize(),
         as_of=quote.as_of.date(),
         source=quote.source,
-        quoted=True,
+        ceiling_usd=price_usd.normalize(),
+        quoted_at=quote.as_of,
         flags=tuple(flags),
     )
+
+
+def repriced(
+    candidate: Candidate, quotes: Iterable[Quote], *, usd: Callable[[Decimal, str], Decimal | None]
+) -> Candidate | None:
+    """The candidate at the price that its cloud names now, under the ceiling that it has.
+
+    Where the cloud names prices of several zones and the candidate is of none, the dearest counts.
+
+    Returns:
+        ``None`` where the cloud named no price of it, or one in a currency without a rate.
+    """
+    fresh = requote([candidate], quotes, usd=usd, plausible=lambda _model, _usd: True)
+    told = [each for each in fresh if each is not candidate]
+    if not told:
+        return None
+    dearest = max(told, key=lambda each: each.price_usd)
+    return replace(dearest, zone=candidate.zone, flags=candidate.flags, ceiling_usd=candidate.ceiling_usd)
+
+
+def capped(
+    candidate: Candidate, *, max_price_usd: Decimal | None, on_demand_usd: Decimal | None
+) -> Candidate:
+    """The candidate with its ceiling: the limit that was given, else a margin above today's price.
+
+    Args:
+        candidate: an offer at today's price.
+        max_price_usd: per hour and node; ``None`` for no limit.
+        on_demand_usd: what the same type costs on demand in the same region: spot is never bought above it.
+    """
+    if max_price_usd is not None:
+        return replace(candidate, ceiling_usd=max_price_usd)
+    margin = SPOT_MARGIN if candidate.purchase is Purchase.SPOT else LIST_MARGIN
+    ceiling = (candidate.price_usd * margin).quantize(CEILING_STEP, rounding=ROUND_DOWN).normalize()
+    if candidate.purchase is Purchase.SPOT and on_demand_usd is not None:
+        ceiling = min(ceiling, on_demand_usd)
+    return replace(candidate, ceiling_usd=ceiling)
 
 
 def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -288,26 +349,12 @@ def into_held(candidates: Iterable[Candidate], held: Iterable[Held], *, nodes: i
     ]
 
 
-def changes(saved: Plan, today: Plan) -> list[str]:
-    """What is no longer as the saved plan says: one sentence per attempt that changed; empty if none did."""
-    now = {candidate.key: candidate for candidate in today.attempts}
-    sentences: list[str] = []
-    for then in saved.attempts:
-        found = now.get(then.key)
-        if found is None:
-            sentences.append(f"{then.place}: not on offer any more")
-        elif (found.price, found.currency) != (then.price, then.currency):
-            sentences.append(
-                f"{then.place}: {then.price} {then.currency} per hour then,"
-                f" {found.price} {found.currency} now ({found.source})"
-            )
-    return sentences
-
-
 def _plain(value: object) -> Any:
     match value:
         case Decimal():
             return format(value, "f")
+        case datetime():
+            return rfc3339(value)
         case date():
             return value.isoformat()
         case Purchase():

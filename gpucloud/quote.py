@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
 
+from gpucloud.bill import price_at
 from gpucloud.boot import DEFAULT_IMAGE, bootable, possible
+from gpucloud.clock import SKEW_FAILS, begin_reading, refuse_wrong, told
 from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.model import Held, Purchase, Quote
-from gpucloud.plan import Candidate, Plan, attempts, hopeful, into_held, rank, requote, under
+from gpucloud.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
 from gpucloud.quota import Quotas, Shortfall, refusal
 from gpucloud.spec import Spec
 from gpucloud.waiter import Call, TimedOutError
@@ -37,7 +39,8 @@ Priced = tuple[str, str, Purchase, str]
 class Wish:
     """What to plan for: the market's demand, and what the market knows nothing of.
 
-    ``demand`` has no price limit of its own: ``max_price_usd`` is held against today's prices.
+    ``demand`` has no price limit of its own: ``max_price_usd`` is held against today's prices. ``to_buy``
+    tells that the plan is for buying at once, for which this machine's clock must be right.
     """
 
     demand: Demand
@@ -47,6 +50,7 @@ class Wish:
     spec: Mapping[str, Any]
     image: str = DEFAULT_IMAGE
     accept_snapshot_price: bool = False
+    to_buy: bool = False
 
 
 def make_plan(world: World, market: Market, wish: Wish) -> Plan:
@@ -55,7 +59,8 @@ def make_plan(world: World, market: Market, wish: Wish) -> Plan:
     Raises:
         NoOfferError: nothing matches, or no capacity is held for ``reserved``.
         PriceError: offers match, but every one costs more than the limit.
-        UsageError: only stale prices are known and the clouds cannot be asked; or the image cannot work.
+        UsageError: only stale prices are known and the clouds cannot be asked; or the image cannot work;
+            or it is to buy, and this machine's clock is wrong.
         CloudError: no cloud can be used, in the first one's own words; or no quota suffices.
     """
     offers = market.search(wish.demand, today=world.clock().date())
@@ -101,7 +106,7 @@ class Inquiry:
         self._quotes: list[Quote] = []
         self._asked: set[Priced] = set()
         self._held: list[Held] | None = None
-        self.access = Access(world)
+        self.access = Access(world, to_buy=wish.to_buy)
         self.short: dict[tuple[str, ...], Shortfall] = {}
 
     def attempts(self) -> tuple[Candidate, ...]:
@@ -143,10 +148,30 @@ class Inquiry:
             return ranked, hopeful(bought)
         return ranked, under(hopeful(ranked), self._wish.max_price_usd)
 
-    def _trusted(self, ranked: Sequence[Candidate]) -> list[Candidate]:
-        """What may be bought at the price that is known."""
-        trusted = [each for each in ranked if self._wish.accept_snapshot_price or not each.stale]
-        return under(trusted, self._wish.max_price_usd)
+    def _trusted(self, ranked: Iterable[Candidate]) -> Iterator[Candidate]:
+        """What may be bought at the price that is known, each with its ceiling."""
+        for each in ranked:
+            if self._wish.accept_snapshot_price or not each.stale:
+                allowed = self._capped(each)
+                if allowed.price_usd <= allowed.ceiling_usd:
+                    yield allowed
+
+    def _capped(self, candidate: Candidate) -> Candidate:
+        limit, on_demand = self._wish.max_price_usd, None
+        if limit is None and candidate.purchase is Purchase.SPOT:
+            on_demand = self._on_demand_usd(candidate)
+        return capped(candidate, max_price_usd=limit, on_demand_usd=on_demand)
+
+    def _on_demand_usd(self, candidate: Candidate) -> Decimal | None:
+        """What the same type costs on demand in the same region: today, else by the market's data."""
+        place = (candidate.cloud, candidate.region, candidate.instance_type, Purchase.ON_DEMAND)
+        for quote in reversed(self._quotes):
+            if (quote.cloud, quote.region, quote.instance_type, quote.purchase) == place:
+                return self._market.usd(quote.price_per_hour, quote.currency)
+        listed = price_at(
+            self._market, (candidate.cloud, candidate.region, ""), candidate.instance_type, "on_demand"
+        )
+        return None if listed is None else self._market.usd(listed.amount, listed.currency)
 
     def _ask(self, ahead: Sequence[Candidate]) -> bool:
         """Asks for whatever is not known of these; whether that may have changed anything."""
@@ -166,9 +191,9 @@ class Inquiry:
                 "the account holds no capacity that matches this spec",
                 hint="reserve it with the cloud first, or allow --on-demand",
             )
-        affordable = under(ranked, self._wish.max_price_usd)
+        affordable = [each for each in map(self._capped, ranked) if each.price_usd <= each.ceiling_usd]
         if not affordable:
-            raise _too_dear(ranked[0], self._wish.max_price_usd)
+            raise _too_dear(self._capped(ranked[0]))
         cheapest = affordable[0]
         raise UsageError(
             f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
@@ -212,6 +237,7 @@ def _candidate(offer: Offer) -> Candidate | None:
         price=offer.price.amount,
         currency=offer.price.currency,
         price_usd=offer.price_usd,
+        ceiling_usd=offer.price_usd,
         as_of=offer.as_of,
         source=offer.source or "",
         flags=offer.flags,
@@ -223,23 +249,31 @@ class Access:
     """Which clouds can be used. A cloud is asked once, and only when one of its offers comes into question.
 
     Attributes:
+        to_buy: whether a wrong clock of this machine is refused; else it is only told.
         left_out: the clouds that cannot be used, with the reason.
         refusals: what the clouds said of our credentials.
     """
 
     world: World
+    to_buy: bool = False
     usable: set[str] = field(default_factory=set[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     refusals: list[CloudError] = field(default_factory=list[CloudError])
 
     def ask(self, clouds: Iterable[str]) -> bool:
-        """Asks those of the clouds that were not asked before, all at once; True if one cannot be used."""
+        """Asks those of the clouds that were not asked before, all at once; True if one cannot be used.
+
+        Raises:
+            UsageError: it is to buy, and this machine's clock is not that of a cloud.
+        """
         asked: dict[str, Call] = {}
+        clocks: dict[str, Call] = {}
         before = len(self.left_out)
         for name in sorted(set(clouds) - self.usable - set(self.left_out)):
             try:
-                ask = self.world.clouds[name].account
-                asked[name] = self.world.silent.get(name) or self.world.waiter.start(ask)
+                cloud = self.world.clouds[name]
+                asked[name] = self.world.silent.get(name) or self.world.waiter.start(cloud.account)
+                clocks[name] = begin_reading(self.world, cloud)
             except KeyError:
                 self.left_out[name] = "gpucloud cannot launch there yet"
             except ImportError as error:
@@ -254,6 +288,11 @@ class Access:
                     self.refusals.append(error)
                 except (TimedOutError, ImportError) as error:
                     self.left_out[name] = str(error)
+        for reading in [told(self.world, clock) for name, clock in clocks.items() if name in self.usable]:
+            if self.to_buy:
+                refuse_wrong(reading)
+            elif reading is not None and reading.skew > SKEW_FAILS:
+                self.world.tell("clock", f"{reading.text}: nothing can be launched before it is set")
         return len(self.left_out) > before
 
     def nobody(self) -> GpucloudError:
@@ -266,9 +305,9 @@ class Access:
         )
 
 
-def _too_dear(cheapest: Candidate, limit: Decimal | None) -> PriceError:
+def _too_dear(cheapest: Candidate) -> PriceError:
     error = PriceError(
-        f"every offer costs more than {limit} USD per hour; the cheapest is {cheapest.place}"
+        f"every offer costs more than {cheapest.ceiling_usd:f} USD per hour; the cheapest is {cheapest.place}"
         f" at {cheapest.price_usd.normalize():f} USD ({cheapest.source}, {cheapest.as_of})",
         hint=f"raise --max-price to {cheapest.price_usd.normalize():f}, or allow other ways of paying",
     )
@@ -299,7 +338,11 @@ def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
 
 
 def _quotes(world: World, wanted: Iterable[Priced]) -> list[Quote]:
-    """Asks the clouds for today's prices, all at once. Silence is no failure."""
+    """Asks the clouds for today's prices, all at once. Silence is no failure.
+
+    Each is of the moment at which it was asked for, by our clock: its age goes by that.
+    """
+    asked_at = world.clock()
     types: dict[tuple[str, str, Purchase], list[str]] = {}
     for cloud, region, purchase, instance_type in wanted:
         types.setdefault((cloud, region, purchase), []).append(instance_type)
@@ -307,7 +350,7 @@ def _quotes(world: World, wanted: Iterable[Priced]) -> list[Quote]:
         world.waiter.start(partial(world.clouds[cloud].quotes, region, names, purchase))
         for (cloud, region, purchase), names in types.items()
     ]
-    return [quote for call in calls for quote in _answer(world, call)]
+    return [replace(quote, as_of=asked_at) for call in calls for quote in _answer(world, call)]
 
 
 def _held(world: World, candidates: Iterable[Candidate]) -> list[Held]:
@@ -331,7 +374,7 @@ def _answer(world: World, call: Call) -> Sequence[Any]:
     return answer
 
 
-def wish_for(spec: Spec, document: Mapping[str, Any], *, accept_snapshot_price: bool) -> Wish:
+def wish_for(spec: Spec, document: Mapping[str, Any], *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
     """What a spec asks a launch to plan for.
 
     Held capacity is sold at no price of its own, so it is looked for among the on-demand offers.
@@ -347,4 +390,5 @@ def wish_for(spec: Spec, document: Mapping[str, Any], *, accept_snapshot_price: 
         spec=document,
         image=spec.image or DEFAULT_IMAGE,
         accept_snapshot_price=accept_snapshot_price,
+        to_buy=to_buy,
     )

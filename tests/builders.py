@@ -91,6 +91,7 @@ def an_order(*, attempt: int = 1, **changes: Any) -> Order:
         allow_from=("198.51.100.7/32",),
         ports=(),
         tags=some_tags(),
+        max_price_usd=Decimal(100),
         deadline=START + timedelta(hours=24),
     )
     order = replace(order, **changes)

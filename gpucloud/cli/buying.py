@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import now, settle_owed
 from gpucloud.cli.plan import lifetime, make
-from gpucloud.errors import GpucloudError, PriceError, UsageError
+from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.lifecycle import generated_name, new_id
 from gpucloud.model import Purchase
-from gpucloud.plan import changes
 from gpucloud.spec import Spec
 from gpucloud.ssh import forget, socket_folder
 from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
@@ -35,11 +34,24 @@ FILES_TIMEOUT_S = 24 * 3600.0
 """Copying and setting up end when they end; a box's own end comes first."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deal:
+    """What is bought: a plan, when its box ends (``None`` for never), and when a person agreed to both.
+
+    ``agreed_at`` is ``None`` where nobody was asked.
+    """
+
+    plan: Plan
+    end: datetime | None
+    agreed_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Buyer:
     """One box to be: what is known before it, and the steps to it.
 
     ``environment`` is what ``env`` of the spec stands for. An ``attended`` box is to end with this process.
+    ``accept_snapshot_price`` lets it buy at a price that no cloud names today.
     """
 
     app: App
@@ -49,6 +61,7 @@ class Buyer:
     proxy_command: str | None
     environment: Mapping[str, str]
     attended: bool = False
+    accept_snapshot_price: bool = False
 
     def settle_first(self) -> None:
         """Finishes what earlier commands left; refuses a name that a box still has after that."""
@@ -58,20 +71,22 @@ class Buyer:
         if self.spec.name:
             check_name(self.world, self.spec.name)
 
-    def plan(self, saved: Plan | None, *, accept_snapshot_price: bool) -> Plan:
-        """Today's plan; a saved one must be the same."""
-        today = make(self.world, self.spec, accept_snapshot_price=accept_snapshot_price)
-        if saved is None:
-            return today
-        moved = changes(saved, today)
-        if moved:
-            raise PriceError(
-                "the saved plan does not hold any more: " + "; ".join(moved),
-                hint="make a new one: gpucloud plan -o FILE; nothing was started",
-            )
-        return saved
+    def deal(self, saved: Plan | None = None) -> Deal:
+        """Today's plan, to be bought at once. A saved one must be the same, and gives no figure of its own.
 
-    def buy(self, plan: Plan) -> Box:
+        Raises:
+            PriceError: the saved plan does not hold any more.
+            GpucloudError: there is no plan, or the saved one was edited.
+        """
+        from gpucloud.renewal import renewed
+
+        plan = make(self.world, self.spec, accept_snapshot_price=self.accept_snapshot_price, to_buy=True)
+        if saved is not None:
+            plan = renewed(saved, plan)
+        lives = lifetime(plan, self.spec)
+        return Deal(plan=plan, end=now() + lives if lives else None)
+
+    def buy(self, deal: Deal) -> Box:
         """Buys the first attempt that starts and brings it up; whatever fails, nothing is left.
 
         Returns:
@@ -81,20 +96,19 @@ class Buyer:
         from gpucloud.launch import abandon, replace_machines
         from gpucloud.launch import launch as buy_box
 
+        plan = deal.plan
         name = self.spec.name or generated_name(plan.attempts[0].gpu_model, self.world.randomness(4))
         box_id = new_id("b-", now(), self.world.randomness(10))
         keys = key_folder(self.app.paths.state, box_id)
         try:
-            lives = lifetime(plan, self.spec)
-            end = now() + lives if lives else None
-            terms = self._terms(plan, name, box_id, keys, end)
+            terms = self._terms(deal, name, box_id, keys)
             box = buy_box(self.world, terms, plan.attempts)
             try:
                 try:
                     box = bring_up(self.world, box, keys, self.proxy_command)
                 except UnfitError as error:  # once: a second one is no accident
                     forget(keys, box_id, nodes=self.spec.nodes)  # the next machine has host keys of its own
-                    terms = self._terms(plan, name, box_id, keys, end)
+                    terms = self._terms(deal, name, box_id, keys)
                     box = replace_machines(self.world, box, terms, plan.attempts, error.message)
                     box = bring_up(self.world, box, keys, self.proxy_command)
                 self._prepare(box, keys)
@@ -106,15 +120,18 @@ class Buyer:
             raise
         return self.world.journal.held(box)
 
-    def _terms(self, plan: Plan, name: str, box_id: str, keys: Path, end: datetime | None) -> Terms:
+    def _terms(self, deal: Deal, name: str, box_id: str, keys: Path) -> Terms:
         from gpucloud.attempt import Boot, Terms
         from gpucloud.bill import listed_prices
         from gpucloud.boot import DEFAULT_IMAGE, boots, cut
         from gpucloud.bringup import USER, whole_gpus
+        from gpucloud.ceiling import Agreement
         from gpucloud.cli.market import open_market
         from gpucloud_templates import BootPlan, TooLargeError, packed, render
         from gpucloud_templates.software import later
 
+        market = open_market()
+        end = deal.end
         made = create_keys(keys, box_id, nodes=self.spec.nodes)
         idle = self.spec.idles_out_after()
 
@@ -151,7 +168,7 @@ class Buyer:
             return Boot(user_data=packed(render(plan)), facts=facts)
 
         try:
-            for cloud, first in {each.cloud: each for each in reversed(plan.attempts)}.items():
+            for cloud, first in {each.cloud: each for each in reversed(deal.plan.attempts)}.items():
                 boot(first, self.world.clouds[cloud])
         except TooLargeError as error:
             raise UsageError(str(error)) from error
@@ -163,16 +180,18 @@ class Buyer:
             disk_gib=self.spec.disk,
             image=recipe,
             boot=boot,
-            listed=partial(listed_prices, open_market()),
+            listed=partial(listed_prices, market),
             allow_from=self._allow_from,
+            prices=Agreement(
+                usd=market.usd, agreed_at=deal.agreed_at, unconfirmed=self.accept_snapshot_price
+            ),
             ports=self.spec.ports,
             tags=self.spec.tags,
-            max_price_usd=self.spec.max_price,
             expires_at=end,
             ttl_role=self.spec.ttl_role,
             box_identity=self.spec.box_identity,
             attended=self.attended,
-            spec=dict(plan.spec),
+            spec=dict(deal.plan.spec),
         )
 
     def _allow_from(self, cloud: Cloud) -> Sequence[str]:

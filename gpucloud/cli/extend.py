@@ -10,6 +10,7 @@ import typer
 from gpucloud.cli.boxes import box_document
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, find_box, now, settle_owed
+from gpucloud.cli.plan import refuse_short
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import UsageError
 from gpucloud.model import rfc3339
@@ -47,7 +48,10 @@ def _duration(text: str) -> timedelta | None:
         lives = end(text)
     except ValueError as error:
         raise UsageError(f"--ttl: {error}") from error
-    return None if isinstance(lives, str) else lives
+    if isinstance(lives, str):
+        return None
+    refuse_short(lives, "--ttl")
+    return lives
 
 
 def _at_most(box: Box, lives: timedelta) -> str:
@@ -61,6 +65,7 @@ def _at_most(box: Box, lives: timedelta) -> str:
 def _extended(app: App, world: World, box: Box, lives: timedelta | None) -> Box:
     """The box with its new end. Its nodes are reached first: nothing is moved where one is out of reach."""
     from gpucloud.bringup import targets
+    from gpucloud.clock import begin_reading, refuse_wrong, told
     from gpucloud.extend import check_movable
     from gpucloud.extend import extend as move
     from gpucloud.reach import reach
@@ -74,9 +79,11 @@ def _extended(app: App, world: World, box: Box, lives: timedelta | None) -> Box:
             f"another gpucloud works on box {box.name!r}", hint="see what it does: gpucloud list"
         )
     try:
+        asked = begin_reading(world, world.clouds.usable(taken.facts["cloud"]))
         refresh(world, taken)
         seen = world.journal.held(taken)
         check_movable(world, seen)
+        refuse_wrong(told(world, asked))
         nodes = targets(seen, key_folder(app.paths.state, box.id), connect(app))
         for node in nodes:
             reach(world, seen, node)

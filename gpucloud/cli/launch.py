@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.boxes import box_document, paying_text
-from gpucloud.cli.buying import Buyer, environment_of, refuse_impossible
+from gpucloud.cli.buying import Buyer, Deal, environment_of, refuse_impossible
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, now
 from gpucloud.cli.options import RunId, takes_spec
-from gpucloud.cli.plan import AcceptSnapshot, price_text, read_plan, show_plan, spec_json
+from gpucloud.cli.plan import AcceptSnapshot, most_of, read_plan, refuse_short, show_plan, spec_json
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import UsageError
 from gpucloud.spec import Spec
@@ -48,19 +49,22 @@ def launch(
         raise UsageError("not buying without a yes: there is no terminal to ask on", hint="add --yes")
     proxy_command = connect(app)
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
-        buyer = Buyer(app, world, spec, run_id, proxy_command, environment)
+        buyer = Buyer(
+            app,
+            world,
+            spec,
+            run_id,
+            proxy_command,
+            environment,
+            accept_snapshot_price=accept_snapshot_price,
+        )
         buyer.settle_first()
-        today = buyer.plan(saved, accept_snapshot_price=accept_snapshot_price)
+        deal = buyer.deal(saved)
         if not yes:
             timeline.pause()
-            show_plan(app, today, spec, most=5)
-            question = f"Launch the first that starts, at {price_text(today.attempts[0])} per hour?"
-            with world.waiter.asking():
-                agreed = app.output.ask(question)
-            if not agreed:
-                raise UsageError("nothing was launched")
+            deal = _agreed(app, world, spec, deal)
             timeline.resume()
-        box = buyer.buy(today)
+        box = buyer.buy(deal)
         if spec.run:
             _start(app, world, box, spec.run, environment)
         world.journal.release(box)
@@ -83,6 +87,23 @@ def _spec_of(saved: Plan, flags: Spec) -> Spec:
         given = ", ".join(sorted(spec_json(flags)))
         raise UsageError(f"a saved plan is launched as it is; it cannot be changed by: {given}")
     return load_spec(None, dict(saved.spec))
+
+
+def _agreed(app: App, world: World, spec: Spec, deal: Deal) -> Deal:
+    """Shows what would be bought and asks for a yes.
+
+    Raises:
+        UsageError: the answer was a no, or came too late for the end that was named.
+    """
+    show_plan(app, deal.plan, spec, most=5)
+    with world.waiter.asking():
+        agreed = app.output.ask(f"Launch the first that starts, {most_of(deal.plan, spec, deal.end).text}?")
+    if not agreed:
+        raise UsageError("nothing was launched")
+    answered = now()
+    if deal.end is not None:
+        refuse_short(deal.end - answered, "--ttl")
+    return replace(deal, agreed_at=answered)
 
 
 def _start(app: App, world: World, box: Box, command: str, environment: Mapping[str, str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import timedelta
-from decimal import Decimal
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import ROUND_UP, Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,9 +16,10 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import duration_text, money_text
+from gpucloud.cli.output import duration_text, money_text, time_text
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.lifecycle import LEAST_LIFE
 from gpucloud.plan import MAX_ATTEMPTS
 from gpucloud.spec import Spec
 
@@ -57,25 +58,50 @@ def plan(
     if app.output.json:
         document = made.as_json()
         del document["schema"]
-        app.output.document("plan", {**document, "ends": ends(made, spec)})
+        at_most = most_of(made, spec, _end(made, spec))
+        app.output.document("plan", {**document, "ends": ends(made, spec), "at_most": at_most.as_json()})
         return
     show_plan(app, made, spec)
+    app.output.say(f"Costs {most_of(made, spec, _end(made, spec)).text}.")
     app.output.say(f"Next: gpucloud launch {output}" if output else "Next: the same with `launch`.")
 
 
-def make(world: World, spec: Spec, *, accept_snapshot_price: bool) -> Plan:
-    """The plan for a spec, at today's prices."""
+def make(world: World, spec: Spec, *, accept_snapshot_price: bool, to_buy: bool = False) -> Plan:
+    """The plan for a spec, at today's prices; ``to_buy`` as in :class:`gpucloud.quote.Wish`.
+
+    Raises:
+        GpucloudError: see :func:`gpucloud.quote.make_plan`.
+        UsageError: its box would end before it can be used.
+    """
     from gpucloud.cli.market import load_market
     from gpucloud.quote import make_plan, wish_for
 
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+    refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     world.tell("plan", "searching the market")
-    wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price)
+    wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
     market = load_market(wish.demand, world.cache, partial(world.tell, "prices"))
     with world.waiter.within(PLAN_S):
         made = make_plan(world, market, wish)
-    return made if spec.budget is None else _where_a_budget_holds(made, market)
+    if spec.budget is not None:
+        made = _where_a_budget_holds(made, market)
+        refuse_short(lifetime(made, spec), "--budget")
+    return made
+
+
+def refuse_short(lives: timedelta | None, flag: str) -> None:
+    """Refuses a life in which no box boots: it would be paid for and end before it can be used.
+
+    Raises:
+        UsageError: it is shorter than :data:`gpucloud.lifecycle.LEAST_LIFE`.
+    """
+    if lives is not None and lives < LEAST_LIFE:
+        raise UsageError(
+            f"{flag}: a box that lives {duration_text(lives)} ends before it has booted;"
+            f" the least is {duration_text(LEAST_LIFE)}",
+            hint=f"give it more: {flag}",
+        )
 
 
 def spec_json(spec: Spec) -> dict[str, Any]:
@@ -151,11 +177,8 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
     Raises:
         UsageError: there is a budget, but a price that it must cover is not known.
     """
-    from gpucloud.bill import BESIDE
     from gpucloud.cli.market import open_market
     from gpucloud.spec import deadline
-    from gpucloud_pricing.billing import billed_disk_gib
-    from gpucloud_pricing.demand import HOURS_PER_MONTH
 
     ttl = spec.ends_after(LAUNCH_TTL)
     if spec.budget is None:
@@ -163,19 +186,82 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
     market = open_market()
     lives: list[timedelta] = []
     for attempt in made.attempts:
-        disk, address = (_tariff_usd(market, attempt, kind) for kind in BESIDE)
+        disk, address = _beside_usd_per_hour(market, attempt, spec.disk).values()
         if disk is None or address is None:
             raise _no_budget(attempt.place)
         found = deadline(
             ttl=ttl,
             budget_usd=spec.budget,
-            compute_usd_per_hour=max(attempt.price_usd, spec.max_price or attempt.price_usd),
-            disk_usd_per_hour=disk * billed_disk_gib(attempt.cloud, spec.disk) / HOURS_PER_MONTH,
+            compute_usd_per_hour=attempt.ceiling_usd,
+            disk_usd_per_hour=disk,
             address_usd_per_hour=address,
             nodes=spec.nodes,
         )
         lives += [found] if found is not None else []
     return min(lives)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Most:
+    """The most that a plan may come to: its dearest attempt at its ceiling, all nodes.
+
+    ``usd_per_hour`` holds compute, disks and addresses, but for those in ``unknown``, whose price is not
+    known for some attempt. ``until`` is ``None`` where nothing ends the box.
+    """
+
+    usd_per_hour: Decimal
+    nodes: int
+    unknown: tuple[str, ...]
+    until: datetime | None
+
+    @property
+    def text(self) -> str:
+        """For people: ``up to $1.10 per hour for 2 nodes, disks and addresses included, until TIME``."""
+        known = [name for name in BESIDE_BOXES.values() if name not in self.unknown]
+        parts = [f"up to {money_text(self.usd_per_hour)} per hour for {self.nodes} node"]
+        parts[0] += "s" if self.nodes > 1 else ""
+        parts += [f"{' and '.join(known)} included"] if known else []
+        parts += [f"plus {' and '.join(self.unknown)} of unknown price"] if self.unknown else []
+        parts += [f"until {time_text(self.until)}" if self.until else "until you end it"]
+        return ", ".join(parts)
+
+    def as_json(self) -> dict[str, Any]:
+        """For documents."""
+        amount = {"amount": format(self.usd_per_hour, "f"), "currency": "USD"}
+        until = time_text(self.until) if self.until else None
+        return {"per_hour": amount, "nodes": self.nodes, "without": list(self.unknown), "until": until}
+
+
+BESIDE_BOXES = {"disk_gb_month": "disks", "public_ip_hour": "addresses"}
+"""What is billed beside the compute, of several boxes."""
+MOST_STEP = Decimal("0.0001")
+
+
+def most_of(made: Plan, spec: Spec, until: datetime | None) -> Most:
+    """The most that a plan may come to. What is held is paid for already: its compute is no new spending."""
+    from gpucloud.cli.market import open_market
+    from gpucloud.model import Purchase
+
+    market = open_market()
+    sums: list[Decimal] = []
+    unknown: set[str] = set()
+    for attempt in made.attempts:
+        held = attempt.purchase is Purchase.RESERVED
+        beside = _beside_usd_per_hour(market, attempt, spec.disk)
+        unknown |= {BESIDE_BOXES[kind] for kind, price in beside.items() if price is None}
+        sums.append(sum(filter(None, beside.values()), Decimal(0) if held else attempt.ceiling_usd))
+    return Most(
+        usd_per_hour=(max(sums) * spec.nodes).quantize(MOST_STEP, rounding=ROUND_UP),
+        nodes=spec.nodes,
+        unknown=tuple(name for name in BESIDE_BOXES.values() if name in unknown),
+        until=until,
+    )
+
+
+def _end(made: Plan, spec: Spec) -> datetime | None:
+    """When a box of a plan would end if it were launched now."""
+    lives = lifetime(made, spec)
+    return None if lives is None else made.created_at + lives
 
 
 def _where_a_budget_holds(made: Plan, market: Market) -> Plan:
@@ -206,6 +292,18 @@ def _no_budget(place: str) -> UsageError:
         f"a budget cannot be kept on {place}: the price of its disk or its address is not known",
         hint="use --ttl and --max-price, or choose other regions with --region",
     )
+
+
+def _beside_usd_per_hour(market: Market, attempt: Candidate, disk_gib: int) -> dict[str, Decimal | None]:
+    """What one node's disk and address cost, by kind of tariff; ``None`` where that is not known."""
+    from gpucloud_pricing.billing import billed_disk_gib
+    from gpucloud_pricing.demand import HOURS_PER_MONTH
+
+    disk = _tariff_usd(market, attempt, "disk_gb_month")
+    return {
+        "disk_gb_month": disk and disk * billed_disk_gib(attempt.cloud, disk_gib) / HOURS_PER_MONTH,
+        "public_ip_hour": _tariff_usd(market, attempt, "public_ip_hour"),
+    }
 
 
 def _tariff_usd(market: Market, attempt: Candidate, kind: str) -> Decimal | None:

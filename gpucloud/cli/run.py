@@ -112,14 +112,23 @@ def run(
     proxy_command = connect(app)
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
         world.waiter.clean_up = f"gpucloud down --run-id {orders.run_id} --yes"
-        buyer = Buyer(app, world, spec, orders.run_id, proxy_command, orders.environment, attended=True)
+        buyer = Buyer(
+            app,
+            world,
+            spec,
+            orders.run_id,
+            proxy_command,
+            orders.environment,
+            attended=True,
+            accept_snapshot_price=accept_snapshot_price,
+        )
         attendant = _Attendant(app, world, timeline, buyer, orders)
         with _summarised(app, attendant, summary):
             buyer.settle_first()
             if run_id is not None:
                 _refuse_live(world, run_id)
             app.output.say(f"Run {orders.run_id}; from anywhere: {world.waiter.clean_up}")
-            code = attendant.run(accept_snapshot_price=accept_snapshot_price)
+            code = attendant.run()
         living = world.journal.boxes(owner=app.owner)
     if app.output.json:
         steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
@@ -161,12 +170,11 @@ class _Attendant:
         """The last box as documents show it; ``None`` where none was started."""
         return None if self.box is None else box_document(self.world.journal.box(self.box.id), now())
 
-    def run(self, *, accept_snapshot_price: bool) -> int:
+    def run(self) -> int:
         """Runs it, and again after failures that are to be borne with; the command's exit code."""
         while True:
             try:
-                plan = self.buyer.plan(None, accept_snapshot_price=accept_snapshot_price)
-                self.box = self.buyer.buy(plan)
+                self.box = self.buyer.buy(self.buyer.deal())
                 self.code = self._with_box(self.box)
             except BoxLostError as error:
                 if not error.taken_back or not self._again("interruption"):

@@ -101,17 +101,15 @@ def market_of(order: Order, limit: float | None) -> dict[str, Any]:
 
     Args:
         order: what is bought.
-        limit: the bid of a spot order, in the account's currency.
+        limit: the bid of a spot order, in the account's currency; ``None`` for any other.
     """
-    if order.purchase is Purchase.SPOT:
-        spot: dict[str, Any] = {
-            "SpotStrategy": "SpotAsPriceGo",
+    if limit is not None:
+        return {
+            "SpotStrategy": "SpotWithPriceLimit",
+            "SpotPriceLimit": limit,
             "SpotDuration": 0,
             "SpotInterruptionBehavior": "Terminate",
         }
-        return (
-            spot if limit is None else {**spot, "SpotStrategy": "SpotWithPriceLimit", "SpotPriceLimit": limit}
-        )
     if order.purchase is Purchase.RESERVED:
         pool = {"MatchCriteria": "Target", "Id": order.reservation}
         return {"SpotStrategy": "NoSpot", "PrivatePoolOptions": pool}

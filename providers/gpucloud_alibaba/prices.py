@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.errors import ErrorClass
 from gpucloud.model import Held, Purchase, Quote
 from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud_alibaba.clients import ecs_models, listed
@@ -115,25 +115,6 @@ def currency_of(ecs: Any, region: str, instance_type: str) -> str:
     body = _priced(ecs, region, instance_type)
     with reading("DescribePrice"):
         return named(body.price_info.price.currency)
-
-
-def reference_rate(currency: str) -> Decimal:
-    """What a USD is in a currency, at the market data's reference rate.
-
-    Raises:
-        UsageError: no rate is known.
-    """
-    if currency == "USD":
-        return Decimal(1)
-    from gpucloud_pricing import Market
-
-    rate = Market.load().rate(currency)
-    if rate is None:
-        raise UsageError(
-            f"this account bids in {currency}, and no reference rate to USD is known",
-            hint="leave --max-price out, or use --on-demand",
-        )
-    return rate.rate
 
 
 # --- spot

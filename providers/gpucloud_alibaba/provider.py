@@ -297,10 +297,12 @@ class AlibabaProvider:
         return self._images[key]
 
     def _bid(self, order: Order) -> float | None:
-        """The limit of a spot order in the account's currency; ``None`` for none."""
-        if order.purchase is not Purchase.SPOT or order.max_price_usd is None:
+        """The limit of a spot order in the account's currency; ``None`` for any other."""
+        if order.purchase is not Purchase.SPOT:
             return None
+        from gpucloud.bill import reference_rate
+
         if self._currency is None:
             ecs = self.clients.ecs(order.region)
             self._currency = prices.currency_of(ecs, order.region, order.instance_type)
-        return create.spot_limit(order.max_price_usd, prices.reference_rate(self._currency))
+        return create.spot_limit(order.max_price_usd, reference_rate(self._currency))

@@ -36,13 +36,19 @@ def identity(clients: Clients) -> Identity:
 
 
 def server_time(clients: Clients) -> datetime:
-    """The ``Date`` of an answer.
+    """The ``Date`` of an answer. A refusal has one too, above all that of what a wrong clock has signed.
 
     Raises:
         MalformedAnswerError: the answer has none.
     """
+    from botocore.exceptions import ClientError
+
     with reading("GetCallerIdentity"):
-        headers = clients.sts().get_caller_identity()["ResponseMetadata"]["HTTPHeaders"]
+        try:
+            answer: Mapping[str, Any] = clients.sts().get_caller_identity()
+        except ClientError as refusal:
+            answer = refusal.response
+        headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     if "date" not in headers:
         raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
     return parsedate_to_datetime(headers["date"]).astimezone(UTC)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_DOWN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 USER_DATA_BYTES = 16 * 1024
 """EC2's limit before base64. Source: EC2 User Guide, "Run commands when you launch an EC2 instance"."""
 
+BID_STEP = Decimal("0.000001")
 _TAG_KEY = re.compile(r"[\w+\-=.,:@]{1,128}", re.ASCII)
 _TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
 
@@ -92,26 +94,23 @@ def is_block(order: Order, ec2: EC2Client) -> bool:
     )
 
 
-def market_of(order: Order, *, block: bool, usd: bool) -> dict[str, Any]:
+def market_of(order: Order, *, block: bool, currency: str) -> dict[str, Any]:
     """The part of the call that says how the machines are paid for.
 
     Args:
         order: what is bought.
         block: whether its reservation is a capacity block.
-        usd: whether the region bids in USD.
+        currency: what the region bids in: CNY in China.
 
     Raises:
-        UsageError: a bid in USD where AWS takes another currency.
+        UsageError: no rate of that currency is known.
     """
     if order.purchase is Purchase.SPOT:
-        options: dict[str, Any] = {
+        options = {
             "SpotInstanceType": "one-time",
             "InstanceInterruptionBehavior": "terminate",
+            "MaxPrice": f"{_bid(order.max_price_usd, currency):f}",
         }
-        if order.max_price_usd is not None:
-            if not usd:
-                raise UsageError(f"{order.region} bids in CNY: a spot limit in USD cannot be sent there")
-            options["MaxPrice"] = f"{order.max_price_usd:f}"
         return {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": options}}
     if order.purchase is Purchase.RESERVED:
         target: dict[str, Any] = {
@@ -121,6 +120,15 @@ def market_of(order: Order, *, block: bool, usd: bool) -> dict[str, Any]:
         }
         return target | ({"InstanceMarketOptions": {"MarketType": "capacity-block"}} if block else {})
     return {}
+
+
+def _bid(max_price_usd: Decimal, currency: str) -> Decimal:
+    """The limit in the currency of the region, never above what was said."""
+    if currency == "USD":
+        return max_price_usd
+    from gpucloud.bill import reference_rate
+
+    return (max_price_usd * reference_rate(currency)).quantize(BID_STEP, rounding=ROUND_DOWN)
 
 
 def request_of(

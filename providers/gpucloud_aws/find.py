@@ -46,6 +46,7 @@ _INSTANCE_STATES = {
     "terminated": State.GONE,
 }
 _PREEMPTED = {"Server.SpotInstanceTermination", "Server.SpotInstanceShutdown"}
+_BY_GUEST = "Client.InstanceInitiatedShutdown"
 _VOLUME_STATES = {"creating": State.PENDING, "deleting": State.STOPPING, "deleted": State.GONE}
 _SPOT_STATES = {
     "open": State.PENDING,
@@ -110,6 +111,7 @@ def machine_of(
         reason=reason,
         preempted=reason in _PREEMPTED,
         billed=not ended,  # from "stopping" on it is not (EC2 User Guide, "Instance lifecycle")
+        ended_itself=reason == _BY_GUEST,
         parts=tuple(parts),
     )
 

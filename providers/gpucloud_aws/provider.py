@@ -121,8 +121,7 @@ class AwsProvider:
         ec2 = self.clients.ec2_once(order.region)
         image = create.image_of(order, ec2)
         block = order.purchase is Purchase.RESERVED and create.is_block(order, ec2)
-        usd = self._currency(order.region) == "USD"
-        market = create.market_of(order, block=block, usd=usd)
+        market = create.market_of(order, block=block, currency=self._currency(order.region))
         choice = self._subnets_of(order.region)
         subnet = (
             network.subnet_in(order.zone, choice)

@@ -137,9 +137,8 @@ def _body(
 def _market(order: Order) -> dict[str, Any]:
     """The part of the body that says how a machine is paid for."""
     if order.purchase is Purchase.SPOT:
-        bid = order.max_price_usd
-        price = -1.0 if bid is None else float(bid.quantize(BID_STEP, rounding=ROUND_DOWN))
-        return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": price}}
+        bid = float(order.max_price_usd.quantize(BID_STEP, rounding=ROUND_DOWN))
+        return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": bid}}
     if order.purchase is Purchase.RESERVED:
         return {"capacityReservation": {"capacityReservationGroup": {"id": order.reservation}}}
     return {}

@@ -176,6 +176,8 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
             reason=failure[0] if failure else None,
             preempted=_evicted(vm),
             billed=not failure and _power(vm) not in _NOT_BILLED,
+            # Nobody stops it from outside but the deallocation at its end, and an eviction.
+            ended_itself=failure is None and _state(vm) is State.STOPPED and not _evicted(vm),
             parts=tuple(parts),
         )
     except KeyError as error:

@@ -32,6 +32,7 @@ WAITER = (PROMISES, "tests/core/test_waiter.py", "tests/core/test_launch.py")
 CROWD = ("tests/chaos/test_journal.py",)
 PLAN = ("tests/core/test_plan.py",)
 BOUNDED = ("tests/core/test_bounded.py",)
+CEILING = ("tests/core/test_ceiling.py",)
 TIMEOUT_S = 240
 
 
@@ -180,6 +181,55 @@ MUTANTS = (
         "        if False:\n",
     ),
     Mutant("nothing above the limit", "gpucloud/plan.py", "c.price_usd <= max_price_usd]", "True]", PLAN),
+    Mutant(
+        "an old quote is asked again",
+        "gpucloud/ceiling.py",
+        "world.clock() - at > QUOTE_AGE",
+        "False",
+        CEILING,
+    ),
+    Mutant(
+        "a quote from before a yes is asked again",
+        "gpucloud/ceiling.py",
+        "at < agreement.agreed_at",
+        "False",
+        CEILING,
+    ),
+    Mutant(
+        "nothing is bought above its ceiling",
+        "gpucloud/ceiling.py",
+        "    if now.price_usd > candidate.ceiling_usd:\n",
+        "    if False:\n",
+        CEILING,
+    ),
+    Mutant(
+        "what was bought above its ceiling is ended",
+        "gpucloud/ceiling.py",
+        "    if now.price_usd > bought.ceiling_usd:\n",
+        "    if False:\n",
+        CEILING,
+    ),
+    Mutant(
+        "spot bids its ceiling",
+        "gpucloud/attempt.py",
+        "max_price_usd=candidate.ceiling_usd",
+        "max_price_usd=candidate.ceiling_usd * 99",
+        CEILING,
+    ),
+    Mutant(
+        "no third machine powers itself off",
+        "gpucloud/launch.py",
+        "        if self.lost is not None:\n            error.message",
+        "        if False:\n            error.message",
+        CEILING,
+    ),
+    Mutant(
+        "an edited plan is no plan",
+        "gpucloud/plan.py",
+        '        if document.get("digest") != digest:\n',
+        "        if False:\n",
+        PLAN,
+    ),
     # --- nobody else's
     Mutant(
         "a box under way is left alone",

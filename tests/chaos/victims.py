@@ -150,9 +150,13 @@ class Over:
 
 
 class _Time:
-    """What the program takes for the time: waiting between tries takes none of ours, but counts."""
+    """What the program takes for the time: waiting between tries takes none of ours, but counts.
+
+    ``ahead_s`` has passed for the clouds too, ``wrong_s`` is what this machine's clock alone shows.
+    """
 
     ahead_s = 0.0
+    wrong_s = 0.0
 
     @classmethod
     def sleep(cls, seconds: float) -> None:
@@ -161,7 +165,7 @@ class _Time:
 
     @classmethod
     def now(cls) -> datetime:
-        return datetime.now(UTC) + timedelta(seconds=cls.ahead_s)
+        return datetime.now(UTC) + timedelta(seconds=cls.ahead_s + cls.wrong_s)
 
 
 def _hurry() -> None:
@@ -169,17 +173,25 @@ def _hurry() -> None:
     from azure.core.pipeline.transport import RequestsTransport
 
     import gpucloud.cloud
+    from gpucloud.cloud import Cloud
     from gpucloud.waiter import Waiter
+
+    theirs = Cloud.server_time
+
+    def server_time(cloud: Cloud) -> datetime | None:
+        told = theirs(cloud)
+        return told and told + timedelta(seconds=_Time.ahead_s)
 
     def pause(waiter: Waiter, seconds: float) -> None:
         waiter.check()
         _Time.sleep(seconds)
 
     gpucloud.cli.engine.now = _Time.now
+    Cloud.server_time = server_time  # type: ignore[method-assign, assignment]
     Waiter.pause = pause  # type: ignore[method-assign, assignment]
     Waiter.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)
     RequestsTransport.sleep = lambda self, duration: _Time.sleep(duration)
-    defaults = gpucloud.cloud.Cloud.__init__.__kwdefaults__ or {}
+    defaults = Cloud.__init__.__kwdefaults__ or {}
     defaults["sleep"] = _Time.sleep
     defaults["monotonic"] = lambda: time.monotonic() + _Time.ahead_s
 
@@ -203,7 +215,7 @@ def with_later(seconds: float) -> None:
 
 def with_clock(hours: int) -> None:
     """Has a clock that is wrong by so much."""
-    with_later(hours * 3600.0)
+    _Time.wrong_s = hours * 3600.0
 
 
 def with_timeouts(seconds: float) -> None:

@@ -222,16 +222,16 @@ def test_a_budget_becomes_a_deadline(cli: Shell) -> None:
     assert Decimal("0.95") < spent <= 1
 
 
-def test_a_box_that_reaches_its_end_ends_itself(cli: Shell) -> None:
-    box = cli.launch("--gpu", "T4", "--name", "brief", "--ttl", "10m")
-    cli.sandbox.clock(advance_s=601)
-    cli.sandbox.status()
-    assert until_nothing_is_billed(cli)
-    assert instance(cli, box)["State"]["Name"] == "terminated"
-    [seen] = cli.boxes("--live")
+def test_a_box_that_reaches_its_end_ends_itself(own_clouds: Shell) -> None:
+    box = own_clouds.launch("--gpu", "T4", "--name", "brief", "--ttl", "10m")
+    own_clouds.sandbox.clock(advance_s=601)
+    own_clouds.sandbox.status()
+    assert until_nothing_is_billed(own_clouds)
+    assert instance(own_clouds, box)["State"]["Name"] == "terminated"
+    [seen] = own_clouds.boxes("--live")
     assert seen["state"] == "deleting", "until a changing command has confirmed that nothing is left"
-    assert cli("down", "--all", "--yes").code == 0
-    assert [each["state"] for each in cli.boxes("--all")] == ["deleted"]
+    assert own_clouds("down", "--all", "--yes").code == 0
+    assert [each["state"] for each in own_clouds.boxes("--all")] == ["deleted"]
 
 
 def until_nothing_is_billed(cli: Shell) -> bool:

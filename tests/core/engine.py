@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucloud.attempt import Boot, Terms
+from gpucloud.ceiling import Agreement
 from gpucloud.cloud import Backoff, Cloud, Clouds
 from gpucloud.plan import Candidate
 from gpucloud.provider import Provider
@@ -70,6 +71,7 @@ class Bench:
             "boot": lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
             "listed": lambda _cloud, _region: {},
             "allow_from": lambda cloud: ("198.51.100.7/32",),
+            "prices": Agreement(usd=lambda amount, _currency: amount),
             "expires_at": self.clock() + timedelta(hours=24),
         }
         return Terms(**(values | changes))

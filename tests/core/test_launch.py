@@ -268,7 +268,7 @@ def test_a_box_that_its_cloud_took_back_is_shown_as_interrupted(bench: Make, you
     """Looking changes nothing in the cloud; the journal says what was seen."""
     b = bench()
     world = b.world()
-    box = launch(world, b.terms(max_price_usd=Decimal(3)), b.offers(purchase=Purchase.SPOT))
+    box = launch(world, b.terms(), b.offers(purchase=Purchase.SPOT, ceiling_usd=Decimal(3)))
     world.journal.write(box, "state", {"state": "ready"})
     [machine] = b.providers[0].cloud.machines()
     if not young:

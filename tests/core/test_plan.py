@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import GpucloudError, PriceError, UsageError
 from gpucloud.model import Held, Purchase, Quote
-from gpucloud.plan import Candidate, Plan, attempts, changes, into_held, rank, requote, under
+from gpucloud.plan import Candidate, Plan, attempts, into_held, rank, repriced, requote, under
+from gpucloud.renewal import changes, renewed
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -36,6 +38,7 @@ def a_candidate(place: str = "aws/r1/z1", price: str = "1.00", **change: Any) ->
         price=Decimal(price),
         currency="USD",
         price_usd=Decimal(price),
+        ceiling_usd=Decimal(price),
         as_of=date(2026, 7, 20),
         source="list",
     )
@@ -113,10 +116,10 @@ def test_todays_price_replaces_the_snapshots_and_its_staleness() -> None:
     fresh = requote(
         offers, [a_quote("aws/r1/", "1.5"), a_quote("aws/r1/z2", "1.6")], usd=usd, plausible=anything
     )
-    assert [(str(c.price), c.quoted, c.flags) for c in fresh] == [
-        ("1.5", True, ()),
-        ("1.6", True, ()),
-        ("1.00", False, ()),
+    assert [(str(c.price), c.quoted_at, c.flags) for c in fresh] == [
+        ("1.5", NOW, ()),
+        ("1.6", NOW, ()),
+        ("1.00", None, ()),
     ]
 
 
@@ -167,7 +170,10 @@ def test_a_saved_plan_is_the_same_plan() -> None:
     plan = Plan(
         created_at=NOW,
         spec={"gpu": "T4"},
-        attempts=(a_candidate(flags=("x",)), a_candidate("azure/r/", purchase=Purchase.SPOT)),
+        attempts=(
+            a_candidate(flags=("x",), quoted_at=NOW),
+            a_candidate("azure/r/", purchase=Purchase.SPOT, ceiling_usd=Decimal("1.25")),
+        ),
         left_out={"alibaba": "no"},
     )
     assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
@@ -188,6 +194,104 @@ def test_what_is_no_plan_is_refused(data: Any) -> None:
     """Nothing foreign comes out of a damaged file."""
     with pytest.raises(UsageError):
         Plan.from_json(data)
+
+
+SAVED = Plan(
+    created_at=NOW,
+    spec={"gpu": "T4", "budget": "1"},
+    attempts=(a_candidate(quoted_at=NOW), a_candidate("aws/r2/z", ceiling_usd=Decimal("1.02"))),
+    left_out={"azure": "no"},
+    endings={"aws": "it powers itself off"},
+)
+EDITS = {
+    "created_at": "2026-11-21T12:00:00Z",
+    "spec": {"gpu": "T4", "budget": "1000"},
+    "left_out": {},
+    "endings": {"aws": "never"},
+    "remarks": {"aws": ["free"]},
+    "attempts": [],
+    "digest": "0" * 64,
+}
+
+
+@pytest.mark.parametrize("field", EDITS)
+def test_a_plan_that_was_edited_is_refused(field: str) -> None:
+    document = json.loads(json.dumps(SAVED.as_json()))
+    assert Plan.from_json(document) == SAVED
+    assert document[field] != EDITS[field]
+    with pytest.raises(UsageError, match="edited"):
+        Plan.from_json({**document, field: EDITS[field]})
+
+
+FIGURES = {
+    **dict.fromkeys(("cloud", "region", "zone", "instance_type", "gpu_model", "interconnect"), "other"),
+    **dict.fromkeys(("arch", "currency", "source", "reservation"), "other"),
+    **dict.fromkeys(("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd"), "0.001"),
+    "ceiling_usd": "99",
+    "vcpus": 400,
+    "purchase": "spot",
+    "as_of": "2020-01-01",
+    "quoted_at": "2027-01-01T00:00:00Z",
+    "flags": ["stale"],
+}
+
+
+def test_the_figures_are_all_there_are() -> None:
+    assert {*FIGURES, "quoted"} == set(SAVED.attempts[0].as_json()), "quoted follows from quoted_at"
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_no_figure_of_an_attempt_can_be_edited(figure: str) -> None:
+    document = json.loads(json.dumps(SAVED.as_json()))
+    document["attempts"][0][figure] = FIGURES[figure]
+    with pytest.raises(UsageError, match="edited"):
+        Plan.from_json(document)
+
+
+def test_a_saved_plan_gives_no_figure_of_its_own() -> None:
+    """Whoever forges the digest too gains nothing: what is bought on is computed today."""
+    today = replace(SAVED, created_at=NOW, left_out={})
+    forged = replace(SAVED, endings={"aws": "never"}, attempts=SAVED.attempts[::-1])
+    assert renewed(forged, today) == replace(today, attempts=SAVED.attempts[::-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"gpu_count": Decimal(8)}, UsageError, "gpu_count 8"),
+        ({"vcpus": 96}, UsageError, "vcpus 96"),
+        ({"reservation": "cr-1"}, UsageError, "reservation cr-1"),
+        ({"price_usd": Decimal("0.01")}, PriceError, "0.01 USD"),
+        ({"ceiling_usd": Decimal(9)}, PriceError, "at most 9 then"),
+        ({"price": Decimal("0.90")}, PriceError, "0.90 USD per hour then"),
+        ({"zone": "z9"}, PriceError, "not on offer"),
+    ],
+)
+def test_a_figure_that_today_does_not_agree_with_is_refused(
+    change: dict[str, Any], error: type[GpucloudError], says: str
+) -> None:
+    saved = replace(SAVED, attempts=(replace(SAVED.attempts[0], **change),))
+    with pytest.raises(error, match=re.escape(says)):
+        renewed(saved, SAVED)
+
+
+def test_a_price_that_is_named_again_keeps_the_ceiling_that_was_agreed_to() -> None:
+    agreed = a_candidate(ceiling_usd=Decimal("1.02"), flags=("x",))
+    now = repriced(agreed, [a_quote("aws/r1/z1", "3"), a_quote("aws/r1/z2", "4")], usd=usd)
+    assert now is not None
+    assert (str(now.price_usd), now.quoted_at) == ("3", NOW)
+    assert (now.ceiling_usd, now.flags) == (agreed.ceiling_usd, ("x",))
+
+
+def test_the_dearest_zone_counts_where_the_offer_is_of_none() -> None:
+    now = repriced(a_candidate("aws/r1/"), [a_quote("aws/r1/z1", "3"), a_quote("aws/r1/z2", "4")], usd=usd)
+    assert now is not None
+    assert (now.zone, str(now.price)) == ("", "4")
+
+
+@pytest.mark.parametrize("quote", [a_quote("aws/r9/", "3"), a_quote("aws/r1/", "3", currency="XXX")])
+def test_a_price_of_somewhere_else_or_without_a_rate_is_none(quote: Quote) -> None:
+    assert repriced(a_candidate(), [quote], usd=usd) is None
 
 
 def test_a_price_that_moved_is_told_either_way() -> None:

@@ -56,6 +56,7 @@ class Item:
     private_ip: str | None = None
     reason: str | None = None
     preempted: bool = False
+    ended_itself: bool = False
     doomed: bool = False
 
 
@@ -185,6 +186,7 @@ class MemoryCloud:
         """What happens when a machine ends itself, or its time is up."""
         with self.lock:
             item = self.items[ref.region, ref.id]
+            item.ended_itself = True
             if self.temperament.stops_at_end:
                 item.state = State.STOPPED
                 self._stop_billing(item.ref)

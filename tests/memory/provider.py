@@ -93,7 +93,7 @@ class MemoryProvider:
             "disk_gib": order.disk_gib,
             "image": order.image,
             "user_data": base64.b64encode(order.user_data).decode(),
-            "bid_usd": None if order.max_price_usd is None else format(order.max_price_usd, "f"),
+            "bid_usd": format(order.max_price_usd, "f"),
             "reservation": order.reservation,
             "ends_at": self._end(order.deadline),
             "stands_on": [ref.id for ref in stands_on],
@@ -208,7 +208,7 @@ class MemoryProvider:
         if least_s and end and datetime.fromisoformat(end) < cloud.clock() + timedelta(seconds=least_s):
             raise cloud.say(ErrorClass.BAD_PARAM, f"an end at {end} is too near")
         bid, price = request["bid_usd"], self._price(request)
-        if request["purchase"] == Purchase.SPOT and bid is not None and Decimal(bid) < price:
+        if request["purchase"] == Purchase.SPOT and Decimal(bid) < price:
             raise cloud.say(ErrorClass.PRICE, f"the bid {bid} is under the price {price}")
         if request["reservation"] is not None:
             self._use_held(request)
@@ -435,6 +435,7 @@ class MemoryProvider:
             reason=item.reason,
             preempted=item.preempted,
             billed=item.state not in {State.STOPPED, State.GONE},
+            ended_itself=item.ended_itself,
             parts=parts,
         )
 

@@ -134,6 +134,7 @@ def order(**changes: Any) -> Order:
         "user_data": b"#cloud-config\n",
         "allow_from": ("203.0.113.7/32",),
         "ports": (),
+        "max_price_usd": Decimal(9),
         "tags": Tags(owner="own-1", box="box-1", op="op-1", run="run-1", expires="2026-11-21T00:00:00Z"),
     }
     return Order(**(values | changes))

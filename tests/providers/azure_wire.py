@@ -210,6 +210,7 @@ def order(**changes: Any) -> Order:
         "user_data": b"#cloud-config\n",
         "allow_from": ("203.0.113.7/32",),
         "ports": (),
+        "max_price_usd": Decimal(9),
         "tags": Tags(owner="u-1", box="b-1", op="o-1", run="r-1", expires="none"),
     }
     return Order(**values | changes)

@@ -157,20 +157,14 @@ def test_the_request_is_the_same_for_the_same_order_however_late(wire: Wire) -> 
     assert json.loads(json.dumps(first)) == first
 
 
-def test_spot_ends_by_termination_has_no_protected_hour_and_bids_the_going_price(wire: Wire) -> None:
-    call = sent_call(a_cloud(wire), purchase=Purchase.SPOT)
-    assert call["SpotStrategy"] == "SpotAsPriceGo"
-    assert (call["SpotDuration"], call["SpotInterruptionBehavior"]) == ("0", "Terminate")
-    assert "SpotPriceLimit" not in call
-
-
 @pytest.mark.parametrize(("currency", "limit"), [("USD", 0.526), ("CNY", 3.550)])
-def test_a_spot_limit_is_sent_in_the_accounts_currency_and_never_above(
+def test_spot_has_no_protected_hour_and_bids_its_limit_in_the_accounts_currency_and_never_above(
     wire: Wire, currency: str, limit: float
 ) -> None:
     a_cloud(wire).say("DescribePrice", {"PriceInfo": {"Price": {"TradePrice": 3.5, "Currency": currency}}})
     call = sent_call(wire, purchase=Purchase.SPOT, max_price_usd=Decimal("0.5262"))
     assert call["SpotStrategy"] == "SpotWithPriceLimit"
+    assert (call["SpotDuration"], call["SpotInterruptionBehavior"]) == ("0", "Terminate")
     assert float(call["SpotPriceLimit"]) == pytest.approx(limit, abs=0.002)
     assert float(call["SpotPriceLimit"]) <= 0.5262 * (1 if currency == "USD" else 6.7489)
 

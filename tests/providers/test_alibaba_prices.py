@@ -22,7 +22,6 @@ from gpucloud.provider import (
 )
 from gpucloud_alibaba import price_list
 from gpucloud_alibaba.errors import classify
-from gpucloud_alibaba.prices import reference_rate
 from gpucloud_alibaba.provider import AlibabaProvider
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import Answer, Wire, refusal
@@ -214,6 +213,7 @@ def test_held_capacity_is_not_quoted(wire: Wire) -> None:
 
 
 def test_a_bid_in_an_unknown_currency_is_refused() -> None:
+    from gpucloud.bill import reference_rate
     from gpucloud.errors import UsageError
 
     assert reference_rate("USD") == 1

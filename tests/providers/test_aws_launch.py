@@ -6,16 +6,19 @@ import base64
 import json
 import logging
 import os
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from gpucloud.bill import reference_rate
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.model import Kind, Machine, Purchase, Search, State, Unread
 from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
+from gpucloud_aws.create import market_of
 from gpucloud_aws.provider import AwsProvider
 from tests.providers.aws_wire import ACCOUNT, Answer, Remembered, Wire, answer, order, ref, refusal
 from tests.sandbox.box_rental import until
@@ -83,10 +86,10 @@ def test_spot_is_asked_for_once_at_most_for_the_limit_and_its_request_is_tagged(
     assert "spot-instances-request" in {spec["ResourceType"] for spec in call["TagSpecifications"]}
 
 
-def test_a_limit_in_usd_is_never_sent_as_a_bid_in_another_currency(aws: AwsProvider) -> None:
-    bid = order(purchase=Purchase.SPOT, max_price_usd=Decimal(1), region="cn-north-1", zone="cnn1-az1")
-    with pytest.raises(UsageError, match="CNY"):
-        aws.prepare(bid, Remembered())
+def test_a_limit_in_usd_is_bid_in_the_currency_of_the_region_and_never_above() -> None:
+    spot = order(purchase=Purchase.SPOT, max_price_usd=Decimal("0.5262"), region="cn-north-1")
+    options = market_of(spot, block=False, currency="CNY")["InstanceMarketOptions"]["SpotOptions"]
+    assert Decimal("3.5") < Decimal(options["MaxPrice"]) <= Decimal("0.5262") * reference_rate("CNY")
 
 
 def test_several_nodes_are_one_call_for_all_or_none(aws: AwsProvider) -> None:
@@ -644,3 +647,8 @@ def test_capacity_that_cannot_be_used_now_is_not_held(wire: Wire, state: str, fr
     shown = RESERVATION.format(state=state, free=free, kind="default")
     wire.say("DescribeCapacityReservations", answer("DescribeCapacityReservations", shown))
     assert list(AwsProvider().held("us-east-1", ["g4dn.xlarge"])) == []
+
+
+def test_a_refusal_of_what_a_wrong_clock_has_signed_tells_the_time(wire: Wire) -> None:
+    wire.answers["GetCallerIdentity"] = [Answer(refusal("SignatureDoesNotMatch"), status=403)]
+    assert abs(AwsProvider().server_time() - datetime.now(UTC)) < timedelta(seconds=60)

@@ -77,8 +77,6 @@ def test_spot_ends_by_deletion_and_bids_the_limit_rounded_down() -> None:
     spot = machine_body(purchase=Purchase.SPOT, max_price_usd=Decimal("0.1234567"))["properties"]
     assert (spot["priority"], spot["evictionPolicy"]) == ("Spot", "Delete")
     assert spot["billingProfile"] == {"maxPrice": 0.12345}
-    endless = machine_body(purchase=Purchase.SPOT)["properties"]
-    assert endless["billingProfile"] == {"maxPrice": -1.0}
 
 
 def test_held_capacity_is_named_by_its_group() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpucloud.attempt import Boot, Terms
+from gpucloud.ceiling import Agreement
 from gpucloud.cloud import Backoff, Cloud, Clouds
 from gpucloud.errors import CloudError
 from gpucloud.launch import launch
@@ -69,6 +70,7 @@ def launched(folder: Path, cloud: str) -> Box:
         image="ubuntu-22.04",
         boot=lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
         listed=lambda _cloud, _region: {},
+        prices=Agreement(usd=lambda amount, _currency: amount),
         allow_from=lambda _cloud: ("203.0.113.7/32",),
         expires_at=world.clock() + TTL,
         ttl_role=ROLE if cloud == "aws" else None,

@@ -135,6 +135,24 @@ class Lab:
             )
             database.read_again()
 
+    def put_tags(self, owner: str, tags: Mapping[str, str]) -> None:
+        """All that an owner has gets other tags, of whatever form; the ledger still says whose it is."""
+        [born] = [
+            entry
+            for entry in self.clouds.ledger()
+            if entry["event"] == "born" and entry["kind"] == "instance" and entry["owner"] == owner
+        ]
+        named = {name.removeprefix("gpucloud:"): value for name, value in born["tags"].items()}
+        database = self.sandbox.world.database
+        with database.transaction() as connection:
+            things = "WHERE document LIKE ?", (f"%{json.dumps(named['box'])}%",)
+            for name, value in tags.items():
+                connection.execute(
+                    f"UPDATE things SET document = replace(document, ?, ?) {things[0]}",  # noqa: S608
+                    (json.dumps(named[name]), json.dumps(value), *things[1]),
+                )
+            database.read_again()
+
     def billing(self) -> list[dict[str, Any]]:
         """What is billed."""
         billing: list[dict[str, Any]] = self.clouds.status()["billing"]

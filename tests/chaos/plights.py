@@ -1,6 +1,7 @@
 """What can befall a command, as data: of its calls, of what else it does, and of the machine that it runs on.
 
-The kinds: ``F`` of the way to a cloud and back, ``D`` of this machine, ``H2`` sudden death.
+The kinds: ``F`` of the way to a cloud and back, ``D`` of this machine, ``H2`` sudden death; ``K`` of leases
+(1), prices (2), clocks (4), tags (5) and journals (6), and what goes wrong all the time (9).
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ class Plight:
         local: what is as it should not be where the command runs, besides.
         codes: code and HTTP status, by cloud.
         not_first: whether it needs an earlier call of the same kind.
+        lasting: whether every such call of the command goes wrong, and not just one.
+        every: at every how manieth call it is tried; with others of the same number it takes turns.
+        meanwhile: what happens while the call waits: ``RIVAL PLACE``, or that all becomes ``dearer``.
     """
 
     name: str
@@ -49,10 +53,13 @@ class Plight:
     local: Mapping[str, Any] = field(default_factory=dict[str, Any])
     codes: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     not_first: bool = False
+    lasting: bool = False
+    every: int = 1
+    meanwhile: str = ""
 
     def strikes(self, action: str, nth: int, changing: bool) -> bool:
         """Whether it makes sense for a call."""
-        if self.not_first and not nth:
+        if (self.not_first and not nth) or (self.lasting and nth):
             return False
         return ONLY[self.only](action, nth, changing)
 
@@ -87,6 +94,9 @@ SERVER = {
     "azure": ("InternalServerError", 500),
     "alibaba": ("InternalError", 500),
 }
+UNHEARD_OF = dict.fromkeys(("aws", "azure", "alibaba"), ("NobodyHasSeenThis", 400))
+LEASE = (0.4, 2.0)
+"""How often a waiting command renews its lease, and when that is old, in seconds: in place of 10 and 45."""
 
 PLIGHTS: tuple[Plight, ...] = (
     *(
@@ -131,6 +141,70 @@ PLIGHTS: tuple[Plight, ...] = (
         for name in ("INT", "TERM", "HUP")
     ),
 )
+
+ALL_THE_TIME: Mapping[str, tuple[Mapping[str, Any], str, Mapping[str, tuple[str, int]]]] = {
+    "throttled": ({"effect": "throttle"}, "any", {}),
+    "reset-before": ({"effect": "drop"}, "any", {}),
+    "answer-lost": ({"effect": "drop", "stage": "applied"}, "any", {}),
+    "server-error": ({"effect": "error"}, "any", SERVER),
+    "server-error-after": ({"effect": "error", "stage": "applied"}, "changing", SERVER),
+    "expired": ({"effect": "error"}, "any", EXPIRED),
+    "denied": ({"effect": "error"}, "any", DENIED),
+    "denied-after": ({"effect": "error", "stage": "applied"}, "changing", DENIED),
+    "quota": ({"effect": "error"}, "creating", QUOTA),
+    "no-capacity": ({"effect": "error"}, "creating", CAPACITY),
+    "unheard-of": ({"effect": "error"}, "changing", UNHEARD_OF),
+    "cut": ({"effect": "truncate"}, "any", {}),
+    "nonsense": ({"effect": "garble"}, "any", {}),
+    "empty": ({"effect": "empty"}, "reading", {}),
+    "nothing-done": ({"effect": "ignore"}, "ending", {}),
+}
+"""How a call can go wrong each time that it is made: the sandbox's rule, for which calls, and the codes."""
+RIVALS = ("launch", "sweep", "down")
+PLACES = ("namespace", "host", "renamed")
+"""What somebody else does on the same journal, and where (:data:`tests.chaos.elsewhere.PLACES`)."""
+WAITS: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "held": ({"effect": "delay", "stage": "applied", "seconds": 5.0}, "changing"),
+    "stopped": ({"effect": "kill", "stage": "answered", "signal": "SIGSTOP"}, "any"),
+}
+"""How a command comes to wait for longer than a lease lasts: alive, or paused; and at which calls."""
+
+PLIGHTS += (
+    *(
+        Plight(
+            name=f"always-{name}",
+            kind="K9",
+            rule={**rule, "times": None},
+            only=only,
+            codes=codes,
+            lasting=True,
+            every=2,
+        )
+        for name, (rule, only, codes) in ALL_THE_TIME.items()
+    ),
+    *(
+        Plight(
+            name=f"{wait}-{rival}-{place}",
+            kind="K1",
+            rule=rule,
+            only=only,
+            local={"patient": True, "lease": LEASE},
+            every=23 if wait == "stopped" else 13,
+            meanwhile=f"{rival} {place}",
+        )
+        for wait, (rule, only) in WAITS.items()
+        for rival in RIVALS
+        for place in PLACES
+    ),
+    Plight(name="dearer", kind="K2", rule={"effect": "delay", "seconds": 0.3}, meanwhile="dearer"),
+    Plight(
+        name="dearer-since",
+        kind="K2",
+        rule={"effect": "delay", "seconds": 0.3, "stage": "applied"},
+        only="creating",
+        meanwhile="dearer",
+    ),
+)
 BY_NAME = {plight.name: plight for plight in PLIGHTS}
 
 COMMITS = "commits"
@@ -143,14 +217,26 @@ LOCAL = {
     ),
     "writes": ("write", {"full": ("D1", 8)}),
     "syncs": ("sync", {"failed": ("D2", 2)}),
+    "swaps": ("swap", {"deleted": ("K6", 4), "moved": ("K6", 4), "older": ("K6", 4)}),
 }
 """What a command does besides calling: the victim's plight; how it fails, as what, and every how manieth."""
+BROKEN_TAGS: Sequence[Mapping[str, str]] = (
+    {"box": "*"},
+    {"box": "@0"},
+    {"box": ""},
+    {"box": "b-" + "0" * 250},
+    {"box": "b-\u202e'\n\"</item>"},
+    {"op": "*", "expires": "soon"},
+)
+"""What tags of our owner can look like that no gpucloud has written."""
 AROUND: Mapping[str, tuple[str, Sequence[int]]] = {
     "disk": ("D1", range(0, 200, 24)),
     "files": ("D4", range(4, 40, 3)),
     "memory": ("D5", (0, 4, 16, 48)),
     "read_only": ("D3", (1,)),
     "clock": ("D9", (-48, 48)),
+    "skew": ("K4", (-180, -30, 30, 180)),
+    "hostile": ("K5", range(len(BROKEN_TAGS))),
     "closed": ("D11", range(1, 8)),
     "newer": ("D12", (1,)),
     "lag_calls": ("F13", (1, 2, 4)),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tests.chaos.lab import OWNER, Before, Home
 
@@ -12,6 +12,9 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
+MOST_USD = {"aws": "0.60", "azure": "0.60", "alibaba": "1.20"}
+MOST_USD_OF_SPOT = {"aws": "0.25", "azure": "0.10", "alibaba": "0.20"}
+"""A little above what the cheapest machine costs there."""
 
 
 def _nothing(home: Home, cloud: str) -> None:
@@ -29,6 +32,8 @@ class Scene:
         ends: whether, when it succeeds, nothing of ours may be billed any more.
         buys: how many machines it starts.
         forgotten: whether the journal has been lost: then only tags tell.
+        most_usd: what a machine of it may cost per hour, by cloud; without it, what the journal says.
+        reads: whether it changes nothing.
         kinds: of faults; ``None`` for all. Where a command does what others do, only how it may die is new,
             and what comes of its own changing calls.
     """
@@ -39,6 +44,8 @@ class Scene:
     ends: bool = False
     buys: int = 0
     forgotten: bool = False
+    most_usd: Mapping[str, str] = field(default_factory=dict[str, str])
+    reads: bool = False
     kinds: frozenset[str] | None = None
 
 
@@ -61,6 +68,10 @@ def _forgotten(home: Home, cloud: str) -> None:
 
 def _always(*line: str) -> Callable[[str], Line]:
     return lambda cloud: line
+
+
+def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
+    return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
 SCENES = {
@@ -88,16 +99,42 @@ SCENES = {
             name="extend",
             before=_launched,
             line=_always("extend", "x", "--ttl", "48h"),
-            kinds=frozenset({"H2", "D6", "D7", "F4", "F5", "F6", "F7", "F8", "F9", "F16"}),
+            kinds=frozenset(
+                {"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"}
+            ),
         ),
         Scene(
             name="run",
             line=lambda cloud: ("run", *WANTED, "--cloud", cloud, "--region", REGION[cloud], "--", "true"),
             ends=True,
             buys=1,
-            kinds=frozenset({"H2", "D6", "F9"}),
+            kinds=frozenset({"H2", "D6", "F9", "K1", "K4", "K5"}),
         ),
-        Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True),
+        Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
+        Scene(
+            name="launch-capped", line=_capped(MOST_USD), buys=1, most_usd=MOST_USD, kinds=frozenset({"K2"})
+        ),
+        Scene(
+            name="launch-spot-capped",
+            line=_capped(MOST_USD_OF_SPOT, "--spot"),
+            buys=1,
+            most_usd=MOST_USD_OF_SPOT,
+            kinds=frozenset({"K2"}),
+        ),
+        Scene(
+            name="list",
+            before=_launched,
+            line=_always("list", "--live"),
+            reads=True,
+            kinds=frozenset({"K5", "K6"}),
+        ),
+        Scene(
+            name="down-all",
+            before=_launched,
+            line=_always("down", "--all", "--yes"),
+            ends=True,
+            kinds=frozenset({"K5"}),
+        ),
     )
 }
 """``OWNER`` is whose commands these are; what a stranger has must survive all of them."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from urllib.parse import urlsplit
 
-from tests.chaos.lab import CLOUDS, STRANGER, Home, Lab
-from tests.chaos.plights import AROUND, BY_NAME, LOCAL, PLIGHTS
-from tests.chaos.scenes import LAUNCH, REGION, SCENES, Scene
+from tests.chaos.elsewhere import may_leave
+from tests.chaos.lab import CLOUDS, OWNER, STRANGER, Home, Lab
+from tests.chaos.plights import AROUND, BROKEN_TAGS, BY_NAME, LOCAL, PLIGHTS
+from tests.chaos.rivals import OWED, Meeting, check_ceiling, check_rival, meet
+from tests.chaos.scenes import LAUNCH, REGION, SCENES, Line, Scene
 from tests.chaos.truth import (
     check_nothing_is_doubled,
     check_nothing_is_lost,
@@ -70,6 +70,7 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
             key = (call["action"], call["mutating"])
             counted[key] = counted.get(key, 0) + call["count"]
     done = {what: int((home.path / what).read_text()) for what in ("commits", "connections")}
+    done["swaps"] = done["commits"] - 1  # after the last one nobody looks
     for what in ("writes", "syncs"):
         home = lab.begin_after(scene.before, cloud)
         again = home.run(*scene.line(cloud), plight={LOCAL[what][0]: ["never", 0]})
@@ -86,23 +87,21 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
         Cell(scene=scene.name, cloud=cloud, action=what, nth=amount, plight="around")
         for what, (_, amounts) in AROUND.items()
         for amount in amounts
-        if what != "read_only" or may_unshare()
+        if (what != "read_only" or may_leave()) and (what != "skew" or scene.buys)
     ]
+    calls = [(*key, nth) for key, count in sorted(counted.items()) for nth in range(count)]
     found += [
         Cell(scene=scene.name, cloud=cloud, action=action, nth=nth, plight=plight.name)
-        for (action, changing), count in sorted(counted.items())
-        for nth in range(count)
-        for plight in PLIGHTS
-        if plight.strikes(action, nth, changing)
+        for at, (action, changing, nth) in enumerate(calls)
+        for number, plight in enumerate(PLIGHTS)
+        if plight.strikes(action, nth, changing) and (at + number) % plight.every == 0
     ]
-    return [cell for cell in found if scene.kinds is None or cell.kind in scene.kinds]
-
-
-@cache
-def may_unshare() -> bool:
-    """Whether a process may have its own view of the file systems here; in some containers none may."""
-    command = ["unshare", "--user", "--map-root-user", "--mount", "true"]
-    return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    left_out = {kind for kind, plays in (("K1", may_leave()), ("K2", scene.most_usd)) if not plays}
+    return [
+        cell
+        for cell in found
+        if (scene.kinds is None or cell.kind in scene.kinds) and cell.kind not in left_out
+    ]
 
 
 def _ports(lab: Lab) -> list[int | None]:
@@ -129,80 +128,104 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
     """Runs one schedule."""
     chance = random.Random(seed)  # noqa: S311  (to be replayed)
     scene = SCENES[cell.scene]
-    crowded = chance.random() < 0.03
+    crowded = chance.random() < 0.03 or cell.action == "hostile"
     home = lab.begin(cell.cloud) if crowded else lab.begin_after(scene.before, cell.cloud)
     try:
         theirs = 0
         if crowded:
             theirs = _stranger(lab, cell.cloud)
             scene.before(home, cell.cloud)
-        victim, struck = _befallen(home, scene, cell)
-        wrong = _after_victim(home, scene, victim, short_of_memory=cell.action == "memory")
-        said = [_told("victim", victim)]
+        if cell.action == "hostile":
+            lab.put_tags(STRANGER, {"owner": OWNER, **BROKEN_TAGS[cell.nth]})
+        meeting = _befallen(home, scene, cell)
+        forgotten = scene.forgotten or cell.action == "swaps"
+        wrong = _after_victim(home, scene, cell, meeting)
+        said = [_told("victim", meeting.victim)]
+        if meeting.rival is not None:
+            said.append(_told("rival", meeting.rival))
         if chance.random() < 0.1:
             where = ("--cloud", cell.cloud, "--region", REGION[cell.cloud])
             other = home.run(*LAUNCH, *where, "--name", "other")
             said.append(_told("next", other))
             if other.code:
                 wrong.append(f"the next command ended with {other.code}")
-            wrong += check_nothing_is_lost(home, forgotten=scene.forgotten)
+            wrong += check_nothing_is_lost(home, forgotten=forgotten)
             wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
-        wrong += _to_nothing(home, scene, said)
+        wrong += _to_nothing(home, said, forgotten=forgotten)
         wrong += check_stranger(home, theirs)
-        return Outcome(struck=struck, wrong=tuple(wrong), told="\n".join(said))
+        return Outcome(struck=meeting.struck, wrong=tuple(wrong), told="\n".join(said))
     finally:
         home.close()
 
 
-def _befallen(home: Home, scene: Scene, cell: Cell) -> tuple[Result, bool]:
-    """Runs the command with what befalls it; whether it was struck."""
+def _befallen(home: Home, scene: Scene, cell: Cell) -> Meeting:
+    """Runs the command with what befalls it."""
     line, clouds = scene.line(cell.cloud), home.lab.clouds
     match cell.action:
         case "newer":
             with home.newer_journal():
-                return home.run(*line), True
+                return Meeting(victim=home.run(*line))
         case "lag_calls" | "lag_s":
             clouds.pace(**{cell.action: cell.nth})
             try:
-                return home.run(*line), True
+                return Meeting(victim=home.run(*line))
             finally:
                 clouds.pace(**{cell.action: 0})
                 home.lab.end_lag()
         case around if around in AROUND:
-            return home.run(*line, plight={around: cell.nth}), True
+            plight = {} if around == "hostile" else {around: cell.nth}
+            return Meeting(victim=home.run(*line, plight=plight))
         case local if local in LOCAL:
             more = [_ports(home.lab)] if local == "connections" else []
             victim = home.run(*line, plight={LOCAL[local][0]: [cell.plight, cell.nth + 1, *more]})
-            return victim, (home.path / local).exists()
-        case action:
-            plight = BY_NAME[cell.plight]
-            rule = plight.fault(cell.cloud)
-            clouds.fault(**{**rule, "cloud": cell.cloud, "action": action, "skip": cell.nth})
-            victim = home.run(*line, plight=plight.local)
-            struck = all(each["struck"] for each in clouds.fault())
-            clouds.clear_faults()
-            home.lose_what_was_not_synced()
-            return victim, struck
+            return Meeting(victim=victim, struck=(home.path / local).exists())
+        case _:
+            return _struck(home, line, cell)
 
 
-def _after_victim(home: Home, scene: Scene, victim: Result, *, short_of_memory: bool) -> list[str]:
-    wrong = check_nothing_is_lost(home, forgotten=scene.forgotten) + check_price(home)
-    wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
+def _struck(home: Home, line: Line, cell: Cell) -> Meeting:
+    """Runs the command, and one of its calls goes wrong."""
+    plight, clouds = BY_NAME[cell.plight], home.lab.clouds
+    rule = {**plight.fault(cell.cloud), "cloud": cell.cloud, "action": cell.action, "skip": cell.nth}
+    if plight.meanwhile:
+        return meet(home, line, plight, rule)
+    clouds.fault(**rule)
+    victim = home.run(*line, plight=plight.local)
+    struck = all(each["struck"] for each in clouds.fault())
+    clouds.clear_faults()
+    home.lose_what_was_not_synced()
+    return Meeting(victim=victim, struck=struck)
+
+
+def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> list[str]:
+    victim, short_of_memory = meeting.victim, cell.action == "memory"
+    plight = BY_NAME.get(cell.plight)
+    wrong = check_nothing_is_lost(home, forgotten=scene.forgotten or cell.action == "swaps")
+    wrong += check_price(home) + check_nothing_is_doubled(home, max(scene.buys, 1))
+    if plight is not None and plight.meanwhile:
+        wrong += check_rival(home, plight, meeting) + check_ceiling(home, scene, plight)
+    if cell.action == "skew" and (victim.code == 0 or home.lab.clouds.ledger()):
+        wrong.append(f"bought by a wrong clock, exit code {victim.code}")
+    if cell.action == "swaps" and meeting.struck and "journal" not in victim.err:
+        wrong.append("nothing was said of the journal that was swapped")
+    if cell.action == "hostile" and victim.code not in {0, OWED}:
+        wrong.append(f"broken tags of one thing ended the command with {victim.code}")
     if victim.code != -signal.SIGKILL and not (short_of_memory and victim.code < 0):
         own_words = "unexpected:" in victim.err or "Traceback" in victim.err
         if victim.code < 0 or (own_words and not short_of_memory):
             wrong.append(f"the victim ended with {victim.code} and words of its own making")
-        wrong += check_truthful(home, victim.code, ends=scene.ends, buys=scene.buys)
+        if meeting.rival is None or meeting.rival.code == 0:  # what that owes is not for the victim to tell
+            wrong += check_truthful(home, victim.code, ends=scene.ends, buys=scene.buys)
     return wrong
 
 
-def _to_nothing(home: Home, scene: Scene, said: list[str]) -> list[str]:
+def _to_nothing(home: Home, said: list[str], *, forgotten: bool) -> list[str]:
     """What the next commands must reach, once nothing can still show up: that nothing of ours is billed."""
     if not ours(home):
         return []
     later = {"later": AFTER_THE_WINDOW_S}
     down, sweep = ("down", "--all", "--yes"), ("sweep", "--older-than", "0s", "--yes")
-    for line in (down, sweep) if scene.forgotten else (down,):
+    for line in (down, sweep) if forgotten else (down,):
         last = home.run(*line, plight=later)
         said.append(_told(line[0], last))
         if last.code:

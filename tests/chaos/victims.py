@@ -6,7 +6,6 @@ told over ssh; everything else is the program as it is.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import functools
 import importlib.metadata
@@ -20,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ import gpucloud.cli.engine
 import gpucloud.cli.market
 import gpucloud.extend
 import gpucloud.reach
+import gpucloud.sandbox.client
 import gpucloud.ssh_job
 import gpucloud_azure.create
 from gpucloud.cli.market import open_market
@@ -47,12 +48,11 @@ from gpucloud_pricing import Demand
 from gpucloud_pricing.gpus import parse_wishes
 from gpucloud_templates.software import driver, releases
 from tests.builders import Clock
+from tests.chaos import elsewhere
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 from tests.core.engine import Bench
 from tests.memory import MemoryProvider
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
-MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
 LASTING = frozenset({"cut-off", "full"})
 """What does not end once it has begun."""
 MARKET = open_market()
@@ -119,7 +119,8 @@ def main() -> None:
     importlib.metadata.entry_points = ENTRY_POINTS
     gpucloud_azure.create.throw_away_key = lambda: THROWN_AWAY_KEY
     ssl.SSLContext.load_default_certs = lambda *_: None  # type: ignore[method-assign]
-    _hurry()
+    if not plight.pop("patient", False):
+        _hurry()
     for name, value in plight.items():
         globals()[f"with_{name}"](value)
     gpucloud.cli.app.main()
@@ -218,6 +219,11 @@ def with_clock(hours: int) -> None:
     _Time.wrong_s = hours * 3600.0
 
 
+def with_skew(minutes: int) -> None:
+    """Has a clock that is wrong by so little that nobody sees it."""
+    with_later(minutes * 60.0)
+
+
 def with_timeouts(seconds: float) -> None:
     """Waits no longer than this for an answer."""
     import gpucloud_alibaba.clients
@@ -247,18 +253,25 @@ def with_memory(mib: int) -> None:
 
 def with_read_only(_: int) -> None:
     """Cannot write to its files."""
-    home = os.fsencode(Path.home())
-    library = ctypes.CDLL(None, use_errno=True)
-    user, group = os.geteuid(), os.getegid()
-    done = library.unshare(CLONE_NEWUSER | CLONE_NEWNS)
-    if not done:
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
-        done = library.mount(home, home, None, MS_BIND, None)
-        done = done or library.mount(None, home, None, MS_BIND | MS_REMOUNT | MS_RDONLY, None)
-    if done:
-        raise OSError(ctypes.get_errno(), "a file system that is read-only cannot be had here")
+    home = str(Path.home())
+    elsewhere.leave(elsewhere.MOUNTS)
+    elsewhere.mount(home, home, flags=elsewhere.MS_BIND)
+    elsewhere.mount(None, home, flags=elsewhere.MS_BIND | elsewhere.MS_REMOUNT | elsewhere.MS_RDONLY)
+
+
+def with_place(where: str) -> None:
+    """Runs elsewhere (:data:`tests.chaos.elsewhere.PLACES`)."""
+    gpucloud.sandbox.client._alive = lambda pid: True  # it runs where we come from
+    elsewhere.go(where)
+
+
+def with_lease(seconds: list[float]) -> None:
+    """Renews its leases, and takes others for dead, after so many seconds instead of the program's."""
+    every_s, timeout_s = seconds
+    for name, value in (("BEAT_EVERY_S", every_s), ("LEASE_TIMEOUT", timedelta(seconds=timeout_s))):
+        for module in [each for each in sys.modules.values() if each.__name__.startswith("gpucloud.")]:
+            if hasattr(module, name):
+                setattr(module, name, value)
 
 
 def with_closed(which: int) -> None:
@@ -322,6 +335,16 @@ def with_commit(at: list[Any]) -> None:
     """Dies just before, or just after, its n-th commit to the journal; ``never`` only counts."""
     moment, number = at
     count = _Count("commits", moment, number)
+
+    def die() -> None:
+        if count.strikes():
+            os.kill(os.getpid(), 9)
+
+    _at_commit(**{"after" if moment == "after" else "before": die})
+
+
+def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
+    """Does something at each commit that changes the journal."""
     changes: dict[int, int] = {}
     original: Any = sa.engine.default.DefaultDialect.do_commit
 
@@ -329,14 +352,33 @@ def with_commit(at: list[Any]) -> None:
         total = connection.driver_connection.total_changes
         writes = total > changes.get(id(connection), 0)
         changes[id(connection)] = total
-        strikes = writes and count.strikes()
-        if strikes and moment == "before":
-            os.kill(os.getpid(), 9)
+        if writes and before:
+            before()
         original(self, connection)
-        if strikes and moment == "after":
-            os.kill(os.getpid(), 9)
+        if writes and after:
+            after()
 
     sa.engine.default.DefaultDialect.do_commit = commit  # type: ignore[method-assign]
+
+
+def with_swap(at: list[Any]) -> None:
+    """After its n-th commit its journal is deleted, moved away, or replaced by the copy from its start."""
+    how, number = at
+    count = _Count("swaps", how, number)
+    state, older = Path.home() / "state-sandbox", Path.home() / "older"
+    if state.exists():
+        shutil.copytree(state, older)
+
+    def swap() -> None:
+        for file in state.glob("journal.db*"):
+            if how == "moved":
+                file.replace(Path.home() / file.name)
+            else:
+                file.unlink()
+        for file in older.glob("journal.db*") if how == "older" else ():
+            shutil.copyfile(file, state / file.name)
+
+    _at_commit(after=lambda: swap() if count.strikes() else None)
 
 
 class _Count:

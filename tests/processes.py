@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -18,6 +21,13 @@ def runs(number: int) -> bool:
     """Whether there is such a process, and it has not ended."""
     stat = look(PROC / str(number) / "stat")
     return stat is not None and stat.rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
+
+
+def send(number: int, what: signal.Signals) -> None:
+    """Sends a signal to a process, or to its first child: to the one that works where others only wait."""
+    children = (look(PROC / str(number) / "task" / str(number) / "children") or b"").split()
+    with suppress(ProcessLookupError):
+        os.kill(int(children[0]) if children else number, what)
 
 
 def look(file: Path) -> bytes | None:

@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import socket
 import ssl
 import sys
@@ -104,6 +105,9 @@ warm_up()
 
 def main() -> None:
     """Runs a command; the first argument is JSON: what befalls it besides its clouds."""
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT}
+    )  # what comes this early is meant for the program
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
     gpucloud.bringup.bring_up = ready_at_once
     for module, name, instead in (
@@ -123,6 +127,7 @@ def main() -> None:
         _hurry()
     for name, value in plight.items():
         globals()[f"with_{name}"](value)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gpucloud.cli.app.main()
 
 
@@ -198,9 +203,11 @@ def _hurry() -> None:
 
 
 def with_cloud(name: str) -> None:
-    """Has only this cloud: the others would only take time."""
+    """Has only this cloud: the others would only take time. Without a name it has all."""
     from gpucloud.cloud import Clouds
 
+    if not name:
+        return
     original: Any = Clouds.__init__
 
     def begin(self: Clouds, factories: Any, *rest: Any) -> None:
@@ -268,10 +275,20 @@ def with_place(where: str) -> None:
 def with_lease(seconds: list[float]) -> None:
     """Renews its leases, and takes others for dead, after so many seconds instead of the program's."""
     every_s, timeout_s = seconds
-    for name, value in (("BEAT_EVERY_S", every_s), ("LEASE_TIMEOUT", timedelta(seconds=timeout_s))):
-        for module in [each for each in sys.modules.values() if each.__name__.startswith("gpucloud.")]:
-            if hasattr(module, name):
-                setattr(module, name, value)
+    _have("BEAT_EVERY_S", every_s)
+    _have("LEASE_TIMEOUT", timedelta(seconds=timeout_s))
+
+
+def with_window(seconds: float) -> None:
+    """Takes a cloud to show everything after so many seconds instead of ten minutes."""
+    _have("CONSISTENCY_WINDOW", timedelta(seconds=seconds))
+
+
+def _have(name: str, value: object) -> None:
+    """Gives a constant of the program another value, wherever it was imported."""
+    for module in [each for each in sys.modules.values() if each.__name__.startswith("gpucloud.")]:
+        if hasattr(module, name):
+            setattr(module, name, value)
 
 
 def with_closed(which: int) -> None:

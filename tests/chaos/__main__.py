@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="how often each cell is played")
     parser.add_argument("--share", type=float, default=1.0, help="of the cells, by chance")
     parser.add_argument("--only", default="", help="cells with this text in their names")
+    parser.add_argument("--kind", default="", help="cells whose fault kind begins so, as in plights.py")
     parser.add_argument("--replay", default=None, metavar="CELL")
     parser.add_argument("--cells", type=Path, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -49,7 +50,11 @@ def main() -> int:
             outcome = play(lab, Cell.parse(given.replay), f"{given.seed} {given.replay}")
             print(f"{outcome.told}\nstruck: {outcome.struck}\nwrong: {outcome.wrong}")
             return int(bool(outcome.wrong))
-        cells = [str(cell) for cell in all_cells(lab) if given.only in str(cell)]
+        cells = [
+            str(cell)
+            for cell in all_cells(lab)
+            if given.only in str(cell) and cell.kind.startswith(given.kind)
+        ]
     print(f"seed {given.seed}, {len(cells)} cells", flush=True)
     chance = random.Random(given.seed)  # noqa: S311
     chosen = [cell for cell in cells if chance.random() < given.share] * given.rounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -151,7 +151,8 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
                 wrong.append(f"the next command ended with {other.code}")
             wrong += check_nothing_is_lost(home, forgotten=forgotten)
             wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
-        wrong += _to_nothing(home, said, forgotten=forgotten)
+        codes = {0, OWED} if cell.action == "hostile" else {0}  # what nobody may end is said each time
+        wrong += _to_nothing(home, said, forgotten=forgotten, codes=codes)
         wrong += check_stranger(home, theirs)
         return Outcome(struck=meeting.struck, wrong=tuple(wrong), told="\n".join(said))
     finally:
@@ -219,7 +220,7 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
     return wrong
 
 
-def _to_nothing(home: Home, said: list[str], *, forgotten: bool) -> list[str]:
+def _to_nothing(home: Home, said: list[str], *, forgotten: bool, codes: Container[int]) -> list[str]:
     """What the next commands must reach, once nothing can still show up: that nothing of ours is billed."""
     if not ours(home):
         return []
@@ -228,7 +229,7 @@ def _to_nothing(home: Home, said: list[str], *, forgotten: bool) -> list[str]:
     for line in (down, sweep) if forgotten else (down,):
         last = home.run(*line, plight=later)
         said.append(_told(line[0], last))
-        if last.code:
+        if last.code not in codes:
             return [f"{line[0]} ended with {last.code}"]
     left = ours(home)
     return [f"{each['kind']} {each['id']} of {each['box']} is left" for each in left]

@@ -54,11 +54,12 @@ fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the ve
 chaos: setup  ## every call of every command, struck in every way: an hour; CHAOS_ARGS="--share 0.1" plays a tenth
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
-torture: setup  ## beside chaos: seven people, crowds, mutants, incidents, histories, sweeps, cancelled jobs: 40 minutes
+torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, sweeps, cancelled jobs, patience: an hour
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
 	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/cli/test_ci.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
 	$(BIN)/pytest -q -rP tests/chaos/torture.py
+	$(BIN)/pytest -q -rP tests/chaos/patience.py
 	$(BIN)/python -m tests.chaos.mutants
 	$(BIN)/coverage run --branch --include='$(PROVED)' -m pytest -q tests/core
 	$(BIN)/coverage report --show-missing --fail-under=100

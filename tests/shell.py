@@ -149,13 +149,20 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 
 
 @contextmanager
-def newcomer(endpoint: Endpoint, home: Path, forks: ForkServer | None = None) -> Iterator[Shell]:
-    """A shell with nothing in the home folder and nothing in the clouds, which leaves nothing there."""
-    endpoint.client.reset()
+def newcomer(
+    endpoint: Endpoint, home: Path, forks: ForkServer | None = None, *, reset: bool = True
+) -> Iterator[Shell]:
+    """A shell with nothing in the home folder and nothing in the clouds, which leaves nothing there.
+
+    ``reset``: whether the clouds are emptied; they are not where several share them.
+    """
+    if reset:
+        endpoint.client.reset()
     (home / "sandbox").symlink_to(endpoint.folder)
     with TemporaryDirectory(prefix="run-") as runtime:  # sockets live here: their paths must be short
         yield Shell(home, Path(runtime), endpoint, forks)
-    endpoint.client.reset()
+    if reset:
+        endpoint.client.reset()
 
 
 @pytest.fixture

@@ -148,8 +148,8 @@ def fault(
     effect: Annotated[
         str | None,
         typer.Argument(
-            help="error, throttle, delay, hang, drop, repeat, stale, ignore, empty, trickle, bomb, truncate,"
-            " garble, redirect, kill."
+            help="error, throttle, delay, hang, drop, repeat, stale, ignore, empty, trickle, drip, pages,"
+            " bomb, truncate, garble, redirect, kill."
         ),
     ] = None,
     cloud: Cloud = "*",

@@ -31,6 +31,8 @@ class Effect(StrEnum):
     IGNORE = "ignore"  # nothing is done, and the answer says that it was; not for calls that start machines
     EMPTY = "empty"  # the lists in the answer are empty
     TRICKLE = "trickle"  # the answer comes in pieces
+    DRIP = "drip"  # the answer comes byte by byte, and never ends
+    PAGES = "pages"  # every list says that it goes on, without an end
     BOMB = "bomb"  # a small answer unpacks to a large one
     TRUNCATE = "truncate"  # the answer ends in its middle
     GARBLE = "garble"  # the answer makes no sense
@@ -54,8 +56,8 @@ class Fault:
     """A rule. ``cloud``, ``action`` and ``region`` are globs.
 
     It passes over the first ``skip`` matching calls and strikes the next ``times``; ``None`` is all of them.
-    ``code``, ``status`` and ``message`` are of an ``error``; ``seconds`` of a ``delay`` or ``trickle``;
-    ``signal`` of a ``kill``.
+    ``code``, ``status`` and ``message`` are of an ``error``; ``seconds`` of a ``delay``, ``trickle`` or
+    ``drip``; ``signal`` of a ``kill``.
     """
 
     effect: Effect

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import secrets
 import signal
 import socket
 import threading
@@ -31,10 +32,21 @@ _HANG_S = 3600.0
 _ELSEWHERE = "https://elsewhere.invalid/"
 _NONSENSE = {"application/json": b'{"nonsense": [null, {"id": 7}], "value": "none"}'}
 _ALTERS = frozenset(
-    {Effect.TRUNCATE, Effect.GARBLE, Effect.REDIRECT, Effect.EMPTY, Effect.TRICKLE, Effect.BOMB}
+    {
+        Effect.TRUNCATE,
+        Effect.GARBLE,
+        Effect.REDIRECT,
+        Effect.EMPTY,
+        Effect.TRICKLE,
+        Effect.DRIP,
+        Effect.PAGES,
+        Effect.BOMB,
+    }
 )
 _BOMB_BYTES = 64 * 1024 * 1024
 _PIECES = 10
+_DRIP_S = 0.2
+_LAST_TAG = re.compile(rb"</[^>]*>\s*\Z")
 _ITEMS = re.compile(rb"<item>.*</item>", re.DOTALL)
 
 
@@ -123,7 +135,7 @@ class Front:
             case Effect.STALE if call in self._earlier:
                 return _like(self._emulator.fail(call, fault), self._earlier[call])
             case effect if effect in _ALTERS:
-                return _altered(self._emulator.answer(request, call), fault)
+                return _altered(self._emulator.answer(request, call), fault, request.url)
             case Effect.IGNORE:
                 return self._undone(request, call)
             case Effect.REPEAT:
@@ -165,7 +177,7 @@ def _like(answer: Response, body: bytes) -> Response:
     return Response(body, 200, content_type=answer.content_type)
 
 
-def _altered(answer: Response, fault: Fault) -> Response:
+def _altered(answer: Response, fault: Fault, url: str) -> Response:
     """An answer that something on the way has spoilt."""
     body, kind = answer.get_data(), answer.mimetype or ""
     match fault.effect:
@@ -173,18 +185,21 @@ def _altered(answer: Response, fault: Fault) -> Response:
             return Response(body[: len(body) // 2], answer.status_code, content_type=answer.content_type)
         case Effect.GARBLE:
             return _like(answer, _NONSENSE.get(kind, b"<nonsense/>"))
+        case Effect.REDIRECT:
+            return Response(status=307, headers={"Location": _ELSEWHERE})
         case Effect.EMPTY:
             answer.set_data(_without_items(body, kind))
-            return answer
+        case Effect.PAGES:
+            answer.set_data(_going_on(body, kind, url))
         case Effect.TRICKLE:
             answer.response = _in_pieces(body, fault.seconds)
-            return answer
-        case Effect.BOMB:  # blanks after a document belong to it
+        case Effect.DRIP:
+            answer.response = _without_end(body, fault.seconds)
+            answer.headers.pop("Content-Length", None)
+        case _:  # blanks after a document belong to it
             answer.set_data(gzip.compress(body + b" " * _BOMB_BYTES))
             answer.headers["Content-Encoding"] = "gzip"
-            return answer
-        case _:
-            return Response(status=307, headers={"Location": _ELSEWHERE})
+    return answer
 
 
 def _without_items(body: bytes, kind: str) -> bytes:
@@ -210,6 +225,25 @@ def _in_pieces(body: bytes, seconds: float) -> Iterable[bytes]:
     for at in range(0, len(body), size):
         time.sleep(seconds / _PIECES)
         yield body[at : at + size]
+
+
+def _without_end(body: bytes, seconds: float) -> Iterable[bytes]:
+    """The beginning of a document, and then blanks for ever."""
+    yield body[:1]
+    while True:
+        time.sleep(seconds or _DRIP_S)
+        yield b" "
+
+
+def _going_on(body: bytes, kind: str, url: str) -> bytes:
+    """A document that names a next page, in the manner of each cloud; no two names are the same."""
+    token = secrets.token_hex(8)
+    if kind != "application/json":
+        return _LAST_TAG.sub(rb"<nextToken>" + token.encode() + rb"</nextToken>\g<0>", body)
+    document = json.loads(body or b"null")
+    if isinstance(document, dict):
+        document = {**document, "nextLink": url, "NextToken": token, "TotalCount": 10**9}
+    return json.dumps(document).encode()
 
 
 def _drop(request: Request) -> None:

@@ -1,0 +1,121 @@
+"""Every command against clouds that say nothing, or never come to an end: how long each may take.
+
+Run by ``make torture``; that no command is forgotten is a test of ``make test``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint, ensure_started
+from tests.forked import ForkServer
+from tests.shell import Shell, forks, newcomer
+
+__all__ = ["forks"]
+
+LOCAL_S = 20.0
+"""For what asks no cloud."""
+LOADED = float(os.environ.get("PATIENCE_FACTOR", "2"))
+"""How much longer things take on a machine that has much else to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A command line, and how long it may take. ``box``: one named ``x`` is launched before."""
+
+    line: tuple[str, ...]
+    limit_s: float = LOCAL_S
+    box: bool = False
+
+
+T4 = ("--gpu", "T4")
+ROWS: Mapping[str, Row] = {
+    "offers": Row(line=("offers", *T4)),
+    "cost": Row(line=("cost", *T4, "--hours", "2")),
+    "plan": Row(line=("plan", *T4), limit_s=150),
+    "images": Row(line=("images", *T4), limit_s=120),
+    "equivalents": Row(line=("equivalents", "A100")),
+    "prices": Row(line=("prices", "refresh"), limit_s=900),
+    "commitments": Row(line=("commitments",), limit_s=900),
+    "launch": Row(line=("launch", *T4, "--yes"), limit_s=180),
+    "list": Row(line=("list", "--live"), limit_s=30, box=True),
+    "show": Row(line=("show", "x", "--live"), limit_s=15, box=True),
+    "ssh": Row(line=("ssh", "x"), box=True),
+    "exec": Row(line=("exec", "x", "--", "true"), box=True),
+    "sync": Row(line=("sync", "x:.gpucloud", "."), box=True),
+    "logs": Row(line=("logs", "x"), box=True),
+    "extend": Row(line=("extend", "x", "--ttl", "2h"), limit_s=330, box=True),
+    "down": Row(line=("down", "x", "--yes"), limit_s=630, box=True),
+    "run": Row(line=("run", *T4, "--", "true"), limit_s=180),
+    "sweep": Row(line=("sweep", "--yes"), limit_s=300, box=True),
+    "recover": Row(line=("recover",), limit_s=150),
+    "spend": Row(line=("spend",), box=True),
+    "check": Row(line=("check",), limit_s=180),
+    "audit": Row(line=("audit",), box=True),
+    "sandbox": Row(line=("sandbox", "status")),
+    "schema": Row(line=("schema",)),
+    "completion": Row(line=("completion", "bash")),
+    "version": Row(line=("version",)),
+}
+PLIGHTS: Mapping[str, dict[str, Any]] = {
+    "hangs": {"effect": "hang"},
+    "drips": {"effect": "drip"},
+    "goes-on": {"effect": "pages"},
+    "nonsense": {"effect": "garble"},
+}
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path) -> Iterator[Endpoint]:
+    """Clouds of its own for each plight: what hangs there keeps hanging."""
+    started = ensure_started(tmp_path / "clouds" / "sandbox", transition_s=0.0)
+    yield started
+    started.client.stop(force=True)
+    os.waitpid(started.pid, 0)
+
+
+@pytest.mark.parametrize("plight", PLIGHTS)
+def test_every_command_ends_in_its_time_whatever_the_clouds_do(
+    plight: str, endpoint: Endpoint, tmp_path: Path, forks: ForkServer
+) -> None:
+    """All at once: they wait more than they do."""
+    with ExitStack() as stack:
+        shells: dict[str, Shell] = {}
+        for name, row in ROWS.items():
+            home = tmp_path / name
+            home.mkdir()
+            shells[name] = stack.enter_context(newcomer(endpoint, home, forks, reset=False))
+            if row.box:
+                launched = shells[name]("launch", *T4, "--name", "x", "--yes", GPUCLOUD_OWNER=f"u-{name}")
+                assert launched.code == 0, launched.err
+        endpoint.client.fault(**PLIGHTS[plight], times=None)
+        began = time.monotonic()
+        running = {
+            name: shell.start(*ROWS[name].line, GPUCLOUD_OWNER=f"u-{name}") for name, shell in shells.items()
+        }
+        took_s: dict[str, float] = {}
+        while len(took_s) < len(running) and time.monotonic() < began + LOADED * max(
+            row.limit_s for row in ROWS.values()
+        ):
+            for name in running.keys() - took_s.keys():
+                if running[name].poll() is not None:
+                    took_s[name] = time.monotonic() - began
+            time.sleep(0.2)
+        for name in running.keys() - took_s.keys():
+            running[name].kill()
+            took_s[name] = float("inf")
+        said = {name: running[name].communicate(timeout=30)[1] for name in running}
+        endpoint.client.clear_faults()
+    late = {
+        name: (took_s[name], said[name]) for name, row in ROWS.items() if took_s[name] > LOADED * row.limit_s
+    }
+    unexpected = {name: words for name, words in said.items() if "unexpected:" in words}
+    assert (late, unexpected) == ({}, {})

@@ -1,5 +1,51 @@
-"""``python -m gpucloud``."""
+"""Where the program begins: the console script, and ``python -m gpucloud``.
 
-from gpucloud.cli.app import main
+Nothing that takes time is imported here. An interruption while the rest is imported, and while the
+interpreter ends, gives an exit code as at any other time, and no traceback.
+"""
 
-main()
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED = 128 + signal.SIGINT
+
+
+def main() -> None:
+    """Runs the command line of this process and exits with its code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        _main()
+    from gpucloud.cli.app import main as run  # whoever started us wants no interruptions
+
+    run()
+
+
+def _main() -> NoReturn:
+    _end_at_once_with(INTERRUPTED)  # nothing is under way
+    from gpucloud.cli.app import main as run
+
+    code: str | int | None = INTERRUPTED
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+    except SystemExit as ended:
+        code = ended.code
+    except KeyboardInterrupt:  # one more, while the first was told
+        pass
+    _end_at_once_with(code)  # everything is done
+    sys.exit(code)
+
+
+def _end_at_once_with(code: str | int | None) -> None:
+    def end(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        os._exit(code if isinstance(code, int) else 1)
+
+    signal.signal(signal.SIGINT, end)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.cli.output import Output, duration_text, money, money_text
+from gpucloud.cli.output import Output, abandon_stdout, duration_text, money, money_text
+from gpucloud.errors import OwedError, UsageError
 from gpucloud.lifecycle import OVER, cost_so_far
 from gpucloud.model import State, rfc3339
 
@@ -99,6 +102,50 @@ def paying_text(boxes: Sequence[Box]) -> str:
     if not sums:
         return "Nothing is being paid for now."
     return "Now paying " + " and ".join(f"{money_text(v, c)} per hour" for c, v in sorted(sums.items())) + "."
+
+
+@contextmanager
+def answering(done: str, living: Sequence[Box]) -> Generator[None]:
+    """Answers after something was changed. Where the answer cannot be written, stderr has the news.
+
+    Args:
+        done: what was done, as a sentence without its end.
+        living: the boxes that may be billed.
+
+    Raises:
+        OwedError: the answer was lost, and something is billed.
+        UsageError: the answer was lost, and nothing is billed. A reader who went away is no failure then.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        lost = f"{done}, but the answer could not be written to stdout: {error.strerror}"
+        billed = [box for box in living if box.facts.get("nodes")]
+        if not billed and isinstance(error, BrokenPipeError):
+            abandon_stdout()
+            return
+        if not billed:
+            raise UsageError(lost, hint="see what is known: gpucloud list") from error
+        names = " ".join(box.name for box in billed)
+        raise OwedError(
+            f"{lost}. These run and are billed: {names}",
+            hint="see what is known: gpucloud list",
+            left=[_left_document(box) for box in billed],
+            owed_command=f"gpucloud down {names} --yes",
+        ) from error
+
+
+def _left_document(box: Box) -> dict[str, Any]:
+    """A living box as ``left`` of the error document holds it."""
+    facts = box.facts
+    return {
+        "kind": "instance",
+        "id": facts["nodes"][0]["instance_id"],
+        "cloud": facts.get("cloud"),
+        "region": facts.get("region"),
+        "price": facts.get("price"),
+    }
 
 
 def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpucloud.cli import market as shown
 from gpucloud.cli.cost_documents import Comparison, figure_text, month_of, usage_text
 from gpucloud.cli.cost_tables import AMOUNTS, at, cost_columns, spot_text
-from gpucloud.cli.output import time_text
+from gpucloud.cli.output import time_text, writing
 from gpucloud.cli.prices_history import series_of
 from gpucloud_pricing.payment import cheapest_by_hours
 
@@ -59,14 +59,15 @@ def write_report(file: Path, comparison: Comparison, folder: Path, plots: Module
         _footer(comparison, when),
     ]
     title = escape(_title(comparison))
-    file.write_text(
+    page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(parts)
-        + "\n</body>\n</html>\n",
-        encoding="utf-8",
+        + "\n</body>\n</html>\n"
     )
+    with writing("the report", file):
+        file.write_text(page, encoding="utf-8")
 
 
 def _title(comparison: Comparison) -> str:

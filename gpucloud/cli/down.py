@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import box_document, paying_text
+from gpucloud.cli.boxes import answering, box_document, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import ended_unrecorded, engine, find_box, now, settle_owed
 from gpucloud.cli.options import RunId
@@ -65,9 +65,10 @@ def down(
     if world.waiter.signum is not None:
         raise InterruptedBySignal("everything asked for was taken down", signum=world.waiter.signum)
     suspects = unjudged(survey, app.owner) if survey else ()
-    if app.output.json:
-        boxes_seen = [box_document(box, now()) for box in ended]
-        app.output.document("down", {"boxes": boxes_seen, **unjudged_document(suspects)})
+    with answering(f"taken down: {' '.join(box.name for box in ended) or 'nothing'}", ()):
+        if app.output.json:
+            boxes_seen = [box_document(box, now()) for box in ended]
+            app.output.document("down", {"boxes": boxes_seen, **unjudged_document(suspects)})
     for box in ended:
         app.output.say(f"{box.name} is {box.state}: the cloud says that nothing billable is left of it.")
     app.output.say(paying_text(living))

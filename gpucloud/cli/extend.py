@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import box_document
+from gpucloud.cli.boxes import answering, box_document
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, find_box, now, settle_owed
 from gpucloud.cli.plan import refuse_short
@@ -32,8 +32,9 @@ def extend(
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
         settle_owed(app, world)
         box = _extended(app, world, find_box(world.journal, app.owner, name), lives)
-    if app.output.json:
-        app.output.document("extend", {"box": box_document(box, now())})
+    with answering(f"the end of {box.name} was moved", [box]):
+        if app.output.json:
+            app.output.document("extend", {"box": box_document(box, now())})
     if lives is None:
         app.output.say(f"{box.name} has no end any more: only `gpucloud down {box.name}` ends it.")
     else:

@@ -6,7 +6,6 @@ People read them on stderr. With ``--json`` the error document is the answer, so
 from __future__ import annotations
 
 import logging
-import os
 import re
 import signal
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from gpucloud.cli.output import Output, clean, encode
+from gpucloud.cli.output import Output, abandon_stdout, clean, encode
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> 
         case typer.Exit():
             return error.exit_code
         case BrokenPipeError():
-            _abandon_stdout()  # whoever read our answer had enough of it: that is no failure
+            abandon_stdout()  # whoever read our answer had enough of it: that is no failure
             return 0
         case _:
             pass
@@ -91,7 +90,7 @@ def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> 
             output.line(encode(failure.document(), indent=2))
         sys.stdout.flush()
     except OSError:
-        _abandon_stdout()  # stdout is what failed: then stderr has to do
+        abandon_stdout()  # stdout is what failed: then stderr has to do
         output.say(as_text(failure))
     else:
         if not output.json:
@@ -165,8 +164,3 @@ def _relays(line: Sequence[str]) -> bool:
 
     name = next((word for word in line if not word.startswith("-")), "")
     return name in COMMANDS and COMMANDS[name].relays
-
-
-def _abandon_stdout() -> None:
-    """Sends what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import box_document, paying_text
+from gpucloud.cli.boxes import answering, box_document, paying_text
 from gpucloud.cli.buying import Buyer, Deal, environment_of, refuse_impossible
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, now
@@ -70,9 +70,10 @@ def launch(
         world.journal.release(box)
         box = world.journal.box(box.id)
         living = world.journal.boxes(owner=app.owner)
-    if app.output.json:
-        steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
-        app.output.document("launch", {"box": box_document(box, now()), "timeline": steps})
+    with answering(f"{box.name} is ready", [box]):
+        if app.output.json:
+            steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
+            app.output.document("launch", {"box": box_document(box, now()), "timeline": steps})
     app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
     if spec.run:
         app.output.say(f"Its command runs: gpucloud logs {box.name} --job -f")

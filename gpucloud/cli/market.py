@@ -149,7 +149,7 @@ def open_history(folder: Path) -> Generator[PriceHistory]:
     """The history of prices in a folder, made if there is none.
 
     Raises:
-        GpucloudError: it cannot be used.
+        UsageError: it cannot be used: damaged, or on a full disk.
     """
     from gpucloud_pricing.history import HistoryError, PriceHistory
 
@@ -158,7 +158,8 @@ def open_history(folder: Path) -> Generator[PriceHistory]:
         with closing(PriceHistory.open(file)) as history:
             yield history
     except HistoryError as error:
-        raise GpucloudError(str(error), hint=f"it may be asked for again: rm {file}") from error
+        hint = f"make room where the disk is full; what is in it may be asked for again: rm {file}"
+        raise UsageError(f"{file}: {error}", hint=hint) from error
 
 
 def load_plots(flag: str, file: Path | None = None) -> ModuleType:

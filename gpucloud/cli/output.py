@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from json import dumps
+from pathlib import Path
 from typing import Any, TextIO
+
+from gpucloud.errors import UsageError
 
 Document = Mapping[str, Any]
 
@@ -142,18 +146,39 @@ class Output:
 
     def say(self, text: str) -> None:
         """Writes progress, prose or a hint to stderr. A reader who went away is no reason to stop."""
-        try:
-            sys.stdout.flush()  # what was said before must not appear after, where both go to one place
+        gone = (OSError, ValueError, AttributeError)
+        with suppress(*gone):  # what was said before must not appear after, where both go to one place
+            sys.stdout.flush()
+        with suppress(*gone):
             sys.stderr.write(clean(text) + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError, AttributeError):
-            pass
 
     def ask(self, question: str) -> bool:
         """Asks for a yes on the terminal; anything else, and the end of input, is a no."""
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def abandon_stdout() -> None:
+    """Sends what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def writing(what: str, file: Path) -> Generator[None]:
+    """Explains why a file that the user named could not be written in the body.
+
+    Raises:
+        UsageError: it could not.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {what} to {file}: {error.strerror or error}",
+            hint="make room, or name another file",
+        ) from error
 
 
 def encode(document: Document, *, indent: int | None = None) -> str:

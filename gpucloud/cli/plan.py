@@ -16,7 +16,7 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import duration_text, money_text, time_text
+from gpucloud.cli.output import duration_text, money_text, time_text, writing
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.lifecycle import LEAST_LIFE
@@ -51,10 +51,8 @@ def plan(
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
         made = make(world, spec, accept_snapshot_price=accept_snapshot_price)
     if output is not None:
-        try:
+        with writing("the plan", output):
             output.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot save the plan to {output}: {error.strerror}") from error
     if app.output.json:
         document = made.as_json()
         del document["schema"]

@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
+from gpucloud.cli.output import writing
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.history import Span
 from gpucloud_pricing.payment import Way, cheapest_by_hours
@@ -85,7 +86,7 @@ def draw_ways(ways: Sequence[Way], name: Callable[[Offer], str]) -> Figure:
 
 def save(figure: Any, file: Path) -> None:
     """Writes a figure: SVG or PNG, by the file's name."""
-    with _MATPLOTLIB.rc_context(_TEXT_AS_TEXT):
+    with _MATPLOTLIB.rc_context(_TEXT_AS_TEXT), writing("the plot", file):
         figure.savefig(file, dpi=150)
 
 

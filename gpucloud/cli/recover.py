@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucloud.cli.boxes import box_document, paying_text, show_boxes
+from gpucloud.cli.boxes import answering, box_document, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now, settle_owed
 from gpucloud.cli.timeline import Timeline
@@ -38,11 +38,12 @@ def recover(app: App) -> int:
     suspects = unjudged(survey, app.owner)
     say_unread(app, survey)
     say_unjudged(app, suspects)
-    if app.output.json:
-        around = {**unread_document(survey), **unjudged_document(suspects)}
-        app.output.document("recover", {"boxes": [box_document(box, now()) for box in boxes], **around})
-    elif boxes:
-        show_boxes(app.output, boxes, now())
+    with answering(f"{len(boxes)} boxes taken into the journal", living):
+        if app.output.json:
+            around = {**unread_document(survey), **unjudged_document(suspects)}
+            app.output.document("recover", {"boxes": [box_document(box, now()) for box in boxes], **around})
+        elif boxes:
+            show_boxes(app.output, boxes, now())
     app.output.say(f"{len(boxes)} taken into the journal." if boxes else "Nothing that was not known.")
     app.output.say(paying_text(living))
     return OwedError.exit_code if survey.unread or suspects or troubles else 0

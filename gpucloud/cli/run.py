@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from gpucloud.cli.boxes import box_document, paying_text
+from gpucloud.cli.boxes import answering, box_document, paying_text
 from gpucloud.cli.buying import Buyer, environment_of, refuse_impossible
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, ended_unrecorded, engine, now
 from gpucloud.cli.options import RunId, takes_spec
+from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import (
@@ -130,10 +131,11 @@ def run(
             app.output.say(f"Run {orders.run_id}; from anywhere: {world.waiter.clean_up}")
             code = attendant.run()
         living = world.journal.boxes(owner=app.owner)
-    if app.output.json:
-        steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
+    steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
+    with answering(f"the command ended with exit code {code}", living):
         fields = {"exit_code": code, "not_fetched": attendant.not_fetched, "timeline": steps}
-        app.output.document("run", {"box": attendant.box_seen(), **fields})
+        if app.output.json:
+            app.output.document("run", {"box": attendant.box_seen(), **fields})
     app.output.say(f"The command ended with exit code {code}.")
     app.output.say(paying_text(living))
     return code
@@ -359,8 +361,17 @@ def _refuse_live(world: World, run_id: str) -> None:
 
 @contextmanager
 def _summarised(app: App, attendant: _Attendant, file: Path | None) -> Generator[None]:
-    """Appends the summary of what the body does, however it ends; that it cannot is no reason to fail."""
+    """Appends the summary of what the body does, however it ends; then, that it cannot is no reason to fail.
+
+    Raises:
+        UsageError: not even its heading can be written, so that the body was not begun.
+    """
+    from gpucloud.cli.summary import heading, markdown
+
     failure: BaseException | None = None
+    if file is not None:
+        with writing("the summary", file), file.open("a", encoding="utf-8") as begun:
+            begun.write(heading(attendant.orders.run_id))
     try:
         yield
     except BaseException as error:
@@ -368,13 +379,9 @@ def _summarised(app: App, attendant: _Attendant, file: Path | None) -> Generator
         raise
     finally:
         if file is not None:
-            from gpucloud.cli.summary import markdown
-
             steps, took_s = attendant.timeline.steps, attendant.timeline.elapsed_s
             try:
-                text = markdown(
-                    attendant.orders.run_id, steps, took_s, attendant.box_seen(), attendant.code, failure
-                )
+                text = markdown(steps, took_s, attendant.box_seen(), attendant.code, failure)
                 with file.open("a", encoding="utf-8") as stream:
                     stream.write(text)
             except (OSError, GpucloudError) as error:

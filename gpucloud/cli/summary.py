@@ -9,25 +9,28 @@ from gpucloud.cli.output import clean
 from gpucloud.errors import GpucloudError
 
 
+def heading(run_id: str) -> str:
+    """What the summary of a run begins with; ``run_id`` is the caller's."""
+    return f"### gpucloud run `{_cell(run_id)}`\n\n"
+
+
 def markdown(
-    run_id: str,
     steps: Sequence[tuple[str, float]],
     elapsed_s: float,
     box: Mapping[str, Any] | None,
     code: int | None,
     failure: BaseException | None,
 ) -> str:
-    """The summary of one run.
+    """The summary of one run, below its heading.
 
     Args:
-        run_id: the caller's id.
         steps: each step of the timeline and the second at which it began.
         elapsed_s: how long all of it took.
         box: the last box, as documents show it; ``None`` where none was started.
         code: the command's exit code, if it ended.
         failure: what ended the run instead.
     """
-    lines = [f"### gpucloud run `{_cell(run_id)}`", "", _outcome(code, failure), ""]
+    lines = [_outcome(code, failure), ""]
     if box is not None:
         lines += _box_lines(box)
     lines += ["| step | after | took |", "| --- | ---: | ---: |"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import paying_text
+from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, settle_owed
 from gpucloud.cli.output import money, money_text
@@ -90,11 +90,12 @@ def sweep(
         living = world.journal.boxes(owner=app.owner)
         rows = world.journal.things_of({tags.box for f in first.finds if (tags := _tags_of(f.thing))})
     gone = {row.ref for row in rows if row.state in {"gone", "gone_once"}}
-    if app.output.json:
-        around = unread_document(replace(first.survey, unread=tuple(unread)))
-        app.output.document("sweep", {**report.document(set() if dry_run else gone), **around})
+    ended = sum(find.thing.ref in gone for find in still)
+    with answering(f"{ended} of {len(still)} things ended", living):
+        if app.output.json:
+            around = unread_document(replace(first.survey, unread=tuple(unread)))
+            app.output.document("sweep", {**report.document(set() if dry_run else gone), **around})
     if still:
-        ended = sum(find.thing.ref in gone for find in still)
         app.output.say(f"{ended} of {len(still)} things ended.")
     left = [find for find in still if find.thing.ref.kind.billable and find.thing.ref not in gone]
     command = "gpucloud sweep" + (f" --owner {owner}" if owner else "") + " --yes"

@@ -242,7 +242,7 @@ def test_a_damaged_history_stops_nobody(cli: Shell) -> None:
     assert found.code == 0
     assert "Older prices are used" in found.err
     refused = cli("prices", "refresh", *T4)
-    assert refused.code == 1
+    assert refused.code == 2
     assert "rm " in refused.err
 
 

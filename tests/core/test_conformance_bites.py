@@ -39,7 +39,7 @@ class BuysWhateverIsThere(MemoryProvider):
 
 class IgnoresTheBid(MemoryProvider):
     def create(self, request: Request, /) -> Sequence[Machine]:
-        return super().create({**request, "bid_usd": None})
+        return super().create({**request, "bid_usd": "1000000"})
 
 
 class MakesItsGroupAnew(MemoryProvider):

@@ -241,7 +241,8 @@ class Search:
     """What to look for by tag: every field that is set must match.
 
     ``regions`` narrows the search (a look at one known region); ``None`` means every region of the account.
-    ``token`` is a create call's idempotency key, for clouds that can be asked by it.
+    ``token`` is a create call's idempotency key, for clouds that can be asked by it. ``machines_only`` takes
+    far fewer calls.
     """
 
     owner: str | None = None
@@ -250,6 +251,7 @@ class Search:
     run: str | None = None
     token: str | None = None
     regions: tuple[str, ...] | None = None
+    machines_only: bool = False
 
     @property
     def asked(self) -> dict[str, str]:

@@ -10,10 +10,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, OwedError
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, OwedError, UsageError
 from gpucloud.isolation import isolated
 from gpucloud.lifecycle import BoxState, Owed
-from gpucloud.model import Found, Ref, Search, State, Tags, Thing, Unread
+from gpucloud.model import (
+    Found,
+    Machine,
+    Ref,
+    Search,
+    State,
+    Tags,
+    Thing,
+    Unread,
+    box_name,
+    cloud_name,
+)
 from gpucloud.store import Box
 from gpucloud.teardown import is_second_machine
 from gpucloud.waiter import Call
@@ -76,20 +87,22 @@ class Asked:
 
 
 def begin(
-    world: World, search: Search, regions: Mapping[str, Sequence[str]] | None = None
+    world: World, search: Search, regions: Mapping[str, Sequence[str] | None] | None = None
 ) -> Mapping[str, Asked]:
     """Starts to look in every cloud, all at once; :func:`finish` waits.
 
     Args:
         world: the outside.
         search: what to look for.
-        regions: the clouds to look in, and the regions of each; every region of all, where not given.
+        regions: the clouds to look in, and the regions of each, ``None`` for every one; every region of all
+            clouds, where not given.
     """
-    if regions is None:
-        return {name: _ask(world, name, search) for name in world.clouds.names()}
-    return {
-        name: _ask(world, name, replace(search, regions=tuple(places))) for name, places in regions.items()
+    wanted = dict.fromkeys(world.clouds.names()) if regions is None else regions
+    searches = {
+        name: replace(search, regions=None if places is None else tuple(places))
+        for name, places in wanted.items()
     }
+    return {name: _ask(world, name, each) for name, each in searches.items()}
 
 
 def finish(world: World, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:
@@ -168,6 +181,24 @@ def refuse_strays(world: World, box: Box) -> None:
         left=[Owed(ref=each.ref, name="", price_per_hour=None, currency=None).as_dict() for each in strays],
         owed_command="gpucloud sweep --yes",
     )
+
+
+def refuse_taken_name(world: World, name: str, survey: Survey) -> None:
+    """Refuses a name that a machine of this owner has in a cloud under a box that the journal does not know.
+
+    Raises:
+        UsageError: the name is taken.
+    """
+    known = {box.id for box in world.journal.boxes(owner=None, over=True)}
+    called = box_name(cloud_name(name, ""))
+    for thing in survey.things:
+        unknown = isinstance(thing.tags, Tags) and thing.tags.box not in known
+        if isinstance(thing, Machine) and unknown and box_name(thing.name) == called:
+            raise UsageError(
+                f"a box named {name!r} is living already, and not in this journal: {thing.ref.id} in "
+                f"{thing.ref.cloud} {thing.ref.region}",
+                hint="take it into the journal: gpucloud recover; or choose another --name",
+            )
 
 
 def is_of(owner: str, thing: Thing) -> bool:

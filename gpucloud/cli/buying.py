@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_network
@@ -20,6 +21,7 @@ from gpucloud.spec import Spec
 from gpucloud.ssh import forget, socket_folder
 from gpucloud.ssh_keys import create_keys, find_program, key_folder, read_public_key
 from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.places import admits
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from gpucloud.store import Box
     from gpucloud.world import World
 
+NAME_S = 2.0
+"""How much longer than for the plan a launch waits for the clouds to tell whether its name is taken."""
 FILES_TIMEOUT_S = 24 * 3600.0
 """Copying and setting up end when they end; a box's own end comes first."""
 
@@ -74,17 +78,45 @@ class Buyer:
     def deal(self, saved: Plan | None = None) -> Deal:
         """Today's plan, to be bought at once. A saved one must be the same, and gives no figure of its own.
 
+        The name is looked for in the clouds meanwhile.
+
         Raises:
             PriceError: the saved plan does not hold any more.
-            GpucloudError: there is no plan, or the saved one was edited.
+            GpucloudError: there is no plan, or the saved one was edited; or the name is taken.
         """
         from gpucloud.renewal import renewed
 
-        plan = make(self.world, self.spec, accept_snapshot_price=self.accept_snapshot_price, to_buy=True)
+        with self._looking_for_name():
+            plan = make(self.world, self.spec, accept_snapshot_price=self.accept_snapshot_price, to_buy=True)
         if saved is not None:
             plan = renewed(saved, plan)
         lives = lifetime(plan, self.spec)
         return Deal(plan=plan, end=now() + lives if lives else None)
+
+    @contextmanager
+    def _looking_for_name(self) -> Generator[None]:
+        """While the body runs, asks the clouds that may be used for machines that have the name.
+
+        The journal may have been lost.
+
+        Raises:
+            UsageError: one has it.
+        """
+        from gpucloud.model import Search
+        from gpucloud.survey import Patience, begin, finish, refuse_taken_name
+
+        name = self.spec.name
+        if name is None:
+            yield
+            return
+        clouds = [each for each in self.world.clouds.names() if admits(self.spec.clouds, frozenset({each}))]
+        search = Search(owner=self.world.owner, machines_only=True)
+        asked = begin(self.world, search, dict.fromkeys(clouds))
+        yield
+        survey = finish(self.world, asked, Patience(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
+        for cloud in sorted({region.cloud for region in survey.unread}):
+            self.app.output.say(f"Whether a box named {name!r} lives in {cloud} is not known: no answer.")
+        refuse_taken_name(self.world, name, survey)
 
     def buy(self, deal: Deal) -> Box:
         """Buys the first attempt that starts and brings it up; whatever fails, nothing is left.

@@ -169,7 +169,8 @@ def find(search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
 
     asked = Asked(tags=tags_for(search))
-    shelves = [(kind, look) for kind, _, look in SHELVES if kind is Kind.INSTANCE or not search.token]
+    narrow = search.token or search.machines_only
+    shelves = [(kind, look) for kind, _, look in SHELVES if kind is Kind.INSTANCE or not narrow]
 
     def once(place: Place, kind: Kind, look: Look) -> list[Thing]:
         things = list(_read(look, place, asked))

@@ -281,7 +281,7 @@ def find(
     """
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
 
-    kinds = (Kind.INSTANCE,) if search.token else tuple(_SHELVES)
+    kinds = (Kind.INSTANCE,) if search.token or search.machines_only else tuple(_SHELVES)
 
     def look(where: tuple[str, Kind]) -> list[Thing] | Unread:
         region, kind = where

@@ -294,7 +294,11 @@ def filter_for(search: Search) -> str:
 
 def _matches(thing: Thing, search: Search) -> bool:
     """What Resource Manager's one condition let through is compared with all of them."""
-    return search.admits(thing.tags) and (search.regions is None or thing.ref.region in search.regions)
+    return (
+        search.admits(thing.tags)
+        and (search.regions is None or thing.ref.region in search.regions)
+        and (thing.ref.kind is Kind.INSTANCE or not search.machines_only)
+    )
 
 
 def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]]) -> Found:
@@ -332,7 +336,7 @@ def _read(search: Search, clients: Clients, account: str) -> list[Thing]:
     condition = filter_for(search)
 
     def groups() -> list[Any]:
-        if search.token is not None:
+        if search.token is not None or search.machines_only:
             return []
         type_ = {"type": TYPES[Kind.RESOURCE_GROUP].type}
         return [

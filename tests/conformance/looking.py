@@ -85,6 +85,12 @@ class Looking(Conformance):
         assert all(theirs.admits(thing.tags) for thing in found(harness, owner=harness.owner))
         take_down(harness, owner=harness.owner + "-x")
 
+    def test_a_search_for_machines_only_gives_nothing_else(self, harness: Harness) -> None:
+        _, machines = bought(harness, harness.order())
+        mine = {"owner": harness.owner, "machines_only": True}
+        eventually(harness, lambda: machines[0].ref.id in ids(found(harness, **mine)), "found")
+        assert {thing.ref.kind for thing in found(harness, **mine)} == {Kind.INSTANCE}
+
     def test_a_search_without_regions_looks_everywhere(self, harness: Harness) -> None:
         order = harness.order()
         _, machines = bought(harness, order)

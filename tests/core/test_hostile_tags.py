@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,16 +10,17 @@ from pathlib import Path
 import pytest
 
 from gpucloud.adopt import adopt_found
+from gpucloud.errors import UsageError
 from gpucloud.launch import launch
 from gpucloud.lifecycle import BoxState
-from gpucloud.model import BadTags, Kind, Ref, Search, Tags
+from gpucloud.model import BadTags, Kind, Ref, Search, Tags, cloud_name
 from gpucloud.recover import settle
-from gpucloud.survey import begin, finish
+from gpucloud.survey import begin, finish, refuse_taken_name
 from gpucloud.sweep import Reason, end, look, look_again
 from gpucloud_pricing import Market
 from tests.builders import Clock, some_tags
 from tests.core.engine import OWNER, Bench
-from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider
+from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
 
 HOSTILE = {
     "box": [
@@ -66,10 +68,10 @@ def test_what_gpucloud_writes_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize("temperament", [TOKEN_ATOMIC, BY_NAME_LONG_RUNNING, VANISHING])
 @pytest.mark.parametrize("value", ["*", "", "../b-2", "x" * 300])
 def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
-    tmp_path: Path, temperament: object, value: str
+    tmp_path: Path, temperament: Temperament, value: str
 ) -> None:
     clock = Clock()
-    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])  # type: ignore[arg-type]
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
     for name in ("b-1", "b-2", "b-3"):
         world = bench.world()
         box = launch(world, bench.terms(box=name, name=name), bench.offers())
@@ -93,6 +95,30 @@ def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
     assert {find.thing.ref for find in finds} == bad
     assert not any(find.unwanted for find in finds)
     assert bench.machines() == 3
+
+
+@pytest.mark.parametrize("temperament", [TOKEN_ATOMIC, BY_NAME_LONG_RUNNING, VANISHING])
+def test_a_name_that_lives_in_a_cloud_is_taken_with_an_empty_journal_too(
+    tmp_path: Path, temperament: Temperament
+) -> None:
+    clock = Clock()
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
+    launch(bench.world(), bench.terms(box="b-1", name="x"), bench.offers())
+    for item in bench.providers[0].cloud.machines():
+        item.spec["name"] = cloud_name("x", "b-1")
+    lost = replace(bench, folder=tmp_path / "lost")
+    lost.folder.mkdir()
+    search = Search(owner=OWNER, machines_only=True)
+    for world, name, refused in (
+        (lost.world(), "x", True),
+        (lost.world(), "y", False),
+        (bench.world(), "x", False),
+    ):
+        for _ in range(4):  # lists lag
+            survey = finish(world, begin(world, search, {"aws": None}))
+        assert {thing.ref.kind for thing in survey.things} == {Kind.INSTANCE}
+        with pytest.raises(UsageError, match="not in this journal") if refused else nullcontext():
+            refuse_taken_name(world, name, survey)
 
 
 def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_path: Path) -> None:

@@ -446,7 +446,11 @@ def _node_name(request: Request, node: int) -> str:
 
 def _matches(item: Item, search: Search) -> bool:
     tags = Tags.parse(item.tags)
-    if tags is None or not search.admits(tags):
+    if (
+        tags is None
+        or not search.admits(tags)
+        or (search.machines_only and item.ref.kind is not Kind.INSTANCE)
+    ):
         return False
     return search.token is None or item.spec.get("key") == search.token
 

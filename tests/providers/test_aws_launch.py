@@ -331,7 +331,7 @@ def test_a_search_finds_every_kind_in_every_region(aws: AwsProvider) -> None:
 @pytest.mark.parametrize(
     "asked", [{"owner": "other"}, {"box": "other"}, {"op": "other"}, {"run": "other"}, {"owner": "own-*"}]
 )
-def test_a_search_gives_only_what_matches(aws: AwsProvider, asked: dict[str, str]) -> None:
+def test_a_search_gives_only_what_matches(aws: AwsProvider, asked: dict[str, Any]) -> None:
     """EC2 takes ``*`` in a filter for anything; an owner of that name is nobody."""
     launched(aws)
     assert aws.find(Search(**asked, regions=("us-east-1",))).things == ()

@@ -205,4 +205,4 @@ def _matches(row: Row, search: Search) -> bool:
         return False
     if search.token is not None and row.get("request", {}).get("key") != search.token:
         return False
-    return search.admits(tags)
+    return search.admits(tags) and (row["kind"] == "instance" or not search.machines_only)

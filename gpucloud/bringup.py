@@ -25,6 +25,7 @@ from gpucloud.ssh_boot import (
     rotate_host_key,
     wait_until_ready,
 )
+from gpucloud.ssh_keys import keep_ready
 from gpucloud.store import Box
 from gpucloud.teardown import machine_ref
 from gpucloud.waiter import CALL_TIMEOUT_S, TimedOutError
@@ -109,7 +110,9 @@ def bring_up(world: World, box: Box, keys: Path, proxy_command: str | None) -> B
         "mig": cut,
     }
     world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
-    return world.journal.held(box)
+    now_ready = world.journal.held(box)
+    keep_ready(keys, now_ready.facts)
+    return now_ready
 
 
 def _accepted(world: World, box: Box, nodes: Sequence[Target]) -> list[dict[str, Any]]:

@@ -15,9 +15,10 @@ from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.isolation import isolated
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.model import Machine, Purchase, Ref, State, Thing, rfc3339
+from gpucloud.ssh_keys import key_folder, read_ready
 from gpucloud.store import Box
 from gpucloud.tables import Data
-from gpucloud.teardown import machine_ref, node_facts, settle_box, take_down
+from gpucloud.teardown import machine_ref, made_data, node_facts, settle_box, take_down
 from gpucloud.waiter import CALL_TIMEOUT_S, Call
 from gpucloud.world import World, say_nothing
 from gpucloud_templates import GUARD_LAST_WORDS
@@ -130,7 +131,7 @@ def _settle_in(world: World, clouds: Collection[str], due: _Due, budget_s: float
         new = _unwanted(world, [world.journal.box(box.id) for box in due.ended])
         known = {box.id for box in due.unwanted}
         unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
-        troubles += _take_down_all(world, unwanted, clouds)
+        troubles += _take_down_all(world, catch_up(world, unwanted, troubles), clouds)
         for box in due.over:
             if not world.waiter.left_s:
                 break
@@ -229,6 +230,45 @@ def _some(names: Sequence[str]) -> str:
 
 def _clock_of(world: World, name: str) -> datetime | None:
     return world.waiter.run(world.clouds.usable(name).server_time)
+
+
+def catch_up(world: World, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
+    """Puts right what an older copy of the journal says of boxes that it has in their launch.
+
+    What became ready after the copy was made is no remainder: where a machine of it is there, the box is
+    taken as it was noted beside its keys.
+
+    Returns:
+        The boxes that are what the journal says. Nothing may be concluded of those that were ready, and of
+        which their cloud does not tell.
+    """
+    right: list[Box] = []
+    for box in boxes:
+        facts: Data | None = None
+        with isolated(troubles, f"box {box.name!r} was ready, and the journal is an older copy"):
+            if world.state is not None and box.state in LAUNCHING and world.may_take(box.lease):
+                facts = read_ready(key_folder(world.state, box.id))
+            if facts is None or not _take_as_noted(world, box, facts):
+                right.append(box)
+    return right
+
+
+def _take_as_noted(world: World, box: Box, facts: Data) -> bool:
+    """Takes a box as it was when it became ready; False where no machine of it is there, or it is taken."""
+    asked = _ask(world, replace(box, facts=facts))
+    seen = [world.waiter.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
+    machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
+    taken = world.take(box) if machines else None
+    if taken is None:
+        return False
+    world.tell("recover", f"{box.name!r} is ready, and the journal an older copy: taking it as it was noted")
+    for ref in [ref for machine in machines for ref in (machine.ref, *machine.parts)]:
+        world.journal.write(taken, "made", made_data(ref, name=ref.id))
+    for state in (BoxState.PROVISIONING, BoxState.BOOTSTRAPPING, BoxState.READY):
+        if list(BoxState).index(state) >= list(BoxState).index(box.state):
+            world.journal.write(taken, "state", {"state": str(state), "facts": dict(facts)})
+    world.journal.release(taken)
+    return True
 
 
 def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]) -> bool:

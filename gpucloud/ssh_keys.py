@@ -1,17 +1,21 @@
 """The keys of a box: one for its user, and a host key that is pinned before the first connection.
 
 A box's folder (0700) holds ``id_ed25519`` and one ``known_hosts`` file per node; until the first connection
-has replaced it also ``host_ed25519``, the one-time host key that travels in the user-data.
+has replaced it also ``host_ed25519``, the one-time host key that travels in the user-data. ``ready.json`` is
+what the box was when it became ready: an older copy of the journal does not know that.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpucloud.config import make_private
 from gpucloud.errors import UsageError
@@ -24,6 +28,7 @@ _PACKAGES = {
     "ssh-keygen": "openssh-client",
     "rsync": "rsync",
 }
+_READY = "ready.json"
 ONE_TIME = "one-time"
 """The comment of a host key that still has to be replaced."""
 
@@ -77,6 +82,27 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
             hint="free some space, or set GPUCLOUD_HOME to a folder that you can write to",
         ) from error
     return keys
+
+
+def keep_ready(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Notes beside a box's keys that it became ready, and its facts, as plain JSON.
+
+    A failure is not told: the note is needed only after an older copy of the journal was put back.
+    """
+    draft = folder / f".{_READY}"
+    with suppress(OSError):
+        draft.write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+        draft.chmod(0o600)
+        draft.replace(folder / _READY)
+
+
+def read_ready(folder: Path) -> Mapping[str, Any] | None:
+    """The facts of a box that became ready; ``None`` where none are noted."""
+    try:
+        facts: Mapping[str, Any] = json.loads((folder / _READY).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return facts
 
 
 def delete_keys(folder: Path) -> None:

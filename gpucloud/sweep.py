@@ -16,9 +16,9 @@ from enum import StrEnum
 from gpucloud.adopt import adopt_box, age_of
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.isolation import isolated
-from gpucloud.lifecycle import OVER, BoxState, Lease
+from gpucloud.lifecycle import LAUNCHING, OVER, BoxState, Lease
 from gpucloud.model import Machine, Ref, Search, Tags, Thing
-from gpucloud.recover import is_remains
+from gpucloud.recover import catch_up, is_remains
 from gpucloud.store import Box
 from gpucloud.survey import Survey, begin, finish, is_of, not_of_its_box
 from gpucloud.teardown import end_things, made_data, take_down
@@ -56,6 +56,11 @@ class Find:
     def unwanted(self) -> bool:
         """Whether it may be ended."""
         return self.reason in UNWANTED
+
+    @property
+    def box(self) -> str | None:
+        """The box whose tags it carries."""
+        return self.thing.tags.box if isinstance(self.thing.tags, Tags) else None
 
 
 def judge(
@@ -149,9 +154,11 @@ def look_again(world: World, first: Sweep, *, owner: str, older_than: timedelta)
 
 def _listed(world: World, survey: Survey, owner: str, older_than: timedelta) -> Sweep:
     found = {thing.tags.box for thing in survey.things if isinstance(thing.tags, Tags)}
+    told = {box.id for box in catch_up(world, world.journal.known(found), [])}
     boxes = {box.id: box for box in world.journal.known(found)}
+    in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
     finds = judge(survey, boxes, owner=owner, older_than=older_than, may_take=world.may_take)
-    return Sweep(finds=tuple(finds), survey=survey)
+    return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), survey=survey)
 
 
 def end(world: World, finds: Sequence[Find], market: Market) -> list[GpucloudError]:

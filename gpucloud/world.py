@@ -32,8 +32,9 @@ def say_nothing(step: str, text: str) -> None:
 class World:
     """Everything outside the engine. Tests give their own clock, randomness and clouds.
 
-    ``cache`` is a folder for what may be forgotten at any time. ``silent`` has the clouds that did not answer
-    this command, each with the question that was put to it: the command goes on without them where it can.
+    ``cache`` is a folder for what may be forgotten at any time; ``state`` holds the journal and the keys.
+    ``silent`` has the clouds that did not answer this command, each with the question that was put to it: the
+    command goes on without them where it can.
     """
 
     owner: str
@@ -44,6 +45,7 @@ class World:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     randomness: Callable[[int], bytes] = os.urandom
     cache: Path | None = None
+    state: Path | None = None
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
 
     def is_silent(self, cloud: str) -> bool:

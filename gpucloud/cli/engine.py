@@ -66,6 +66,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[World]:
             tell=tell or say_nothing,
             clock=now,
             cache=app.paths.state,
+            state=app.paths.state,
         )
 
 

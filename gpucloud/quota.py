@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -73,14 +74,16 @@ def refusal(short: Shortfall) -> CloudError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a cloud said of a place: the quotas of these types."""
+    """What a cloud said of a place: the quotas of these types, of an account, at a time."""
 
+    account: str
+    at: datetime
     types: frozenset[str]
     quotas: tuple[Quota, ...]
 
 
 class Quotas:
-    """What the clouds say of quotas, remembered for a while.
+    """What the clouds say of quotas, remembered for a while for each account.
 
     A remembered figure alone never refuses anything: what would not fit is asked for again. An unanswered
     question refuses nothing either.
@@ -92,6 +95,7 @@ class Quotas:
     def __init__(self, world: World) -> None:
         self._world = world
         self._memory = world.cache / "quotas.json" if world.cache else None
+        self._accounts: dict[str, str] = {}
         self._fresh: dict[Place, Answered] = {}
         self._old = _read(self._memory, world.clock()) if self._memory else {}
 
@@ -101,6 +105,7 @@ class Quotas:
         for each in candidates:
             if each.purchase is not Purchase.RESERVED:
                 types.setdefault((each.cloud, each.region, each.purchase), set()).add(each.instance_type)
+        self._ask_accounts({place[0] for place in types})
         self._ask({place: names for place, names in types.items() if not self._knows(place, names)})
         found = self._compare(candidates, nodes)
         doubtful = {
@@ -112,7 +117,7 @@ class Quotas:
         return found
 
     def _known(self, place: Place) -> Answered | None:
-        return self._fresh.get(place) or self._old.get(place)
+        return self._fresh.get(place) or self._old.get((self._accounts.get(place[0], ""), place))
 
     def _knows(self, place: Place, names: set[str]) -> bool:
         known = self._known(place)
@@ -127,6 +132,17 @@ class Quotas:
                 found[each.key] = short
         return found
 
+    def _ask_accounts(self, clouds: Iterable[str]) -> None:
+        """Whose quotas they are. Of a cloud that does not tell, nothing is remembered."""
+        calls = {
+            cloud: self._world.waiter.start(self._world.clouds[cloud].account)
+            for cloud in clouds
+            if cloud not in self._accounts
+        }
+        for cloud, call in calls.items():
+            with suppress(CloudError, TimedOutError):
+                self._accounts[cloud] = self._world.waiter.wait(call, QUOTA_TIMEOUT_S)
+
     def _ask(self, places: Mapping[Place, set[str]]) -> None:
         calls = {
             place: self._world.waiter.start(
@@ -140,22 +156,34 @@ class Quotas:
             except (CloudError, TimedOutError) as error:
                 self._world.tell("quota", f"not answered: {error}")
                 told = ()
-            self._fresh[place] = Answered(types=frozenset(places[place]), quotas=tuple(told))
+            self._fresh[place] = Answered(
+                account=self._accounts.get(place[0], ""),
+                at=self._world.clock(),
+                types=frozenset(places[place]),
+                quotas=tuple(told),
+            )
         if calls and self._memory:
-            _write(self._memory, {**self._old, **self._fresh}, self._world.clock())
+            fresh = {(answered.account, place): answered for place, answered in self._fresh.items()}
+            _write(self._memory, {**self._old, **fresh})
 
 
-def _read(file: Path, now: datetime) -> dict[Place, Answered]:
+def _read(file: Path, now: datetime) -> dict[tuple[str, Place], Answered]:
     """What was remembered, as far as it is fresh; nothing where the file is missing or damaged."""
     try:
         document: Any = json.loads(file.read_text(encoding="utf-8"))
-        if now - datetime.fromisoformat(document["at"]) > FRESH_FOR:
-            return {}
-        return {
-            (each["cloud"], each["region"], Purchase(each["purchase"])): Answered(
-                types=frozenset(each["types"]), quotas=tuple(map(_quota, each["quotas"]))
+        remembered = {
+            (each["account"], (each["cloud"], each["region"], Purchase(each["purchase"]))): Answered(
+                account=each["account"],
+                at=datetime.fromisoformat(each["at"]),
+                types=frozenset(each["types"]),
+                quotas=tuple(map(_quota, each["quotas"])),
             )
             for each in document["places"]
+        }
+        return {
+            key: answered
+            for key, answered in remembered.items()
+            if timedelta() <= now - answered.at <= FRESH_FOR
         }
     except (OSError, ValueError, KeyError, TypeError, ArithmeticError):
         return {}
@@ -175,11 +203,12 @@ def _quota(values: Mapping[str, Any]) -> Quota:
     )
 
 
-def _write(file: Path, known: Mapping[Place, Answered], now: datetime) -> None:
+def _write(file: Path, known: Mapping[tuple[str, Place], Answered]) -> None:
     document = {
-        "at": now.astimezone(UTC).isoformat(),
         "places": [
             {
+                "account": account,
+                "at": answered.at.astimezone(UTC).isoformat(),
                 "cloud": cloud,
                 "region": region,
                 "purchase": str(purchase),
@@ -189,7 +218,8 @@ def _write(file: Path, known: Mapping[Place, Answered], now: datetime) -> None:
                     for q in answered.quotas
                 ],
             }
-            for (cloud, region, purchase), answered in known.items()
+            for (account, (cloud, region, purchase)), answered in known.items()
+            if account
         ],
     }
     draft = file.with_suffix(f".{os.getpid()}")

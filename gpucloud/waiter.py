@@ -71,7 +71,7 @@ class Waiter:
     ) -> None:
         self._nap = nap
         self._monotonic = monotonic
-        self._end = math.inf
+        self._end: float = math.inf
         self._signal_at: float | None = None
         self.signum: int | None = None
         self.clean_up = "gpucloud list"

@@ -240,10 +240,11 @@ def _going_on(body: bytes, kind: str, url: str) -> bytes:
     token = secrets.token_hex(8)
     if kind != "application/json":
         return _LAST_TAG.sub(rb"<nextToken>" + token.encode() + rb"</nextToken>\g<0>", body)
-    document = json.loads(body or b"null")
-    if isinstance(document, dict):
-        document = {**document, "nextLink": url, "NextToken": token, "TotalCount": 10**9}
-    return json.dumps(document).encode()
+    document: Any = json.loads(body or b"null")
+    if not isinstance(document, dict):
+        return body
+    members = cast("dict[str, Any]", document)
+    return json.dumps({**members, "nextLink": url, "NextToken": token, "TotalCount": 10**9}).encode()
 
 
 def _drop(request: Request) -> None:

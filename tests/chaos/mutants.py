@@ -158,8 +158,21 @@ MUTANTS = (
     Mutant(
         "a young machine that is not shown may be late",
         "gpucloud/recover.py",
-        "shown = machines or world.clock() - box.created_at >= CONSISTENCY_WINDOW",
-        "shown = True",
+        "forgotten or past_end or world.clock() - box.created_at >= CONSISTENCY_WINDOW",
+        "True",
+    ),
+    Mutant(
+        "a cloud that forgets has no late machines",
+        "gpucloud/recover.py",
+        "forgotten or past_end or world.clock()",
+        "past_end or world.clock()",
+    ),
+    Mutant(
+        "machines that are known end from outside",
+        "gpucloud/attempt.py",
+        "    _arm_end(world, box, cloud, order, machines)\n",
+        "",
+        ("tests/core/test_ends.py",),
     ),
     Mutant(
         "what is over is looked at once more",

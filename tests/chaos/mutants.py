@@ -31,6 +31,12 @@ SWEEP = (PROMISES, "tests/core/test_sweep.py")
 WAITER = (PROMISES, "tests/core/test_waiter.py", "tests/core/test_launch.py")
 CROWD = ("tests/chaos/test_journal.py",)
 PLAN = ("tests/core/test_plan.py",)
+TAGS = ("tests/core/test_hostile_tags.py",)
+ATTACKED = ("tests/core/test_journal_attacked.py",)
+BOUNDED = ("tests/core/test_bounded.py",)
+ENDS = ("tests/core/test_ends.py",)
+FOLDERS = ("tests/core/test_config.py",)
+BOXES = ("tests/sandbox/test_box_limits.py",)
 BOUNDED = ("tests/core/test_bounded.py",)
 CEILING = ("tests/core/test_ceiling.py",)
 TIMEOUT_S = 240
@@ -71,8 +77,8 @@ MUTANTS = (
     Mutant(
         "what a refused attempt left is cleared",
         "gpucloud/launch.py",
-        "            _clear(world, box, candidate)\n",
-        "",
+        "            tried.failed(candidate, error)\n            _clear(world, box, candidate)\n",
+        "            tried.failed(candidate, error)\n",
     ),
     Mutant("a living name is taken", "gpucloud/tables.py", "unique=True", "unique=False"),
     Mutant(
@@ -97,7 +103,7 @@ MUTANTS = (
     Mutant(
         "a failed launch is taken down",
         "gpucloud/launch.py",
-        "take_down(world, world.journal.box(box.id), budget_s=TAKE_DOWN_S, ends_as=ends_as)",
+        "take_down(world, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)",
         "pass",
     ),
     Mutant(
@@ -158,14 +164,14 @@ MUTANTS = (
     Mutant(
         "a young machine that is not shown may be late",
         "gpucloud/recover.py",
-        "forgotten or past_end or world.clock() - box.created_at >= CONSISTENCY_WINDOW",
-        "True",
+        "if forgets or past_end or world.clock() - box.created_at >= CONSISTENCY_WINDOW:",
+        "if True:",
     ),
     Mutant(
         "a cloud that forgets has no late machines",
         "gpucloud/recover.py",
-        "forgotten or past_end or world.clock()",
-        "past_end or world.clock()",
+        "if forgets or past_end or world.clock()",
+        "if past_end or world.clock()",
     ),
     Mutant(
         "machines that are known end from outside",
@@ -177,8 +183,8 @@ MUTANTS = (
     Mutant(
         "what is over is looked at once more",
         "gpucloud/recover.py",
-        "            settle_box(world, box)\n",
-        "            pass\n",
+        "        for box in due.over:\n",
+        "        for box in ():\n",
     ),
     Mutant(
         "another account's answer counts for nothing",
@@ -344,7 +350,7 @@ MUTANTS = (
     Mutant(
         "an end that another brings about is waited for",
         "gpucloud/teardown.py",
-        "            box = _taken_back(world, box, deadline)\n",
+        "                box = _taken_back(world, box)\n",
         "            raise\n",
         LEASES,
     ),
@@ -352,15 +358,15 @@ MUTANTS = (
     Mutant(
         "another owner's is left alone",
         "gpucloud/sweep.py",
-        "thing.tags is None or thing.tags.owner != owner",
-        "thing.tags is None",
+        "            if not is_of(owner, thing):\n",
+        "            if False:\n",
         SWEEP,
     ),
     Mutant(
         "another owner's is not unwanted",
         "gpucloud/sweep.py",
-        "Reason.REMAINS, Reason.NOT_IN_JOURNAL}",
-        "Reason.REMAINS, Reason.NOT_IN_JOURNAL, Reason.OTHER_OWNER}",
+        "Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX}",
+        "Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX, Reason.OTHER_OWNER}",
         SWEEP,
     ),
     Mutant(
@@ -423,20 +429,6 @@ MUTANTS = (
         SWEEP,
     ),
     Mutant(
-        "an end without a time zone is none",
-        "gpucloud/adopt.py",
-        "return end if end.tzinfo else None",
-        "return end",
-        SWEEP,
-    ),
-    Mutant(
-        "half of our tags are not ours",
-        "gpucloud/model.py",
-        "if not box or not owner:",
-        "if not box:",
-        ("tests/core/test_memory_conformance.py", *SWEEP, *ENGINE),
-    ),
-    Mutant(
         "the machine may only be shown late",
         "gpucloud/adopt.py",
         "BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None",
@@ -473,6 +465,108 @@ MUTANTS = (
         "gpucloud/recover.py",
         "    if taken is None:  # somebody was faster\n        return True\n",
         "    taken = taken or box\n",
+    ),
+    # --- hostile and broken input
+    Mutant(
+        "what gpucloud never writes is no tag of ours",
+        "gpucloud/model.py",
+        "            if not grammar.fullmatch(value):\n",
+        "            if False:\n",
+        TAGS,
+    ),
+    Mutant(
+        "a tag that is wrong stops no other",
+        "gpucloud/cloud.py",
+        "if not isinstance(thing.tags, BadTags))",
+        "if True)",
+        TAGS,
+    ),
+    Mutant(
+        "what nobody foresaw about one box stops no other",
+        "gpucloud/isolation.py",
+        "    except Exception as error:\n",
+        "    except ZeroDivisionError as error:\n",
+        TAGS,
+    ),
+    Mutant(
+        "a second machine under a box's tags is not the box",
+        "gpucloud/sweep.py",
+        "    if not_of_its_box(box, thing):\n",
+        "    if False:\n",
+        TAGS,
+    ),
+    Mutant(
+        "an answer of a box is bounded before it is kept",
+        "gpucloud/ssh.py",
+        "    most_bytes: int = MOST_BYTES,\n",
+        "    most_bytes: int = MOST_BYTES << 20,\n",
+        BOXES,
+    ),
+    Mutant(
+        "a folder of another user is refused",
+        "gpucloud/config.py",
+        "        _refuse_foreign(folder)\n",
+        "",
+        FOLDERS,
+    ),
+    Mutant(
+        "a folder is private whatever it was",
+        "gpucloud/config.py",
+        "            folder.chmod(0o700)\n",
+        "            pass\n",
+        FOLDERS,
+    ),
+    # --- the journal under attack
+    Mutant(
+        "nothing is committed to a journal that nobody will read",
+        "gpucloud/store.py",
+        "            yield connection\n            self._file.check()\n",
+        "            yield connection\n",
+        ATTACKED,
+    ),
+    # --- bounded time
+    Mutant(
+        "settling has an end",
+        "gpucloud/recover.py",
+        "    world.waiter.until_done(calls.values(), budget_s)\n",
+        "    world.waiter.until_done(calls.values(), 600.0)\n",
+        BOUNDED,
+    ),
+    Mutant(
+        "a cloud that is silent is left out",
+        "gpucloud/recover.py",
+        "        if not any(map(world.is_silent, clouds))\n",
+        "        if True\n",
+        BOUNDED,
+    ),
+    Mutant(
+        "after a signal every wait has an end",
+        "gpucloud/waiter.py",
+        "self._end if self._signal_at is None else min(self._end, self._signal_at + AFTER_SIGNAL_S)",
+        "self._end",
+        (*BOUNDED, *WAITER),
+    ),
+    # --- an end for every machine
+    Mutant(
+        "a machine that was found is armed",
+        "gpucloud/attempt.py",
+        "        ensure_end(world, box, cloud, machines, end)\n",
+        "        pass\n",
+        ENDS,
+    ),
+    Mutant(
+        "a machine that cannot be armed is ended",
+        "gpucloud/attempt.py",
+        "        end_machines(world, box, budget_s=TAKE_DOWN_S)\n        error.message",
+        "        error.message",
+        ENDS,
+    ),
+    Mutant(
+        "a box that was taken in is armed",
+        "gpucloud/adopt.py",
+        "                _arm_end(world, box, things)\n",
+        "                pass\n",
+        ENDS,
     ),
     # --- signals
     Mutant(

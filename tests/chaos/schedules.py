@@ -202,7 +202,8 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
     victim, short_of_memory = meeting.victim, cell.action == "memory"
     plight = BY_NAME.get(cell.plight)
     wrong = check_nothing_is_lost(home, forgotten=scene.forgotten or cell.action == "swaps")
-    wrong += check_price(home) + check_nothing_is_doubled(home, max(scene.buys, 1))
+    moved = plight is not None and plight.meanwhile == "dearer"
+    wrong += check_price(home, moved=moved) + check_nothing_is_doubled(home, max(scene.buys, 1))
     if plight is not None and plight.meanwhile:
         wrong += check_rival(home, plight, meeting) + check_ceiling(home, scene, plight)
     if cell.action == "skew" and (victim.code == 0 or home.lab.clouds.ledger()):

@@ -53,9 +53,14 @@ def check_nothing_is_doubled(home: Home, most: int) -> list[str]:
     return wrong
 
 
-def check_price(home: Home) -> list[str]:
-    """I7: nothing is billed above what the journal had agreed to."""
+def check_price(home: Home, *, moved: bool = False) -> list[str]:
+    """I7: nothing is billed above what the journal had agreed to.
+
+    Where a price ``moved`` at the moment of the purchase, nothing that costs more is kept: no cloud
+    takes a bid on demand.
+    """
     wrong: list[str] = []
+    kept = {entry["id"] for entry in ours(home)}
     agreed = {
         box: Decimal(str(price))
         for box, price in home.rows("SELECT id, json_extract(facts, '$.price.amount') FROM boxes")
@@ -64,7 +69,7 @@ def check_price(home: Home) -> list[str]:
     for event in home.lab.clouds.ledger():
         if event["event"] == "born" and event["kind"] == "instance" and event["box"] in agreed:
             highest = max(agreed[event["box"]], *_intended(home, event["box"]))
-            if Decimal(event["price"]) > highest:
+            if Decimal(event["price"]) > highest and (not moved or event["id"] in kept):
                 wrong.append(f"{event['id']} costs {event['price']}, agreed was {highest}")
     return wrong
 

@@ -89,15 +89,15 @@ class Box:
         return sum(node["state"] == State.GONE for node in self.facts.get("nodes") or ())
 
     def node_ends(self, until: datetime, *, kept: bool = False) -> list[datetime]:
-        """When each node ceased to be billed, at the latest ``until``; one where no node is known yet.
+        """When each node ceased to be billed, or ``until``; one ``until`` where no node is known yet.
 
         Args:
-            until: the end of the others.
+            until: the end of those that are billed.
             kept: of what a cloud keeps of a machine that is switched off: its disk and address.
         """
         nodes: Sequence[Data] = self.facts.get("nodes") or ({},)
         ended = [n.get("ended_at") if n.get("state") == State.GONE or not kept else None for n in nodes]
-        return [min(datetime.fromisoformat(at), until) if at else until for at in ended]
+        return [datetime.fromisoformat(at) if at else until for at in ended]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from gpucloud.store import Box
 
 
+NODE = ("instance_id", "state", "public_ip", "private_ip")
+"""What a document says of a node."""
+
+
 def box_document(box: Box, now: datetime) -> dict[str, Any]:
     """BOX of the contract. What is not known yet is ``null``."""
     facts = box.facts
@@ -36,7 +40,7 @@ def box_document(box: Box, now: datetime) -> dict[str, Any]:
         "instance_type": facts.get("instance_type"),
         "gpu": facts.get("gpu"),
         "purchase": facts.get("purchase"),
-        "nodes": facts.get("nodes") or [],
+        "nodes": [{name: node.get(name) for name in NODE} for node in facts.get("nodes") or ()],
         "price": price or None,
         "price_as_of": facts.get("price_as_of"),
         "price_source": facts.get("price_source"),

@@ -55,8 +55,8 @@ def some_line(chance: random.Random) -> Line:
     where = ("--cloud", cloud, "--region", REGION[cloud], "--name", name)
     lines: dict[Line, int] = {
         (*LAUNCH, *where): 8,
-        ("run", *WANTED, *where, "--", "true"): 3,
-        ("down", name, "--yes"): 5,
+        ("run", *WANTED, *where, "--", "true"): 4,
+        ("down", name, "--yes"): 9,
         ("extend", name, "--ttl", "48h"): 2,
         ("sweep", "--older-than", "0s", "--yes"): 2,
         ("list",): 1,

@@ -374,7 +374,7 @@ def _wait_until_running(
     world.tell("boot", f"waiting for {', '.join(short_id(machine.ref.id) for machine in machines)}")
     try:
         with world.waiter.within(START_TIMEOUT_S):
-            current = _once_running(world, cloud, machines)
+            current = _once_running(world, box, cloud, machines)
     except TimedOutError as error:
         raise CloudError(
             f"{cloud.name}: {machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s",
@@ -387,10 +387,11 @@ def _wait_until_running(
     return current
 
 
-def _once_running(world: World, cloud: Cloud, machines: Sequence[Machine]) -> Sequence[Machine]:
+def _once_running(world: World, box: Box, cloud: Cloud, machines: Sequence[Machine]) -> Sequence[Machine]:
     """The machines as they are once all run, or one has ended.
 
     Raises:
+        StaleWriterError: another process has taken the box over, and its machines are not shown.
         TimedOutError: neither came in the time that the waiter gives.
     """
     pause_s = 0.02
@@ -402,7 +403,10 @@ def _once_running(world: World, cloud: Cloud, machines: Sequence[Machine]) -> Se
             raise TimedOutError("they do not run")
         calls = [world.waiter.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
         seen = [world.waiter.wait(call, CREATE_TIMEOUT_S) for call in calls]
-        # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations.
+        # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations. Some clouds
+        # do not show either what was ended, as whoever takes the box over does.
+        if None in seen:
+            world.journal.check(box)
         current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
         if not _all_run(current):
             world.waiter.pause(pause_s)

@@ -18,7 +18,7 @@ from gpucloud.errors import ErrorClass, GpucloudError, InterruptedBySignal, Owed
 from gpucloud.launch import launch
 from gpucloud.leases import renewing, this_process
 from gpucloud.lifecycle import CONSISTENCY_WINDOW, LEASE_TIMEOUT, BoxState, Claim, Lease
-from gpucloud.model import Machine, Order, Request
+from gpucloud.model import Machine, Order, Ref, Request, Thing
 from gpucloud.provider import Record
 from gpucloud.recover import settle
 from gpucloud.store import Box, Journal, StaleWriterError
@@ -210,6 +210,28 @@ def test_a_launch_that_was_paused_in_its_create_call_ends_what_that_has_made(ben
         launch(world, bench.terms(), bench.offers())
     assert creates(bench) == 1
     assert bench.billed() == []
+
+
+def test_a_launch_does_not_wait_for_a_machine_that_was_ended_elsewhere_on_a_cloud_that_forgets(
+    tmp_path: Path,
+) -> None:
+    """What has ended is not shown there, as what is not shown yet."""
+    clock, ended = Clock(), list[Ref]()
+    bench = Bench(tmp_path, clock, [MemoryProvider.named("azure", clock=clock)])
+    assert bench.providers[0].forgets_ended
+
+    class Watched(MemoryProvider):
+        def get(self, ref: Ref, /) -> Thing:
+            if not ended:
+                ended.append(ref)
+                ended_elsewhere(bench)
+            return super().get(ref)
+
+    bench.kind = Watched
+    began = clock()
+    with pytest.raises(StaleWriterError):
+        launch(bench.world(), bench.terms(), bench.offers())
+    assert clock() - began < timedelta(minutes=1), "it would wait for ten"
 
 
 def test_whoever_takes_over_looks_again_after_the_window_for_a_call_that_may_leave_later(

@@ -72,7 +72,7 @@ def _wait(home: Home, process: Forked) -> bool:
     return True
 
 
-def check_rival(home: Home, plight: Plight, meeting: Meeting) -> list[str]:
+def check_rival(home: Home, scene: Scene, plight: Plight, meeting: Meeting) -> list[str]:
     """K1: who lives keeps what it works on, unless that is taken by name; who lost it changes nothing."""
     rival, victim = meeting.rival, meeting.victim
     if rival is None:
@@ -84,7 +84,7 @@ def check_rival(home: Home, plight: Plight, meeting: Meeting) -> list[str]:
     lives = plight.name.startswith("held") or place in ASKABLE
     if what != "down" and lives and victim.code:
         wrong.append(f"a living holder ended with {victim.code}")
-    if what == "down" and rival.code == 0 and ours(home):
+    if what == "down" and rival.code == 0 and ours(home) and not scene.forgotten:  # nobody knew of it then
         wrong.append(f"{len(ours(home))} things are billed after an explicit down")
     return wrong
 

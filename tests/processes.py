@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -23,11 +20,10 @@ def runs(number: int) -> bool:
     return stat is not None and stat.rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
 
 
-def send(number: int, what: signal.Signals) -> None:
-    """Sends a signal to a process, or to its first child: to the one that works where others only wait."""
+def first_child(number: int) -> int:
+    """The first child of a process; the process itself where it has none."""
     children = (look(PROC / str(number) / "task" / str(number) / "children") or b"").split()
-    with suppress(ProcessLookupError):
-        os.kill(int(children[0]) if children else number, what)
+    return int(children[0]) if children else number
 
 
 def look(file: Path) -> bytes | None:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from subprocess import TimeoutExpired
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.chaos.plights import LEASE
 from tests.chaos.scenes import LAUNCH, REGION, WANTED, Line
 from tests.chaos.truth import check_nothing_is_doubled, check_price, ours
 from tests.forked import Forked
-from tests.processes import send
+from tests.processes import first_child
 
 OPERATIONS = int(os.environ.get("TORTURE_OPERATIONS", "300"))
 SEEDS = os.environ.get("TORTURE_SEEDS", "").split() or [f"{random.randrange(1 << 32):08x}" for _ in range(2)]  # noqa: S311
@@ -65,15 +66,17 @@ def some_line(chance: random.Random) -> Line:
     return chance.choices(list(lines), list(lines.values()))[0]
 
 
-def strike(process: Forked, misfortune: str, after_s: float) -> None:
+def strike(process: Forked, misfortune: str, after_s: float, *, in_child: bool) -> None:
     """What befalls a command a while after it began, if it still runs."""
-    try:
-        process.wait(timeout=after_s)
-    except TimeoutExpired:
-        send(process.pid, MISFORTUNES[misfortune][0])
-        if misfortune == "stop":
-            time.sleep(STOP_S)
-            send(process.pid, signal.SIGCONT)
+    with suppress(ProcessLookupError):
+        try:
+            process.wait(timeout=after_s)
+        except TimeoutExpired:
+            working = first_child(process.pid) if in_child else process.pid
+            os.kill(working, MISFORTUNES[misfortune][0])
+            if misfortune == "stop":
+                time.sleep(STOP_S)
+                os.kill(working, signal.SIGCONT)
 
 
 def work(home: Home, seed: str, number: int) -> list[str]:
@@ -87,7 +90,7 @@ def work(home: Home, seed: str, number: int) -> list[str]:
         process = home.start(*line, plight={**PLIGHT, **place})
         misfortune, after_s = chance.choices(list(MISFORTUNES), weights)[0], chance.uniform(0.05, LONGEST_S)
         if misfortune:
-            strike(process, misfortune, after_s)
+            strike(process, misfortune, after_s, in_child=bool(place))
         out, err = process.communicate(timeout=TIMEOUT_S)
         code = process.wait()
         killed = misfortune == "kill" and code in {-signal.SIGKILL, 128 + signal.SIGKILL}

@@ -126,13 +126,6 @@ SCENES = {
             before=_launched,
             line=_always("list", "--live"),
             reads=True,
-            kinds=frozenset({"K5", "K6"}),
-        ),
-        Scene(
-            name="down-all",
-            before=_launched,
-            line=_always("down", "--all", "--yes"),
-            ends=True,
             kinds=frozenset({"K5"}),
         ),
     )

@@ -348,6 +348,13 @@ MUTANTS = (
         LEASES,
     ),
     Mutant(
+        "a machine that another has ended is not waited for",
+        "gpucloud/attempt.py",
+        "        if None in seen:\n            world.journal.check(box)\n",
+        "",
+        LEASES,
+    ),
+    Mutant(
         "an end that another brings about is waited for",
         "gpucloud/teardown.py",
         "                box = _taken_back(world, box)\n",

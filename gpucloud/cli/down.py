@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from gpucloud.world import World
 
 BUDGET_S = 600.0
+"""How long the ends of all boxes are waited for."""
+TURN_S = 30.0
+"""How long one of several is waited for before it is the turn of the next."""
+ASKING_S = 20.0
+"""How long several boxes are asked to end before any is waited for."""
 
 
 def down(
@@ -118,45 +125,86 @@ def _confirm(app: App, boxes: list[Box]) -> None:
 
 
 def _end_all(world: World, boxes: list[Box], state: Path, troubles: list[GpucloudError]) -> list[Box]:
-    """Ends every box; one that cannot be ended does not keep the others."""
-    from gpucloud.isolation import isolated
-    from gpucloud.store import JournalError
+    """Ends every box; one that cannot be ended does not keep the others.
 
-    ended: list[Box] = []
-    for number, box in enumerate(boxes):
-        # After a signal there is one minute for all of them.
-        with (
-            isolated(troubles, f"box {box.name!r}"),
-            world.waiter.within(world.waiter.left_s / (len(boxes) - number)),
-        ):
-            try:
-                ended.append(_end_one(world, box, state))
-            except JournalError as error:
-                raise ended_unrecorded(world, box, error, budget_s=BUDGET_S) from error
-    return ended
+    Each is asked to end before any is waited for, and they are waited for in turns: what hangs takes no time
+    from the others. There is one budget for all, and after a signal one minute.
+    """
+    from gpucloud.isolation import isolated
+    from gpucloud.lifecycle import OVER
+
+    waiting = [box for box in boxes if box.state not in OVER]
+    over = [box for box in boxes if box.state in OVER]
+    ended: dict[str, Box] = {box.id: box for box in over}
+    owed: dict[str, list[GpucloudError]] = {}
+    if waiting:
+        world.tell("down", f"ending {', '.join(box.name for box in waiting)}")
+    with world.waiter.finishing(), world.waiter.within(BUDGET_S):
+        if len(waiting) > 1:
+            _ask_all(world, waiting)
+        while waiting and world.waiter.left_s:
+            again: list[Box] = []
+            for number, box in enumerate(waiting):
+                owed[box.id] = []
+                share_s = world.waiter.left_s / (len(waiting) - number)
+                with world.waiter.within(min(share_s, TURN_S) if len(waiting) > 1 else share_s):
+                    with isolated(owed[box.id], f"box {box.name!r}"):
+                        ended[box.id] = _end_one(world, box, state)
+                    if owed[box.id] and not world.waiter.left_s:  # otherwise waiting would change nothing
+                        again.append(box)
+            waiting = again
+    troubles += [trouble for each in owed.values() for trouble in each]
+    return [ended[box.id] for box in boxes if box.id in ended]
+
+
+def _ask_all(world: World, boxes: Sequence[Box]) -> None:
+    """Asks that boxes end, in all clouds at the same time, and does not wait until they have."""
+    from dataclasses import replace
+
+    from gpucloud.world import say_nothing
+
+    def ask(names: Sequence[Box]) -> None:
+        there = replace(world, waiter=world.waiter.for_another_thread(), tell=say_nothing)
+        with there.waiter.within(ASKING_S):
+            for box in names:
+                _ask_one(there, box)
+
+    by_cloud: dict[str, list[Box]] = {}
+    for box in boxes:
+        by_cloud.setdefault(str(box.facts.get("cloud")), []).append(box)
+    world.waiter.until_done([world.waiter.start(partial(ask, each)) for each in by_cloud.values()], ASKING_S)
+
+
+def _ask_one(world: World, box: Box) -> None:
+    """One pass to end a box; what fails is met again, and told, when its end is waited for."""
+    from gpucloud.isolation import isolated
+    from gpucloud.teardown import take_down
+
+    with isolated([], f"box {box.name!r}"):
+        taken = world.take(box, by_force=True)
+        assert taken is not None  # noqa: S101  (by force, nobody keeps it)
+        take_down(world, taken, once=True)
 
 
 def _end_one(world: World, box: Box, state: Path) -> Box:
-    from gpucloud.lifecycle import OVER
     from gpucloud.ssh import forget
     from gpucloud.ssh_keys import key_folder
+    from gpucloud.store import JournalError
     from gpucloud.survey import refuse_strays
     from gpucloud.teardown import take_down
 
-    if box.state in OVER:
-        return box
-    world.tell("down", f"ending {box.name}")
-    # Also from a process that lives: a pipeline's clean-up runs in another container than its job.
-    taken = world.take(box, by_force=True)
-    assert taken is not None  # noqa: S101  (by force, nobody keeps it)
     try:
-        with world.waiter.finishing():
-            done = take_down(world, taken, budget_s=BUDGET_S, ends_as=BoxState.DELETED)
-        forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
-        with world.waiter.finishing():
+        # Also from a process that lives: a pipeline's clean-up runs in another container than its job.
+        taken = world.take(box, by_force=True)
+        assert taken is not None  # noqa: S101  (by force, nobody keeps it)
+        try:
+            done = take_down(world, taken)
+            forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
             refuse_strays(world, done)
-    finally:
-        world.journal.release(taken)
+        finally:
+            world.journal.release(taken)
+    except JournalError as error:
+        raise ended_unrecorded(world, box, error, budget_s=BUDGET_S) from error
     return done
 
 

@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from gpucloud.errors import OwedError
+from gpucloud.cli.down import _end_all
+from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.launch import launch
 from gpucloud.lifecycle import BoxState
 from gpucloud.model import Search
@@ -89,6 +91,41 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
     assert len(settle(world)) == 1
     assert len(bench.providers[1].cloud.calls) == asked, "it is not asked again"
     assert not [box.name for box in world.journal.boxes(owner=world.owner) if box.lease], "none is held"
+
+
+def used(bench: Bench, box: str, cloud: str = "aws") -> Box:
+    """A box that its owner uses."""
+    there = replace(bench, providers=sorted(bench.providers, key=lambda provider: provider.name != cloud))
+    world = there.world()
+    made = launch(world, there.terms(box=box, name=box), there.offers())
+    world.journal.write(made, "state", {"state": "ready", "facts": {}})
+    world.journal.release(made)
+    return world.journal.box(box)
+
+
+def test_a_down_of_several_boxes_takes_no_longer_than_of_one(bench: Bench) -> None:
+    """All are asked to end at once: ends that take five minutes each come together."""
+    boxes = [used(bench, f"b-{number}") for number in range(3)]
+    bench.providers[0].cloud.ends = Pace(seconds=300)
+    began = bench.clock()
+    troubles: list[GpucloudError] = []
+    ended = _end_all(bench.world(), boxes, bench.folder, troubles)
+    assert [(box.name, box.state) for box in ended] == [(box.name, BoxState.DELETED) for box in boxes]
+    assert troubles == []
+    assert bench.clock() - began < timedelta(seconds=600)
+
+
+def test_a_down_of_several_boxes_ends_those_beside_the_one_that_cannot_be_ended(bench: Bench) -> None:
+    """The one whose end never comes takes its turns, and none of the others' time; it is told."""
+    boxes = [used(bench, "b-1", "alibaba"), used(bench, "b-2"), used(bench, "b-3")]
+    next(each.cloud for each in bench.providers if each.name == "alibaba").ends = Pace(seconds=36000)
+    troubles: list[GpucloudError] = []
+    ended = _end_all(bench.world(), boxes, bench.folder, troubles)
+    assert [box.name for box in ended] == ["b-2", "b-3"]
+    [trouble] = troubles
+    assert isinstance(trouble, OwedError)
+    assert "'b-1' may still be billed" in trouble.message
+    assert bench.world().journal.box("b-1").lease is None
 
 
 def test_every_box_is_asked_to_end_before_any_is_waited_for(bench: Bench) -> None:

@@ -175,7 +175,8 @@ def test_ends_go_by_the_clock_of_the_cloud(own_clouds: Shell) -> None:
 
 
 def test_a_journal_in_which_two_things_are_called_alike_keeps_them_apart(cli: Shell) -> None:
-    box = launched(cli, "aws")
+    """A launch asks only those clouds for its name in which it may buy."""
+    box = launched(cli, "azure")
     forget_everything(cli)
     second = cli("launch", "--gpu", "T4", "--cloud", "aws", "--name", box["name"], "--yes", "--json").box
     adopted = cli("recover", "--json").json["boxes"]

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gpucloud.model import EXPIRES_TAG
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.client import Endpoint, SandboxClient, find
 from gpucloud.sandbox.serve import Sandbox, build
@@ -152,6 +154,22 @@ class Lab:
                     (json.dumps(named[name]), json.dumps(value), *things[1]),
                 )
             database.read_again()
+
+    def ends(self) -> dict[str, datetime]:
+        """When a cloud, or on AWS the guard that its machines are to have, ends each machine; by its id."""
+        with self.sandbox.world.database.transaction() as connection:
+            rows = connection.execute("SELECT kind, id, document FROM things").fetchall()
+        ends: dict[str, str] = {}
+        for kind, id_, text in rows:
+            document: dict[str, Any] = json.loads(text)
+            if kind == "scheduled" and document["state"] == "Scheduled":
+                ends[document["machine"]] = document["at"]
+            elif kind == "instance" and document.get("AutoReleaseTime"):
+                ends[id_] = document["AutoReleaseTime"]
+            elif kind == "instance" and isinstance(document.get("Tags"), list):
+                tags = {tag["Key"]: tag["Value"] for tag in document["Tags"]}
+                ends.update({id_: tags[EXPIRES_TAG]} if EXPIRES_TAG in tags else {})
+        return {id_: datetime.fromisoformat(at) for id_, at in ends.items()}
 
     def billing(self) -> list[dict[str, Any]]:
         """What is billed."""

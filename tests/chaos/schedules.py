@@ -14,6 +14,7 @@ from tests.chaos.plights import AROUND, BROKEN_TAGS, BY_NAME, LOCAL, PLIGHTS
 from tests.chaos.rivals import OWED, Meeting, check_ceiling, check_rival, meet
 from tests.chaos.scenes import LAUNCH, REGION, SCENES, Line, Scene
 from tests.chaos.truth import (
+    check_ends,
     check_nothing_is_doubled,
     check_nothing_is_lost,
     check_price,
@@ -202,6 +203,7 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
     victim, short_of_memory = meeting.victim, cell.action == "memory"
     plight = BY_NAME.get(cell.plight)
     wrong = check_nothing_is_lost(home, forgotten=scene.forgotten or cell.action == "swaps")
+    wrong += check_ends(home)
     moved = plight is not None and plight.meanwhile == "dearer"
     wrong += check_price(home, moved=moved) + check_nothing_is_doubled(home, max(scene.buys, 1))
     if plight is not None and plight.meanwhile:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from tests.chaos.lab import STRANGER, Home
 
+LONGEST = timedelta(hours=48, minutes=30)
+"""The latest end that a scene asks for, and what a victim may have waited before it asked."""
 SIGNALLED = frozenset({130, 143, 129})
 
 
@@ -77,6 +80,22 @@ def check_price(home: Home, *, moved: bool = False) -> list[str]:
 def _intended(home: Home, box: str) -> list[Decimal]:
     rows = home.rows("SELECT json_extract(data, '$.facts.price.amount') FROM intents WHERE box = ?", box)
     return [Decimal(str(row[0])) for row in rows if row[0] is not None] or [Decimal(0)]
+
+
+def check_ends(home: Home) -> list[str]:
+    """I5: what is ready ends from outside, and not later than the latest end that was asked for."""
+    latest = datetime.now(UTC) + LONGEST
+    ready = {box for box, state in home.boxes().items() if state == "ready"}
+    ends = home.lab.ends()
+    wrong: list[str] = []
+    for entry in ours(home):
+        if entry["kind"] != "instance" or entry["box"] not in ready:
+            continue
+        if entry["id"] not in ends:
+            wrong.append(f"{entry['id']} is ready, and nothing ends it from outside")
+        elif ends[entry["id"]] > latest:
+            wrong.append(f"{entry['id']} ends at {ends[entry['id']]}, later than was asked")
+    return wrong
 
 
 def check_truthful(home: Home, code: int, *, ends: bool, buys: int) -> list[str]:

@@ -189,11 +189,11 @@ def refuse_taken_name(world: World, name: str, survey: Survey) -> None:
     Raises:
         UsageError: the name is taken.
     """
-    known = {box.id for box in world.journal.boxes(owner=None, over=True)}
     called = box_name(cloud_name(name, ""))
     for thing in survey.things:
-        unknown = isinstance(thing.tags, Tags) and thing.tags.box not in known
-        if isinstance(thing, Machine) and unknown and box_name(thing.name) == called:
+        if not isinstance(thing, Machine) or box_name(thing.name) != called:
+            continue
+        if isinstance(thing.tags, Tags) and not world.journal.known([thing.tags.box]):
             raise UsageError(
                 f"a box named {name!r} is living already, and not in this journal: {thing.ref.id} in "
                 f"{thing.ref.cloud} {thing.ref.region}",

@@ -61,9 +61,12 @@ def serve(control: socket.socket, more: Sequence[str]) -> None:
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, _nothing)
+    waiting = select.poll()  # select() knows no descriptor from 1024 on, and a long test run has many
+    for descriptor in (control.fileno(), wake_read):
+        waiting.register(descriptor, select.POLLIN)
     control.send(b"ready")
     while True:
-        ready, _, _ = select.select([control.fileno(), wake_read], [], [])
+        ready = {descriptor for descriptor, _ in waiting.poll()}
         if wake_read in ready:
             os.read(wake_read, 4096)
         for pid, status in _ended():
@@ -244,7 +247,9 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         """Waits for its end."""
         if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
+            ended = select.poll()
+            ended.register(self._status, select.POLLIN)
+            if not ended.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(["gpucloud"], timeout or 0)
             (self.returncode,) = STATUS.unpack(os.read(self._status, STATUS.size))
             os.close(self._status)

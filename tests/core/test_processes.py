@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tests.processes import command_lines, look, runs
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(["sleep", "600.5"])
+    while not look(Path(f"/proc/{process.pid}/cmdline")):  # the kernel lets us go on before it has set it
+        time.sleep(0.001)
     yield process
     process.kill()
     process.wait()

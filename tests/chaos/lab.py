@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -169,7 +169,11 @@ class Lab:
             elif kind == "instance" and isinstance(document.get("Tags"), list):
                 tags = {tag["Key"]: tag["Value"] for tag in document["Tags"]}
                 ends.update({id_: tags[EXPIRES_TAG]} if EXPIRES_TAG in tags else {})
-        return {id_: datetime.fromisoformat(at) for id_, at in ends.items()}
+        found: dict[str, datetime] = {}
+        for id_, at in ends.items():
+            with suppress(ValueError):  # of a machine with broken tags
+                found[id_] = datetime.fromisoformat(at)
+        return found
 
     def billing(self) -> list[dict[str, Any]]:
         """What is billed."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,9 @@ class Lab:
             document: dict[str, Any] = json.loads(text)
             if kind == "scheduled" and document["state"] == "Scheduled":
                 ends[document["machine"]] = document["at"]
+            elif kind == "Microsoft.DevTestLab/schedules":
+                tomorrow = datetime.now(UTC) + timedelta(days=1)  # each day at one time
+                ends[document["properties"]["targetResourceId"]] = tomorrow.isoformat()
             elif kind == "instance" and document.get("AutoReleaseTime"):
                 ends[id_] = document["AutoReleaseTime"]
             elif kind == "instance" and isinstance(document.get("Tags"), list):

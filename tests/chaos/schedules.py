@@ -208,7 +208,7 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
     wrong += check_price(home, moved=moved) + check_nothing_is_doubled(home, max(scene.buys, 1))
     if plight is not None and plight.meanwhile:
         wrong += check_rival(home, scene, plight, meeting) + check_ceiling(home, scene, plight)
-    if cell.action == "skew" and (victim.code == 0 or home.lab.clouds.ledger()):
+    if cell.action == "skew" and (victim.code == 0 or ours(home) or home.rows("SELECT id FROM intents")):
         wrong.append(f"bought by a wrong clock, exit code {victim.code}")
     if cell.action == "swaps" and meeting.struck and "journal" not in victim.err:
         wrong.append("nothing was said of the journal that was swapped")

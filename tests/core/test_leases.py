@@ -280,27 +280,28 @@ def planned_with_an_open_intent(bench: Bench, world: World) -> Box:
     return box
 
 
-def test_an_end_that_another_process_takes_over_is_waited_for(bench: Bench) -> None:
-    """Two teardowns of one box: the first one's writes are refused; it returns when the second is through."""
+def being_ended_elsewhere(bench: Bench) -> tuple[Box, World, Box]:
+    """A box as who launched it has it; another process, and the box as that has it, which began to end it."""
     world = bench.world()
     box = launch(world, bench.terms(), bench.offers())
     other = another(bench)
     taken = other.journal.take(box.id, other.lease(), claim=lambda _: Claim.HELD, by_force=True)
     assert taken is not None
     other.journal.write(taken, "state", {"state": "deleting"})
+    return box, other, taken
+
+
+def test_an_end_that_another_process_takes_over_is_waited_for(bench: Bench) -> None:
+    """Two teardowns of one box: the first one's writes are refused; it returns when the second is through."""
+    box, other, taken = being_ended_elsewhere(bench)
     first = replace(bench.world(), waiter=Meanwhile(bench, lambda: take_down(other, taken, budget_s=60)))
     assert take_down(first, box, budget_s=600).state is BoxState.DELETED
     assert bench.billed() == []
 
 
 def test_an_end_whose_new_holder_dies_is_finished_by_the_old_one(bench: Bench) -> None:
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
-    other = another(bench)
-    taken = other.journal.take(box.id, other.lease(), claim=lambda _: Claim.HELD, by_force=True)
-    assert taken is not None
-    other.journal.write(taken, "state", {"state": "deleting"})
-    assert take_down(world, box, budget_s=600).state is BoxState.DELETED
+    box, _, _ = being_ended_elsewhere(bench)
+    assert take_down(bench.world(), box, budget_s=600).state is BoxState.DELETED
     assert bench.billed() == []
 
 

@@ -145,11 +145,7 @@ def _prepare(world: World, box: Box, cloud: Cloud, order: Order) -> Request:
             world.waiter.wait(call, IN_FLIGHT_S)
         raise
     except TimedOutError as error:
-        raise CloudError(
-            f"{cloud.name}: preparing {order.region} took too long ({error})",
-            error_class=ErrorClass.SERVER,
-            cloud=cloud.name,
-        ) from error
+        raise cloud.late(f"preparing {order.region} took too long ({error})") from error
     return request
 
 
@@ -376,11 +372,7 @@ def _wait_until_running(
         with world.waiter.within(START_TIMEOUT_S):
             current = _once_running(world, box, cloud, machines)
     except TimedOutError as error:
-        raise CloudError(
-            f"{cloud.name}: {machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s",
-            error_class=ErrorClass.SERVER,
-            cloud=cloud.name,
-        ) from error
+        raise cloud.late(f"{machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s") from error
     ended = [machine for machine in current if _has_ended(machine)]
     if ended:
         raise _never_started(world, box, cloud, ended[0])

@@ -362,6 +362,10 @@ class Cloud:
                 self.sleep(delay_s)
                 attempt += 1
 
+    def late(self, what: str) -> CloudError:
+        """The failure of a call that is not waited for any longer."""
+        return CloudError(f"{self.name}: {what}", error_class=ErrorClass.SERVER, cloud=self.name)
+
     def _verdict(self, error: Exception) -> Verdict:
         if isinstance(error, BegunError) and isinstance(error.__cause__, Exception):
             return self._verdict(error.__cause__)

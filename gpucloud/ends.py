@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from gpucloud.cloud import Cloud
-from gpucloud.errors import CloudError, ErrorClass
 from gpucloud.model import End, Machine
 from gpucloud.store import Box
 from gpucloud.teardown import made_data
@@ -32,11 +31,7 @@ def ensure_end(world: World, box: Box, cloud: Cloud, machines: Sequence[Machine]
     try:
         timers = world.waiter.run(partial(cloud.ensure_end, machines, end), ARM_TIMEOUT_S)
     except TimedOutError as error:
-        raise CloudError(
-            f"{cloud.name}: could not set what ends the box from outside: {error}",
-            error_class=ErrorClass.SERVER,
-            cloud=cloud.name,
-        ) from error
+        raise cloud.late(f"could not set what ends the box from outside: {error}") from error
     for ref in timers.things:
         world.journal.write(box, "made", made_data(ref, name=ref.id))
     if timers.ids:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +15,19 @@ from tests.providers.alibaba_wire import Wire
 
 
 @pytest.fixture
-def alibaba_environment(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials that open nothing, and no waiting for the metadata of an instance."""
+def alibaba_environment(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Credentials that open nothing, and no waiting for the metadata of an instance.
+
+    The SDK keeps a session for each host and port for good; here each test has a port of its own.
+    """
     monkeypatch.setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "LTAI5tExample")
     monkeypatch.setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "not-a-secret")
     monkeypatch.setenv("ALIBABA_CLOUD_ECS_METADATA_DISABLED", "true")
     monkeypatch.setenv("ALIBABA_CLOUD_REGION_ID", "cn-hangzhou")
+    yield
+    core: Any = import_module("darabonba.core").DaraCore
+    while core._sessions:
+        core._sessions.popitem()[1].close()
 
 
 @pytest.fixture

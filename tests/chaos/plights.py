@@ -98,10 +98,12 @@ UNHEARD_OF = dict.fromkeys(("aws", "azure", "alibaba"), ("NobodyHasSeenThis", 40
 LEASE = (0.4, 2.0)
 """How often a waiting command renews its lease, and when that is old, in seconds: in place of 10 and 45."""
 
+# A call that changes nothing goes wrong in the same way before and after it is applied: once is enough.
 PLIGHTS: tuple[Plight, ...] = (
+    Plight(name="killed-received", kind="H2", rule={"effect": "kill", "stage": "received"}),
     *(
-        Plight(name=f"killed-{stage}", kind="H2", rule={"effect": "kill", "stage": stage})
-        for stage in ("received", "applied", "answered")
+        Plight(name=f"killed-{stage}", kind="H2", rule={"effect": "kill", "stage": stage}, only="changing")
+        for stage in ("applied", "answered")
     ),
     Plight(
         name="power-cut",
@@ -118,10 +120,21 @@ PLIGHTS: tuple[Plight, ...] = (
         rule={"effect": "delay", "stage": "applied", "seconds": 1.2},
         local={"timeouts": 0.6},
     ),
-    Plight(name="answer-lost", kind="F6", rule={"effect": "drop", "stage": "applied"}),
-    Plight(name="answer-lost-thrice", kind="F6", rule={"effect": "drop", "stage": "applied", "times": 3}),
+    Plight(name="answer-lost", kind="F6", rule={"effect": "drop", "stage": "applied"}, only="changing"),
+    Plight(
+        name="answer-lost-thrice",
+        kind="F6",
+        rule={"effect": "drop", "stage": "applied", "times": 3},
+        only="changing",
+    ),
     Plight(name="error-before", kind="F7", rule={"effect": "error", "stage": "received"}, codes=SERVER),
-    Plight(name="error-after", kind="F8", rule={"effect": "error", "stage": "applied"}, codes=SERVER),
+    Plight(
+        name="error-after",
+        kind="F8",
+        rule={"effect": "error", "stage": "applied"},
+        only="changing",
+        codes=SERVER,
+    ),
     Plight(name="delivered-twice", kind="F9", rule={"effect": "repeat"}, only="changing"),
     Plight(name="answer-stale", kind="F10", rule={"effect": "stale"}, not_first=True),
     Plight(name="nothing-done", kind="F10", rule={"effect": "ignore"}, only="ending"),
@@ -136,9 +149,10 @@ PLIGHTS: tuple[Plight, ...] = (
     Plight(name="quota", kind="F17", rule={"effect": "error"}, only="creating", codes=QUOTA),
     Plight(name="no-capacity", kind="F15", rule={"effect": "error"}, only="creating", codes=CAPACITY),
     Plight(name="redirected", kind="F19", rule={"effect": "redirect"}),
+    Plight(name="signal-INT", kind="D6", rule={"effect": "kill", "signal": "SIGINT"}),
     *(
-        Plight(name=f"signal-{name}", kind="D6", rule={"effect": "kill", "signal": f"SIG{name}"})
-        for name in ("INT", "TERM", "HUP")
+        Plight(name=f"signal-{name}", kind="D6", rule={"effect": "kill", "signal": f"SIG{name}"}, every=2)
+        for name in ("TERM", "HUP")
     ),
 )
 
@@ -207,6 +221,8 @@ PLIGHTS += (
 )
 BY_NAME = {plight.name: plight for plight in PLIGHTS}
 
+COMMITTED_AFTER_SWAP = "committed-after-swap"
+"""A file that is there once a command has committed to a journal that is not its own."""
 COMMITS = "commits"
 """In place of an action: the command's own commits to its journal."""
 LOCAL = {

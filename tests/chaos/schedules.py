@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tests.chaos.elsewhere import may_leave
 from tests.chaos.lab import CLOUDS, OWNER, STRANGER, Home, Lab
-from tests.chaos.plights import AROUND, BROKEN_TAGS, BY_NAME, LOCAL, PLIGHTS
+from tests.chaos.plights import AROUND, BROKEN_TAGS, BY_NAME, COMMITTED_AFTER_SWAP, LOCAL, PLIGHTS
 from tests.chaos.rivals import OWED, Meeting, check_ceiling, check_rival, meet
 from tests.chaos.scenes import LAUNCH, REGION, SCENES, Line, Scene
 from tests.chaos.truth import (
@@ -210,8 +210,11 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
         wrong += check_rival(home, scene, plight, meeting) + check_ceiling(home, scene, plight)
     if cell.action == "skew" and (victim.code == 0 or ours(home) or home.rows("SELECT id FROM intents")):
         wrong.append(f"bought by a wrong clock, exit code {victim.code}")
-    if cell.action == "swaps" and meeting.struck and "journal" not in victim.err:
-        wrong.append("nothing was said of the journal that was swapped")
+    if cell.action == "swaps" and meeting.struck:
+        if (home.path / COMMITTED_AFTER_SWAP).exists():
+            wrong.append("it has committed to a journal that is not its own")
+        if victim.code and "journal" not in victim.err:  # after the last commit nobody looks
+            wrong.append("nothing was said of the journal that was swapped")
     if cell.action == "hostile" and victim.code not in {0, OWED}:
         wrong.append(f"broken tags of one thing ended the command with {victim.code}")
     if victim.code != -signal.SIGKILL and not (short_of_memory and victim.code < 0):

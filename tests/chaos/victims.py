@@ -50,6 +50,7 @@ from gpucloud_templates.software import driver, releases
 from tests.builders import Clock
 from tests.chaos import elsewhere
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
+from tests.chaos.plights import COMMITTED_AFTER_SWAP
 from tests.core.engine import Bench
 from tests.memory import MemoryProvider
 
@@ -393,7 +394,11 @@ def with_swap(at: list[Any]) -> None:
         for file in older.glob("journal.db*") if how == "older" else ():
             shutil.copyfile(file, state / file.name)
 
-    _at_commit(after=lambda: swap() if count.strikes() else None)
+    def note_later_ones() -> None:
+        if (Path.home() / "swaps").exists():
+            (Path.home() / COMMITTED_AFTER_SWAP).touch()
+
+    _at_commit(before=note_later_ones, after=lambda: swap() if count.strikes() else None)
 
 
 class _Count:

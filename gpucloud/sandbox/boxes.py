@@ -138,6 +138,8 @@ class Boxes:
         try:
             self._loop.run_forever()
         finally:
+            # A task that is cancelled before it has begun does not close the connection that it was given.
+            self._loop.run_until_complete(asyncio.sleep(0))
             tasks = asyncio.all_tasks(self._loop)
             for task in tasks:
                 task.cancel()

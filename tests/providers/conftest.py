@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
+from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_aws.provider import AwsProvider
 from tests.providers.aws_wire import Wire
+from tests.sandbox.running import running_sandbox
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -58,12 +59,11 @@ def moto(moto_url: str, aws_environment: None, monkeypatch: pytest.MonkeyPatch) 
     return moto_url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    """A sandbox process."""
-    started = ensure_started(tmp_path_factory.mktemp("sandbox"), transition_s=0)
-    yield started
-    started.client.stop(force=True)
+    """A sandbox process for each file of tests: one that is idle for half an hour ends itself."""
+    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as started:
+        yield started
 
 
 @pytest.fixture

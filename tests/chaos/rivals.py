@@ -26,10 +26,14 @@ LOOK_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """How a command ended, whether it was struck, and how the command ended that came by meanwhile."""
+    """How a command ended, whether it was struck, and how the command ended that came by meanwhile.
+
+    ``known``: whether the journal had a box by then.
+    """
 
     victim: Result
     rival: Result | None = None
+    known: bool = False
     struck: bool = True
 
 
@@ -39,7 +43,7 @@ def meet(home: Home, line: Line, plight: Plight, rule: Mapping[str, Any]) -> Mee
     clouds.fault(**rule)
     process = home.start(*line, plight=plight.local)
     struck = _wait(home, process)
-    rival = None
+    rival, known = None, bool(home.boxes())
     if struck and plight.meanwhile == "dearer":
         clouds.price(cloud=home.cloud, factor=FACTOR)
     elif struck:
@@ -50,7 +54,7 @@ def meet(home: Home, line: Line, plight: Plight, rule: Mapping[str, Any]) -> Mee
         process.send_signal(signal.SIGCONT)
     out, err = process.communicate(timeout=TIMEOUT_S)
     clouds.clear_faults()
-    return Meeting(victim=Result(process.wait(), out, err), rival=rival, struck=struck)
+    return Meeting(victim=Result(process.wait(), out, err), rival=rival, known=known, struck=struck)
 
 
 def _line(what: str, cloud: str) -> Line:
@@ -84,7 +88,8 @@ def check_rival(home: Home, scene: Scene, plight: Plight, meeting: Meeting) -> l
     lives = plight.name.startswith("held") or place in ASKABLE
     if what != "down" and lives and victim.code:
         wrong.append(f"a living holder ended with {victim.code}")
-    if what == "down" and rival.code == 0 and ours(home) and not scene.forgotten:  # nobody knew of it then
+    known = meeting.known and not scene.forgotten  # or it was taken in only after
+    if what == "down" and rival.code == 0 and known and ours(home):
         wrong.append(f"{len(ours(home))} things are billed after an explicit down")
     return wrong
 

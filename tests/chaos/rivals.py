@@ -22,6 +22,8 @@ FACTOR = "5"
 """How much dearer everything becomes."""
 OWED, TOO_DEAR = 8, 7
 LOOK_S = 0.01
+WINDOW_S = 5.0
+"""How long who takes over looks for what a stopped command may still have sent: in place of ten minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ def meet(home: Home, line: Line, plight: Plight, rule: Mapping[str, Any]) -> Mee
     elif struck:
         time.sleep(LEASE[1] + LEASE[0])  # who does not renew a lease has lost it now
         what, place = plight.meanwhile.split()
-        how = {"place": place, "patient": what != "down", "lease": LEASE}
+        how = {"place": place, "patient": what != "down", "lease": LEASE, "window": WINDOW_S}
         rival = home.run(*_line(what, home.cloud), plight=how)
         process.send_signal(signal.SIGCONT)
     out, err = process.communicate(timeout=TIMEOUT_S)

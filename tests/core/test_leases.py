@@ -28,7 +28,7 @@ from gpucloud.waiter import Waiter
 from gpucloud.world import World
 from tests.builders import Clock
 from tests.core.engine import Bench
-from tests.memory import TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace
+from tests.memory import TOKEN_ATOMIC, CloudSaid, ConnectionLost, MemoryProvider, Pace
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def another(bench: Bench) -> World:
 
 
 def paused(bench: Bench, moment: str, meanwhile: Callable[[], object]) -> None:
-    """While a launch is directly before or after its create call, the rest of the world goes on."""
+    """While a launch is before, between or after the tries of its create call, others go on."""
 
     class Paused(MemoryProvider):
         def prepare(self, order: Order, record: Record, /) -> Request:
@@ -69,7 +69,12 @@ def paused(bench: Bench, moment: str, meanwhile: Callable[[], object]) -> None:
             return request
 
         def create(self, request: Request, /) -> Sequence[Machine]:
-            machines = super().create(request)
+            try:
+                machines = super().create(request)
+            except CloudSaid:
+                if moment == "between":
+                    meanwhile()
+                raise
             if moment == "after":
                 meanwhile()
             return machines
@@ -198,6 +203,19 @@ def test_a_launch_that_was_paused_before_its_create_call_does_not_make_it(bench:
     with pytest.raises(GpucloudError):
         launch(bench.world(), bench.terms(), bench.offers())
     assert creates(bench) == 0
+    assert bench.billed() == []
+
+
+def test_a_launch_that_was_paused_between_two_tries_of_its_create_call_makes_no_second_one(
+    bench: Bench,
+) -> None:
+    """The lease is looked at before each try: between two of them nothing is written that would tell."""
+    cloud = bench.providers[0].cloud
+    cloud.fail("create", cloud.say(ErrorClass.THROTTLED))
+    paused(bench, "between", lambda: ended_elsewhere(bench))
+    with pytest.raises(GpucloudError):
+        launch(bench.world(), bench.terms(), bench.offers())
+    assert creates(bench) == 1
     assert bench.billed() == []
 
 

@@ -97,6 +97,8 @@ SERVER = {
 UNHEARD_OF = dict.fromkeys(("aws", "azure", "alibaba"), ("NobodyHasSeenThis", 400))
 LEASE = (0.4, 2.0)
 """How often a waiting command renews its lease, and when that is old, in seconds: in place of 10 and 45."""
+WINDOW_S = 5.0
+"""How long a command looks for what a stopped one may still have sent: in place of ten minutes."""
 
 # A call that changes nothing goes wrong in the same way before and after it is applied: once is enough.
 PLIGHTS: tuple[Plight, ...] = (
@@ -202,7 +204,7 @@ PLIGHTS += (
             kind="K1",
             rule=rule,
             only=only,
-            local={"patient": True, "lease": LEASE},
+            local={"patient": True, "lease": LEASE, "window": WINDOW_S},
             every=23 if wait == "stopped" else 13,
             meanwhile=f"{rival} {place}",
         )

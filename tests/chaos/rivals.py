@@ -12,7 +12,7 @@ from typing import Any
 from gpucloud.sandbox.market import in_usd
 from tests.chaos.elsewhere import ASKABLE
 from tests.chaos.lab import TIMEOUT_S, Home
-from tests.chaos.plights import LEASE, Plight
+from tests.chaos.plights import LEASE, WINDOW_S, Plight
 from tests.chaos.scenes import LAUNCH, REGION, Line, Scene
 from tests.chaos.truth import ours
 from tests.forked import Forked
@@ -22,8 +22,6 @@ FACTOR = "5"
 """How much dearer everything becomes."""
 OWED, TOO_DEAR = 8, 7
 LOOK_S = 0.01
-WINDOW_S = 5.0
-"""How long who takes over looks for what a stopped command may still have sent: in place of ten minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

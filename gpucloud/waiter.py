@@ -160,7 +160,9 @@ class Waiter:
         """
         began = time.monotonic()
         if not self.until_done([running], timeout_s):
-            raise TimedOutError(f"no answer within {time.monotonic() - began:.0f} s")
+            waited_s = time.monotonic() - began
+            within = f"{waited_s:.0f} s" if waited_s >= 1 else "the time that was left"
+            raise TimedOutError(f"no answer within {within}")
         return running.value()
 
     def until_done(self, calls: Collection[Call], timeout_s: float) -> bool:

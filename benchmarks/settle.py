@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 import statistics
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
 
 from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row
+from gpucloud.tables import boxes, intents, things
 
 OWED = 1000
 RUNS = 3
@@ -23,38 +25,36 @@ LEFT = "left-behind"
 
 def owe(journal: Path) -> None:
     """Copies a box whose end was begun until so many are owed; each has its own machines, which are gone."""
-    with closing(sqlite3.connect(journal)) as connection, connection:
-        connection.execute("UPDATE boxes SET state = 'deleting' WHERE name = ?", (LEFT,))
-        [(box,)] = connection.execute("SELECT id FROM boxes WHERE name = ?", (LEFT,))
-        things = connection.execute("SELECT id FROM things WHERE box = ? AND state != 'gone'", (box,))
-        own = [id_ for (id_,) in things if id_.startswith(("i-", "vol-", "eni-"))]
-        own += [id_ for (id_,) in connection.execute("SELECT id FROM intents WHERE box = ?", (box,))]
-        for table, key in (("boxes", "id"), ("intents", "box"), ("things", "box")):
-            rows = connection.execute(f"SELECT * FROM {table} WHERE {key} = ?", (box,))  # noqa: S608
-            columns = [column[0] for column in rows.description]
-            copied = [
-                [_renamed(value, box, own, number) for column, value in zip(columns, row, strict=True)]
-                for row in rows.fetchall()
-                for number in range(1, OWED)
-            ]
-            kept = [at for at, column in enumerate(columns) if column != "n"]  # things are numbered by SQLite
-            names = ", ".join(columns[at] for at in kept)
-            marks = ", ".join("?" * len(kept))
-            connection.executemany(
-                f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608
-                [[values[at] for at in kept] for values in copied],
-            )
+    engine = sa.create_engine(f"sqlite:///{journal}")
+    with engine.begin() as connection:
+        connection.execute(sa.update(boxes).where(boxes.c.name == LEFT).values(state="deleting"))
+        box = str(connection.execute(sa.select(boxes.c.id).where(boxes.c.name == LEFT)).scalar_one())
+        left = things.c.box == box, things.c.state != "gone"
+        own = [str(id_) for id_ in connection.execute(sa.select(things.c.id).where(*left)).scalars()]
+        own = [id_ for id_ in own if id_.startswith(("i-", "vol-", "eni-"))]
+        calls = sa.select(intents.c.id).where(intents.c.box == box)
+        own += [str(id_) for id_ in connection.execute(calls).scalars()]
+        for table, of in ((boxes, boxes.c.id), (intents, intents.c.box), (things, things.c.box)):
+            columns = [column for column in table.columns if column is not things.c.n]  # numbered by SQLite
+            rows = connection.execute(sa.select(*columns).where(of == box)).mappings().all()
+            for row in rows:
+                copies = [_renamed(row, box, own, number) for number in range(1, OWED)]
+                connection.execute(sa.insert(table), copies)
+    engine.dispose()
 
 
-def _renamed(value: object, box: str, own: list[str], number: int) -> object:
-    """A value of the first box as one of another."""
-    if not isinstance(value, str):
-        return value
-    for old, new in ((LEFT, f"{LEFT}-{number}"), (box, f"{box}-{number}")):
-        value = value.replace(old, new)
-    for id_ in own:
-        value = value.replace(id_, f"{id_[:-4]}{number:04x}")
-    return value
+def _renamed(row: Mapping[Any, Any], box: str, own: Sequence[str], number: int) -> dict[str, Any]:
+    """A row of the first box as one of another."""
+    changes = {
+        LEFT: f"{LEFT}-{number}",
+        box: f"{box}-{number}",
+        **{id_: f"{id_[:-4]}{number:04x}" for id_ in own},
+    }
+    values = dict(row)
+    for name in [name for name, value in row.items() if isinstance(value, str)]:
+        for old, new in changes.items():
+            values[name] = values[name].replace(old, new)
+    return values
 
 
 def main() -> list[Row]:

@@ -414,11 +414,10 @@ class Journal:
         with self._reader.connect() as connection:
             return self._box(connection, id)
 
-    def boxes(self, *, owner: str | None, over: bool = False) -> list[Box]:
-        """An owner's boxes, or everybody's, oldest first; ``over`` adds those that are deleted or failed."""
-        query = _boxes(owned=owner is not None, over=over)
+    def boxes(self, *, owner: str, over: bool = False) -> list[Box]:
+        """An owner's boxes, oldest first; ``over`` adds those that are deleted or failed."""
         with self._reader.connect() as connection:
-            return [_box(row) for row in connection.execute(query, {"owner": owner}).mappings()]
+            return [_box(row) for row in connection.execute(_boxes(over=over), {"owner": owner}).mappings()]
 
     def known(self, ids: Collection[str]) -> list[Box]:
         """The boxes of these ids that the journal has, in whatever state."""
@@ -534,10 +533,8 @@ _RENEW = sa.update(boxes).where(
 
 
 @cache
-def _boxes(*, owned: bool, over: bool) -> sa.Select[Any]:
-    query = sa.select(boxes).order_by(boxes.c.id)
-    if owned:
-        query = query.where(boxes.c.owner == sa.bindparam("owner"))
+def _boxes(*, over: bool) -> sa.Select[Any]:
+    query = sa.select(boxes).where(boxes.c.owner == sa.bindparam("owner")).order_by(boxes.c.id)
     return query if over else query.where(LIVING)
 
 

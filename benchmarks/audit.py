@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.table import Row
-from gpucloud.audit import FILE, read
+from gpucloud.clouds.audit import FILE, read
 
 CALLS = 100_000
 """Two lines each."""

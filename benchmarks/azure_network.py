@@ -12,12 +12,12 @@ from unittest.mock import patch
 
 from benchmarks.launch import LATENCY_S, RUNS, sandbox
 from benchmarks.table import Row
-from gpucloud.model import Kind, Order, Purchase, Ref, Tags
+from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
 from gpucloud_azure import network
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
 
-PHASE = {Kind.NETWORK, Kind.GROUP, Kind.ADDRESS}
+PHASE = {ResourceKind.NETWORK, ResourceKind.GROUP, ResourceKind.ADDRESS}
 
 
 class Watch:
@@ -26,7 +26,7 @@ class Watch:
     def __init__(self) -> None:
         self._begin = self._end = 0.0
 
-    def making(self, kind: Kind, _name: str, /) -> None:
+    def making(self, kind: ResourceKind, _name: str, /) -> None:
         """The last of these comes right before the calls."""
         if kind in PHASE:
             self._begin = time.perf_counter()
@@ -80,10 +80,12 @@ def slowest(provider: AzureProvider, made: Order) -> float:
     common = {"location": made.region, "tags": network.tags_of(made)}
     space = {"addressPrefixes": [network.VNET_RANGE]}
     subnet = {"name": network.SUBNET, "properties": {"addressPrefix": network.SUBNET_RANGE}}
-    parts: dict[tuple[Kind, str], dict[str, Any]] = {
-        (Kind.NETWORK, made.name): {"properties": {"addressSpace": space, "subnets": [subnet]}},
-        (Kind.GROUP, made.name): {"properties": {"securityRules": network.wanted_rules(made.allow_from, ())}},
-        (Kind.ADDRESS, "alone"): {
+    parts: dict[tuple[ResourceKind, str], dict[str, Any]] = {
+        (ResourceKind.NETWORK, made.name): {"properties": {"addressSpace": space, "subnets": [subnet]}},
+        (ResourceKind.GROUP, made.name): {
+            "properties": {"securityRules": network.wanted_rules(made.allow_from, ())}
+        },
+        (ResourceKind.ADDRESS, "alone"): {
             "sku": {"name": "Standard"},
             "properties": {"publicIPAllocationMethod": "Static", "publicIPAddressVersion": "IPv4"},
         },

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.table import Row
-from gpucloud.ssh_keys import create_keys
+from gpucloud.ssh.keys import create_keys
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_templates import BootPlan, Software, packed, render
 from tests.boot.guarded import GuardedBox
@@ -118,7 +118,7 @@ def peak_mb(pid: int) -> float:
 
 def booting(folder: Path) -> Iterator[Row]:
     """Real cloud-init on rendered user-data, until ssh answers."""
-    from gpucloud.ssh import wait_until_reachable
+    from gpucloud.ssh.client import wait_until_reachable
     from tests.boot.machine import BootedMachine
     from tests.boot.tree import tree, why_not
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row
-from gpucloud.tables import boxes, intents, things
+from gpucloud.journal.schema import boxes, intents, things
 
 OWED = 1000
 RUNS = 3

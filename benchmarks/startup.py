@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks.table import Row
 from gpucloud.cli.engine import JOURNAL
 from gpucloud.config import find_owner, find_paths, make_private
-from gpucloud.leases import this_process
-from gpucloud.store import Journal
+from gpucloud.journal.leases import this_process
+from gpucloud.journal.store import Journal
 
 BASELINE = (sys.executable, "-c", "import typer, rich.console")
 ONE_RUN = str(Path(__file__).parent / "one_run.py")

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpucloud.clock import SET_CLOCK, SKEW_FAILS
-from gpucloud.cloud import Cloud
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import Checkup
 from gpucloud.errors import CloudError, ErrorClass
-from gpucloud.model import Identity, Permission, Quota
-from gpucloud.plan import Candidate
-from gpucloud.provider import Checkup
-from gpucloud.quota import shortfall
-from gpucloud.waiter import Call, TimedOutError
-from gpucloud.world import World
+from gpucloud.planning.clock_check import SET_CLOCK, SKEW_FAILS
+from gpucloud.planning.plan import Candidate
+from gpucloud.planning.quota import shortfall
+from gpucloud.resources import Identity, Permission, Quota
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Call, TimedOutError
 
 CHECK_TIMEOUT_S = 60.0
 SKEW_WARNS = timedelta(seconds=30)
@@ -53,7 +53,7 @@ class CloudFindings:
 
 
 def check_clouds(
-    world: World, names: Iterable[str], wanted: Sequence[Candidate], nodes: int
+    context: Context, names: Iterable[str], wanted: Sequence[Candidate], nodes: int
 ) -> list[CloudFindings]:
     """Looks at clouds, all at once. Changes and costs nothing.
 
@@ -64,25 +64,25 @@ def check_clouds(
         nodes: how many machines of one.
     """
     calls = {
-        name: world.waiter.start(
-            partial(_check_cloud, world, name, [each for each in wanted if each.cloud == name], nodes)
+        name: context.waiter.start(
+            partial(_check_cloud, context, name, [each for each in wanted if each.cloud == name], nodes)
         )
         for name in names
     }
-    return [_waited(world, name, call) for name, call in calls.items()]
+    return [_waited(context, name, call) for name, call in calls.items()]
 
 
-def _waited(world: World, name: str, call: Call) -> CloudFindings:
+def _waited(context: Context, name: str, call: Call) -> CloudFindings:
     try:
-        found: CloudFindings = world.waiter.wait(call, CHECK_TIMEOUT_S)
+        found: CloudFindings = context.waiter.wait(call, CHECK_TIMEOUT_S)
     except TimedOutError as error:
         return _unusable(name, Finding(name="answer", ok=False, said=str(error), fix="look at the network"))
     return found
 
 
-def _check_cloud(world: World, name: str, wanted: Sequence[Candidate], nodes: int) -> CloudFindings:
+def _check_cloud(context: Context, name: str, wanted: Sequence[Candidate], nodes: int) -> CloudFindings:
     try:
-        cloud = world.clouds[name]
+        cloud = context.clouds[name]
     except ImportError as error:
         fix = f"pip install 'gpucloud[{name}]'"
         return _unusable(name, Finding(name="SDK", ok=False, said=str(error), fix=fix))
@@ -94,7 +94,7 @@ def _check_cloud(world: World, name: str, wanted: Sequence[Candidate], nodes: in
     who = f"{identity.who} ({identity.source})" if identity else f"account {account}"
     findings = [Finding(name="credentials", ok=True, said=who)]
     region = wanted[0].region if wanted else None
-    findings += _told("clock", cloud, lambda: _clock(cloud.server_time(), world.clock()))
+    findings += _told("clock", cloud, lambda: _clock(cloud.server_time(), context.clock()))
     if region is not None:
         findings += _told("permissions", cloud, lambda: _permissions(region, cloud.permissions(region)))
         findings += _told("quotas", cloud, lambda: _quotas(cloud, wanted, nodes))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucloud.errors import UsageError
-from gpucloud.model import OWNER_ID
+from gpucloud.resources import OWNER_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

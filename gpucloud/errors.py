@@ -219,6 +219,11 @@ class CloudError(GpucloudError):
         self.exit_code = RULES[error_class].exit_code
 
 
+def is_absent(error: Exception) -> bool:
+    """Whether a cloud is not set up here: no SDK, or no credentials to be refused."""
+    return isinstance(error, CloudError) and error.error_class is ErrorClass.AUTH and not error.sent
+
+
 class OutcomeUnknownError(CloudError):
     """A mutating call may or may not have been applied; nothing else may be tried until it is looked up."""
 

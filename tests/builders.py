@@ -8,21 +8,21 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from gpucloud.lifecycle import BoxState
-from gpucloud.model import (
-    Kind,
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box
+from gpucloud.resources import (
     Machine,
     Order,
     Purchase,
     Quote,
     Ref,
+    Resource,
+    ResourceKind,
     State,
     Tags,
-    Thing,
     cloud_name,
     token_for,
 )
-from gpucloud.store import Box
 from gpucloud_pricing import InstanceType, Offer, Price
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -47,10 +47,10 @@ class Told:
     """A ``Record`` that remembers what it was told, in order."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[str, Kind, str]] = []
+        self.events: list[tuple[str, ResourceKind, str]] = []
         self.refs: list[Ref] = []
 
-    def making(self, kind: Kind, name: str, /) -> None:
+    def making(self, kind: ResourceKind, name: str, /) -> None:
         self.events.append(("making", kind, name))
 
     def made(self, ref: Ref, /) -> None:
@@ -110,21 +110,21 @@ def a_ref(**changes: Any) -> Ref:
         "cloud": "aws",
         "account": "account-1",
         "region": "us-east-1",
-        "kind": Kind.INSTANCE,
+        "kind": ResourceKind.INSTANCE,
         "id": f"i-{next(_numbers):08x}",
     }
     return Ref(**(values | changes))
 
 
-def a_thing(**changes: Any) -> Thing:
+def a_thing(**changes: Any) -> Resource:
     """One thing that its cloud shows."""
     values: dict[str, Any] = {
-        "ref": a_ref(kind=Kind.GROUP),
+        "ref": a_ref(kind=ResourceKind.GROUP),
         "state": State.RUNNING,
         "tags": some_tags(),
         "created_at": START,
     }
-    return Thing(**(values | changes))
+    return Resource(**(values | changes))
 
 
 def a_machine(**changes: Any) -> Machine:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from gpucloud.cloud import Backoff, Cloud, Clouds
-from gpucloud.provider import Provider
-from gpucloud.refresh import Refreshed, Wanted, refresh
-from gpucloud.store import Journal
-from gpucloud.waiter import Waiter
-from gpucloud.world import World
+from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
+from gpucloud.clouds.provider import Provider
+from gpucloud.journal.store import Journal
+from gpucloud.market.refresh import Refreshed, Wanted, refresh
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Waiter
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
@@ -51,7 +51,7 @@ def refreshed(
         clock: gives the time in UTC.
         wrap: makes a cloud of a provider.
     """
-    world = World(
+    context = Context(
         owner="u-tester",
         journal=Journal.open(prices.with_name("journal-of-the-test.db"), clock),
         clouds=Clouds(PROVIDERS, wrap),
@@ -59,4 +59,4 @@ def refreshed(
         clock=clock,
     )
     with closing(PriceHistory.open(prices)) as history:
-        return refresh(world, market(), history, wanted, anew=True, progress=lambda *_: None)
+        return refresh(context, market(), history, wanted, anew=True, progress=lambda *_: None)

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.audit import FILE, Entry, read
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import now
 from gpucloud.cli.logs import SINCE, read_since
-from gpucloud.model import rfc3339, short_id
+from gpucloud.clouds.audit import FILE, Entry, read
+from gpucloud.resources import rfc3339, short_id
 
 NEWEST = 200
 """How many calls are shown where nothing else is said."""

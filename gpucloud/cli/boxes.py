@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.output import Output, abandon_stdout, duration_text, money, money_text
 from gpucloud.errors import OwedError, UsageError
-from gpucloud.lifecycle import OVER, cost_so_far
-from gpucloud.model import State, rfc3339
+from gpucloud.journal.lifecycle import OVER, cost_so_far
+from gpucloud.resources import State, rfc3339
 
 if TYPE_CHECKING:
-    from gpucloud.store import Box
+    from gpucloud.journal.store import Box
 
 
 NODE = ("instance_id", "state", "public_ip", "private_ip")
@@ -97,7 +97,7 @@ def overdue(box: Box, now: datetime) -> bool:
 
 def paying_text(boxes: Sequence[Box]) -> str:
     """The sentence after each action: what is now being paid per hour."""
-    from gpucloud.spend import paid_per_hour
+    from gpucloud.costs.spend import paid_per_hour
 
     sums: dict[str, Decimal] = {}
     for box in boxes:
@@ -186,7 +186,7 @@ def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
 
 
 ENDED = {"ttl": "ended by its ttl", "cloud": "taken back by its cloud", "itself": "ended before its time"}
-"""Why a box ended that nobody has taken down (``gpucloud.lifecycle.EndedBy``), for people."""
+"""Why a box ended that nobody has taken down (``gpucloud.journal.lifecycle.EndedBy``), for people."""
 
 
 def _state_text(box: Box, now: datetime) -> str:
@@ -211,7 +211,7 @@ def _per_hour_text(box: Box, currency: str) -> str | None:
     """What a box costs per hour; of one that lives and has ended, what is billed of it still."""
     nodes: list[dict[str, Any]] = box.facts.get("nodes") or []
     if box.state not in OVER and not all(node.get("billed", True) for node in nodes):
-        from gpucloud.spend import paid_per_hour
+        from gpucloud.costs.spend import paid_per_hour
 
         left = paid_per_hour(box) or {currency: Decimal(0)}
         return " + ".join(money_text(amount, name) for name, amount in left.items())

@@ -11,12 +11,12 @@ from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import UsageError
-from gpucloud.spec import Spec
+from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.checkup import CloudFindings, Finding
-    from gpucloud.plan import Candidate
-    from gpucloud.world import World
+    from gpucloud.planning.plan import Candidate
+    from gpucloud.runtime.context import Context
 
 _MARKS = {True: "ok", False: "NO", None: "?"}
 ANY_GPU = "T4"
@@ -36,10 +36,10 @@ def check(
 
     if policy is not None:
         return _print_policy(app, policy)
-    with engine(app) as world:
+    with engine(app) as context:
         wanted = _wanted(app, spec)
-        names = _asked_for(world, spec)
-        found = check_clouds(world, names, wanted, spec.nodes)
+        names = _asked_for(context, spec)
+        found = check_clouds(context, names, wanted, spec.nodes)
     machine = check_machine(app.paths.state)
     if app.output.json:
         app.output.document("check", document(found, machine))
@@ -48,11 +48,11 @@ def check(
     return _code(found, machine, spec)
 
 
-def _asked_for(world: World, spec: Spec) -> list[str]:
+def _asked_for(context: Context, spec: Spec) -> list[str]:
     """The clouds to look at: those that the spec admits."""
     from gpucloud_pricing.places import admits
 
-    names = world.clouds.names()
+    names = context.clouds.names()
     return [name for name in names if not spec.clouds or admits(spec.clouds, frozenset({name}))]
 
 
@@ -61,7 +61,7 @@ def _wanted(app: App, spec: Spec) -> list[Candidate]:
     from dataclasses import replace
 
     from gpucloud.cli.market import load_market
-    from gpucloud.quote import candidates_of
+    from gpucloud.planning.planner import candidates_of
     from gpucloud_pricing import parse_wishes
 
     demand = replace(spec.demand(), max_price_usd=None)
@@ -74,8 +74,8 @@ def _wanted(app: App, spec: Spec) -> list[Candidate]:
 
 
 def _print_policy(app: App, cloud: str) -> int | None:
-    from gpucloud.cloud import Clouds
-    from gpucloud.provider import Checkup
+    from gpucloud.clouds.cloud import Clouds
+    from gpucloud.clouds.provider import Checkup
 
     clouds = Clouds.installed()
     if cloud not in clouds.names():

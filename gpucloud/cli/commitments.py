@@ -14,8 +14,8 @@ from gpucloud.cli.output import money_text
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.commitments import Told
     from gpucloud.errors import CloudError
+    from gpucloud.market.commitments import Told
     from gpucloud_pricing import Commitment
 
 
@@ -30,12 +30,12 @@ def commitments(
 
     `cost` counts it from then on, without asking. What a cloud does not answer stays as old as it was.
     """
-    from gpucloud.commitments import ask_commitments
+    from gpucloud.market.commitments import ask_commitments
 
-    with engine(app) as world:
-        wanted = _wanted(world.clouds.names(), tuple(cloud or ()))
+    with engine(app) as context:
+        wanted = _wanted(context.clouds.names(), tuple(cloud or ()))
         with open_history(app.paths.state) as history:
-            told = ask_commitments(world, history, wanted)
+            told = ask_commitments(context, history, wanted)
             known = [each for each in history.commitments() if each.cloud in wanted]
     if app.output.json:
         app.output.document(

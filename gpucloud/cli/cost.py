@@ -23,16 +23,16 @@ from gpucloud.cli.cost_tables import at, show
 from gpucloud.cli.engine import now
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, PriceError, UsageError
-from gpucloud.lifecycle import STEP_TIMEOUT_S
-from gpucloud.spec import Spec
-from gpucloud.spec_file import load_spec
+from gpucloud.journal.lifecycle import STEP_TIMEOUT_S
+from gpucloud.spec.file import load_spec
+from gpucloud.spec.model import Spec
 from gpucloud_pricing import PURCHASES, Demand, Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Usage, compare, on_demand_prices, ways
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
 
 if TYPE_CHECKING:
-    from gpucloud.conditions import OwnConditions
+    from gpucloud.market.discounts import OwnConditions
 
 CONDITIONS = "conditions.yaml"
 """Somebody's own conditions, in the configuration folder."""
@@ -277,7 +277,7 @@ def _own_conditions(app: App, given: Path | None) -> OwnConditions | None:
     held = shown.kept_commitments(app.paths.state, app.output.say)
     if not written and not held:
         return None
-    from gpucloud.conditions import OwnConditions
+    from gpucloud.market.discounts import OwnConditions
 
     return OwnConditions.load(file, held) if written else OwnConditions(held=held)
 
@@ -360,7 +360,7 @@ def _usage(
 
 
 def _time_s(flag: str, text: str) -> int:
-    from gpucloud.spec_fields import end
+    from gpucloud.spec.fields import end
 
     try:
         time = end(text)

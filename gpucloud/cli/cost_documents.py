@@ -69,7 +69,7 @@ class Comparison:
         found = figures(self.market, estimate, self.usage)
         left = self.after_credit(estimate)
         if left is not None:
-            from gpucloud.conditions import SOURCE
+            from gpucloud.market.discounts import SOURCE
 
             owed = self.credit[estimate.offer.cloud]
             row = Row(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)

@@ -16,12 +16,12 @@ from gpucloud.cli.options import RunId
 from gpucloud.cli.timeline import Timeline
 from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document
 from gpucloud.errors import GpucloudError, InterruptedBySignal, OwedError, UsageError
-from gpucloud.lifecycle import BoxState
+from gpucloud.journal.lifecycle import BoxState
 
 if TYPE_CHECKING:
-    from gpucloud.store import Box
-    from gpucloud.survey import Survey
-    from gpucloud.world import World
+    from gpucloud.inventory.discovery import Survey
+    from gpucloud.journal.store import Box
+    from gpucloud.runtime.context import Context
 
 BUDGET_S = 600.0
 """How long the ends of all boxes are waited for."""
@@ -46,31 +46,31 @@ def down(
     """
     if sum((bool(names), run_id is not None, all)) != 1:
         raise UsageError("say which boxes: names, or --run-id, or --all", hint="see yours: gpucloud list")
-    from gpucloud.survey import unjudged
+    from gpucloud.inventory.discovery import unjudged
 
     survey: Survey | None = None
     troubles: list[GpucloudError] = []
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
         if run_id is not None:
-            survey = _take_in(app, world, run_id, troubles)
+            survey = _take_in(app, context, run_id, troubles)
             say_unjudged(app, unjudged(survey, app.owner))
-        boxes = _chosen(world, names or [], run_id)
+        boxes = _chosen(context, names or [], run_id)
         if not boxes:
             app.output.say("No box to take down.")
         elif not yes:
             timeline.pause()
-            with world.waiter.asking():
+            with context.waiter.asking():
                 _confirm(app, boxes)
             timeline.resume()
-        ended = _end_all(world, boxes, app.paths.state, troubles)
+        ended = _end_all(context, boxes, app.paths.state, troubles)
         owed = _merged(troubles)
-        if owed is None and world.waiter.signum is None:
-            settle_owed(app, world)
-        living = world.journal.boxes(owner=app.owner)
+        if owed is None and context.waiter.signum is None:
+            settle_owed(app, context)
+        living = context.journal.boxes(owner=app.owner)
     if owed is not None:
         raise owed
-    if world.waiter.signum is not None:
-        raise InterruptedBySignal("everything asked for was taken down", signum=world.waiter.signum)
+    if context.waiter.signum is not None:
+        raise InterruptedBySignal("everything asked for was taken down", signum=context.waiter.signum)
     suspects = unjudged(survey, app.owner) if survey else ()
     with answering(f"taken down: {' '.join(box.name for box in ended) or 'nothing'}", ()):
         if app.output.json:
@@ -82,23 +82,23 @@ def down(
     return OwedError.exit_code if suspects or (survey and survey.unread) else 0
 
 
-def _take_in(app: App, world: World, run_id: str, troubles: list[GpucloudError]) -> Survey:
+def _take_in(app: App, context: Context, run_id: str, troubles: list[GpucloudError]) -> Survey:
     """Writes down what another machine launched for this run; gives what was found of it."""
-    from gpucloud.adopt import adopt_box
     from gpucloud.cli.market import open_market
-    from gpucloud.isolation import isolated
-    from gpucloud.model import Search
-    from gpucloud.survey import begin, by_box, finish
+    from gpucloud.inventory.discovery import begin, by_box, finish
+    from gpucloud.inventory.recover import adopt_box
+    from gpucloud.resources import Search
+    from gpucloud.runtime.isolation import isolated
 
-    world.tell("down", f"looking for run {run_id} in every region of every cloud")
-    survey = finish(world, begin(world, Search(run=run_id)))
+    context.tell("down", f"looking for run {run_id} in every region of every cloud")
+    survey = finish(context, begin(context, Search(run=run_id)))
     say_unread(app, survey)
     boxes = by_box(survey.things)
     market = open_market() if boxes else None
     for owner, things in boxes:
-        if market is not None and owner == world.owner:
+        if market is not None and owner == context.owner:
             with isolated(troubles, f"{things[0].ref.kind} {things[0].ref.id}"):
-                adopt_box(world, things, BoxState.DELETING, market)
+                adopt_box(context, things, BoxState.DELETING, market)
         else:
             what = f"{things[0].ref.kind} {things[0].ref.id}"
             app.output.say(
@@ -107,12 +107,14 @@ def _take_in(app: App, world: World, run_id: str, troubles: list[GpucloudError])
     return survey
 
 
-def _chosen(world: World, names: list[str], run_id: str | None) -> list[Box]:
+def _chosen(context: Context, names: list[str], run_id: str | None) -> list[Box]:
     if names:
         return list(
-            {box.id: box for name in names if (box := find_box(world.journal, world.owner, name))}.values()
+            {
+                box.id: box for name in names if (box := find_box(context.journal, context.owner, name))
+            }.values()
         )
-    boxes = world.journal.boxes(owner=world.owner)
+    boxes = context.journal.boxes(owner=context.owner)
     return [box for box in boxes if run_id is None or box.run_id == run_id]
 
 
@@ -124,47 +126,47 @@ def _confirm(app: App, boxes: list[Box]) -> None:
         raise UsageError("nothing was taken down")
 
 
-def _end_all(world: World, boxes: list[Box], state: Path, troubles: list[GpucloudError]) -> list[Box]:
+def _end_all(context: Context, boxes: list[Box], state: Path, troubles: list[GpucloudError]) -> list[Box]:
     """Ends every box; one that cannot be ended does not keep the others.
 
     Each is asked to end before any is waited for, and they are waited for in turns: what hangs takes no time
     from the others. There is one budget for all, and after a signal one minute.
     """
-    from gpucloud.isolation import isolated
-    from gpucloud.lifecycle import OVER
+    from gpucloud.journal.lifecycle import OVER
+    from gpucloud.runtime.isolation import isolated
 
     waiting = [box for box in boxes if box.state not in OVER]
     over = [box for box in boxes if box.state in OVER]
     ended: dict[str, Box] = {box.id: box for box in over}
     owed: dict[str, list[GpucloudError]] = {}
     if waiting:
-        world.tell("down", f"ending {', '.join(box.name for box in waiting)}")
-    with world.waiter.finishing(), world.waiter.within(BUDGET_S):
+        context.tell("down", f"ending {', '.join(box.name for box in waiting)}")
+    with context.waiter.finishing(), context.waiter.within(BUDGET_S):
         if len(waiting) > 1:
-            _ask_all(world, waiting)
-        while waiting and world.waiter.left_s:
+            _ask_all(context, waiting)
+        while waiting and context.waiter.left_s:
             again: list[Box] = []
             for number, box in enumerate(waiting):
                 owed[box.id] = []
-                share_s = world.waiter.left_s / (len(waiting) - number)
-                with world.waiter.within(min(share_s, TURN_S) if len(waiting) > 1 else share_s):
+                share_s = context.waiter.left_s / (len(waiting) - number)
+                with context.waiter.within(min(share_s, TURN_S) if len(waiting) > 1 else share_s):
                     with isolated(owed[box.id], f"box {box.name!r}"):
-                        ended[box.id] = _end_one(world, box, state)
-                    if owed[box.id] and not world.waiter.left_s:  # otherwise waiting would change nothing
+                        ended[box.id] = _end_one(context, box, state)
+                    if owed[box.id] and not context.waiter.left_s:  # otherwise waiting would change nothing
                         again.append(box)
             waiting = again
     troubles += [trouble for each in owed.values() for trouble in each]
     return [ended[box.id] for box in boxes if box.id in ended]
 
 
-def _ask_all(world: World, boxes: Sequence[Box]) -> None:
+def _ask_all(context: Context, boxes: Sequence[Box]) -> None:
     """Asks that boxes end, in all clouds at the same time, and does not wait until they have."""
     from dataclasses import replace
 
-    from gpucloud.world import say_nothing
+    from gpucloud.runtime.context import say_nothing
 
     def ask(names: Sequence[Box]) -> None:
-        there = replace(world, waiter=world.waiter.for_another_thread(), tell=say_nothing)
+        there = replace(context, waiter=context.waiter.for_another_thread(), tell=say_nothing)
         with there.waiter.within(ASKING_S):
             for box in names:
                 _ask_one(there, box)
@@ -172,45 +174,47 @@ def _ask_all(world: World, boxes: Sequence[Box]) -> None:
     by_cloud: dict[str, list[Box]] = {}
     for box in boxes:
         by_cloud.setdefault(str(box.facts.get("cloud")), []).append(box)
-    world.waiter.until_done([world.waiter.start(partial(ask, each)) for each in by_cloud.values()], ASKING_S)
+    context.waiter.until_done(
+        [context.waiter.start(partial(ask, each)) for each in by_cloud.values()], ASKING_S
+    )
 
 
-def _ask_one(world: World, box: Box) -> None:
+def _ask_one(context: Context, box: Box) -> None:
     """One pass to end a box; what fails is met again, and told, when its end is waited for."""
-    from gpucloud.isolation import isolated
-    from gpucloud.teardown import take_down
+    from gpucloud.boxes.teardown import take_down
+    from gpucloud.runtime.isolation import isolated
 
     with isolated([], f"box {box.name!r}"):
-        taken = world.take(box, by_force=True)
+        taken = context.take(box, by_force=True)
         assert taken is not None  # noqa: S101  (by force, nobody keeps it)
-        take_down(world, taken, once=True)
+        take_down(context, taken, once=True)
 
 
-def _end_one(world: World, box: Box, state: Path) -> Box:
-    from gpucloud.ssh import forget
-    from gpucloud.ssh_keys import key_folder
-    from gpucloud.store import JournalError
-    from gpucloud.survey import refuse_strays
-    from gpucloud.teardown import take_down
+def _end_one(context: Context, box: Box, state: Path) -> Box:
+    from gpucloud.boxes.teardown import take_down
+    from gpucloud.inventory.discovery import refuse_strays
+    from gpucloud.journal.store import JournalError
+    from gpucloud.ssh.client import forget
+    from gpucloud.ssh.keys import key_folder
 
     try:
         # Also from a process that lives: a pipeline's clean-up runs in another container than its job.
-        taken = world.take(box, by_force=True)
+        taken = context.take(box, by_force=True)
         assert taken is not None  # noqa: S101  (by force, nobody keeps it)
         try:
-            done = take_down(world, taken)
+            done = take_down(context, taken)
             forget(key_folder(state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
-            refuse_strays(world, done)
+            refuse_strays(context, done)
         finally:
-            world.journal.release(taken)
+            context.journal.release(taken)
     except JournalError as error:
-        raise ended_unrecorded(world, box, error, budget_s=BUDGET_S) from error
+        raise ended_unrecorded(context, box, error, budget_s=BUDGET_S) from error
     return done
 
 
 def _merged(troubles: list[GpucloudError]) -> GpucloudError | None:
     """Several boxes' troubles as one: what is left of each, and one command for all; ``None`` for none."""
-    from gpucloud.isolation import UnforeseenError
+    from gpucloud.runtime.isolation import UnforeseenError
 
     if not troubles:
         return None

@@ -15,8 +15,8 @@ from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, OwedError, UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.store import Box, Journal
-    from gpucloud.world import Tell, World
+    from gpucloud.journal.store import Box, Journal
+    from gpucloud.runtime.context import Context, Tell
 
 JOURNAL = "journal.db"
 MOST_TROUBLES = 3
@@ -30,19 +30,19 @@ def now() -> datetime:
 
 def open_journal(app: App) -> Journal:
     """The journal of this user, made if there is none."""
-    from gpucloud.store import Journal
+    from gpucloud.journal.store import Journal
 
     return Journal.open(make_private(app.paths.state) / JOURNAL, now)
 
 
 @contextmanager
-def engine(app: App, tell: Tell | None = None) -> Generator[World]:
+def engine(app: App, tell: Tell | None = None) -> Generator[Context]:
     """The engine for a command that talks to clouds; signals are answered while the body runs."""
-    from gpucloud.audit import Audit
-    from gpucloud.cloud import Clouds
-    from gpucloud.leases import renewing
-    from gpucloud.waiter import Waiter
-    from gpucloud.world import World, say_nothing
+    from gpucloud.clouds.audit import Audit
+    from gpucloud.clouds.cloud import Clouds
+    from gpucloud.journal.leases import renewing
+    from gpucloud.runtime.context import Context, say_nothing
+    from gpucloud.runtime.tasks import Waiter
 
     connect(app)
     journal = open_journal(app)
@@ -58,7 +58,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[World]:
     if tell is not None:
         waiter.heard = partial(tell, "down")
     with waiter.listening(), renewing(journal):
-        yield World(
+        yield Context(
             owner=app.owner,
             journal=journal,
             clouds=Clouds.installed(audit.witness),
@@ -84,11 +84,11 @@ def connect(app: App) -> str | None:
     return endpoint.ssh_proxy_command
 
 
-def settle_owed(app: App, world: World) -> None:
+def settle_owed(app: App, context: Context) -> None:
     """Finishes what earlier commands left, within a budget of seconds; of the rest a few lines are said."""
-    from gpucloud.recover import settle
+    from gpucloud.inventory.reconcile import settle
 
-    troubles = settle(world)
+    troubles = settle(context)
     for trouble in troubles[:MOST_TROUBLES]:
         is_owed = isinstance(trouble, OwedError)
         app.output.say(f"{'Still owed' if is_owed else 'Not asked'}: {trouble.message}")
@@ -98,14 +98,14 @@ def settle_owed(app: App, world: World) -> None:
         app.output.say(f"{len(troubles) - MOST_TROUBLES} more boxes are not settled: gpucloud list")
 
 
-def ended_unrecorded(world: World, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
+def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
     """Ends a box that the journal cannot be told of; what there is to say of it."""
-    from gpucloud.teardown import end_unrecorded
+    from gpucloud.boxes.teardown import end_unrecorded
 
-    world.tell("down", f"{broken.message}; ending it all the same")
+    context.tell("down", f"{broken.message}; ending it all the same")
     try:
-        with world.waiter.finishing():
-            end_unrecorded(world, box, budget_s=budget_s)
+        with context.waiter.finishing():
+            end_unrecorded(context, box, budget_s=budget_s)
     except GpucloudError as error:
         return error
     broken.message = f"{box.name} was ended, but {broken.message}"

@@ -14,7 +14,7 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import UsageError
-from gpucloud.spec import Spec
+from gpucloud.spec.model import Spec
 from gpucloud_pricing.values import number, usd_document
 from gpucloud_pricing.work import UNITS, Equivalent, NoFigureError, amount_wanted, equivalents, source_of
 

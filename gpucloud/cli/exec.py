@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
-from gpucloud.cli.reached import reached
 from gpucloud.cli.ssh import Node
 
 
@@ -20,7 +20,7 @@ def exec_command(
     node: Node = 0,
 ) -> int:
     """Run a command on a box: its arguments arrive unchanged, its exit code is given; 125 is our own."""
-    from gpucloud.ssh import relay
+    from gpucloud.ssh.client import relay
 
     target = reached(app, name, node=node)
     if not app.output.json:

@@ -13,11 +13,11 @@ from gpucloud.cli.engine import connect, engine, find_box, now, settle_owed
 from gpucloud.cli.plan import refuse_short
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import UsageError
-from gpucloud.model import rfc3339
+from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
-    from gpucloud.store import Box
-    from gpucloud.world import World
+    from gpucloud.journal.store import Box
+    from gpucloud.runtime.context import Context
 
 
 def extend(
@@ -29,9 +29,9 @@ def extend(
 ) -> None:
     """Move the end of a box, later or sooner: with its cloud, on the box, and in the journal."""
     lives = _duration(ttl)
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
-        settle_owed(app, world)
-        box = _extended(app, world, find_box(world.journal, app.owner, name), lives)
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
+        settle_owed(app, context)
+        box = _extended(app, context, find_box(context.journal, app.owner, name), lives)
     with answering(f"the end of {box.name} was moved", [box]):
         if app.output.json:
             app.output.document("extend", {"box": box_document(box, now())})
@@ -43,7 +43,7 @@ def extend(
 
 
 def _duration(text: str) -> timedelta | None:
-    from gpucloud.spec_fields import end
+    from gpucloud.spec.fields import end
 
     try:
         lives = end(text)
@@ -63,32 +63,32 @@ def _at_most(box: Box, lives: timedelta) -> str:
     return f"; until then its machines cost up to {cost:.2f} {box.facts['price']['currency']}"
 
 
-def _extended(app: App, world: World, box: Box, lives: timedelta | None) -> Box:
+def _extended(app: App, context: Context, box: Box, lives: timedelta | None) -> Box:
     """The box with its new end. Its nodes are reached first: nothing is moved where one is out of reach."""
-    from gpucloud.bringup import targets
-    from gpucloud.clock import begin_reading, refuse_wrong, told
-    from gpucloud.extend import check_movable
-    from gpucloud.extend import extend as move
-    from gpucloud.reach import reach
-    from gpucloud.recover import refresh
-    from gpucloud.ssh_keys import key_folder
+    from gpucloud.boxes.bring_up import targets
+    from gpucloud.boxes.extend import check_movable
+    from gpucloud.boxes.extend import extend as move
+    from gpucloud.boxes.ingress import reach
+    from gpucloud.inventory.reconcile import refresh
+    from gpucloud.planning.clock_check import begin_reading, refuse_wrong, told
+    from gpucloud.ssh.keys import key_folder
 
-    check_movable(world, box)
-    taken = world.take(box)
+    check_movable(context, box)
+    taken = context.take(box)
     if taken is None:
         raise UsageError(
             f"another gpucloud works on box {box.name!r}", hint="see what it does: gpucloud list"
         )
     try:
-        asked = begin_reading(world, world.clouds.usable(taken.facts["cloud"]))
-        refresh(world, taken)
-        seen = world.journal.held(taken)
-        check_movable(world, seen)
-        refuse_wrong(told(world, asked))
+        asked = begin_reading(context, context.clouds.usable(taken.facts["cloud"]))
+        refresh(context, taken)
+        seen = context.journal.held(taken)
+        check_movable(context, seen)
+        refuse_wrong(told(context, asked))
         nodes = targets(seen, key_folder(app.paths.state, box.id), connect(app))
         for node in nodes:
-            reach(world, seen, node)
-        expires_at = None if lives is None else world.clock().replace(microsecond=0) + lives
-        return move(world, seen, nodes, expires_at)
+            reach(context, seen, node)
+        expires_at = None if lives is None else context.clock().replace(microsecond=0) + lives
+        return move(context, seen, nodes, expires_at)
     finally:
-        world.journal.release(taken)
+        context.journal.release(taken)

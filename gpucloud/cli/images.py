@@ -10,10 +10,10 @@ from gpucloud.cli.context import App
 from gpucloud.cli.market import load_market, today
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, UsageError
-from gpucloud.spec import Spec
+from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
-    from gpucloud.plan import Candidate
+    from gpucloud.planning.plan import Candidate
     from gpucloud_templates import Image, Software
 
 COLUMNS = (
@@ -44,7 +44,7 @@ class Choice:
 @takes_spec
 def images(app: App, spec: Spec) -> int | None:
     """Show which image an offer would boot, with driver, CUDA and frameworks, and what is installed on it."""
-    from gpucloud.quote import candidates_of
+    from gpucloud.planning.planner import candidates_of
 
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
@@ -68,8 +68,8 @@ def images(app: App, spec: Spec) -> int | None:
 
 def _choices(candidates: Sequence[Candidate], spec: Spec) -> list[Choice]:
     """One choice for each image that the offers of each GPU boot: that of the cheapest offer."""
-    from gpucloud.boot import DEFAULT_IMAGE, boots
-    from gpucloud.cloud import Clouds
+    from gpucloud.clouds.cloud import Clouds
+    from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 
     clouds = Clouds.installed()
     recipe = spec.image or DEFAULT_IMAGE

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.boxes import answering, box_document, paying_text
-from gpucloud.cli.buying import Buyer, Deal, environment_of, refuse_impossible
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, engine, now
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.plan import AcceptSnapshot, most_of, read_plan, refuse_short, show_plan, spec_json
+from gpucloud.cli.provision import Buyer, Deal, environment_of, refuse_impossible
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import UsageError
-from gpucloud.spec import Spec
-from gpucloud.ssh import forget
-from gpucloud.ssh_keys import key_folder
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.client import forget
+from gpucloud.ssh.keys import key_folder
 
 if TYPE_CHECKING:
-    from gpucloud.plan import Plan
-    from gpucloud.store import Box
-    from gpucloud.world import World
+    from gpucloud.journal.store import Box
+    from gpucloud.planning.plan import Plan
+    from gpucloud.runtime.context import Context
 
 
 @takes_spec
@@ -48,10 +48,10 @@ def launch(
     if not yes and not app.output.interactive:
         raise UsageError("not buying without a yes: there is no terminal to ask on", hint="add --yes")
     proxy_command = connect(app)
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
         buyer = Buyer(
             app,
-            world,
+            context,
             spec,
             run_id,
             proxy_command,
@@ -62,14 +62,14 @@ def launch(
         deal = buyer.deal(saved)
         if not yes:
             timeline.pause()
-            deal = _agreed(app, world, spec, deal)
+            deal = _agreed(app, context, spec, deal)
             timeline.resume()
         box = buyer.buy(deal)
         if spec.run:
-            _start(app, world, box, spec.run, environment)
-        world.journal.release(box)
-        box = world.journal.box(box.id)
-        living = world.journal.boxes(owner=app.owner)
+            _start(app, context, box, spec.run, environment)
+        context.journal.release(box)
+        box = context.journal.box(box.id)
+        living = context.journal.boxes(owner=app.owner)
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
             steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
@@ -82,7 +82,7 @@ def launch(
 
 def _spec_of(saved: Plan, flags: Spec) -> Spec:
     """The saved plan's own spec: a plan is done exactly, so no flag may change it."""
-    from gpucloud.spec_file import load_spec
+    from gpucloud.spec.file import load_spec
 
     if spec_json(flags):
         given = ", ".join(sorted(spec_json(flags)))
@@ -90,14 +90,14 @@ def _spec_of(saved: Plan, flags: Spec) -> Spec:
     return load_spec(None, dict(saved.spec))
 
 
-def _agreed(app: App, world: World, spec: Spec, deal: Deal) -> Deal:
+def _agreed(app: App, context: Context, spec: Spec, deal: Deal) -> Deal:
     """Shows what would be bought and asks for a yes.
 
     Raises:
         UsageError: the answer was a no, or came too late for the end that was named.
     """
     show_plan(app, deal.plan, spec, most=5)
-    with world.waiter.asking():
+    with context.waiter.asking():
         agreed = app.output.ask(f"Launch the first that starts, {most_of(deal.plan, spec, deal.end).text}?")
     if not agreed:
         raise UsageError("nothing was launched")
@@ -107,18 +107,18 @@ def _agreed(app: App, world: World, spec: Spec, deal: Deal) -> Deal:
     return replace(deal, agreed_at=answered)
 
 
-def _start(app: App, world: World, box: Box, command: str, environment: Mapping[str, str]) -> None:
+def _start(app: App, context: Context, box: Box, command: str, environment: Mapping[str, str]) -> None:
     """Starts the spec's command; where that fails, the box is of no use."""
-    from gpucloud.bringup import targets
-    from gpucloud.launch import abandon
-    from gpucloud.ssh_job import script_of, start
+    from gpucloud.boxes.bring_up import targets
+    from gpucloud.boxes.launch import abandon
+    from gpucloud.ssh.job import script_of, start
 
     keys = key_folder(app.paths.state, box.id)
     first = targets(box, keys, connect(app))[0]
-    world.tell("job", command.splitlines()[0])
+    context.tell("job", command.splitlines()[0])
     try:
-        world.waiter.run(partial(start, first, script_of(command, environment)))
+        context.waiter.run(partial(start, first, script_of(command, environment)))
     except BaseException as error:
-        abandon(world, box, error)
+        abandon(context, box, error)
         forget(keys, box.id, nodes=len(box.facts["nodes"]))
         raise

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from gpucloud.cli.boxes import box_document, paying_text, show_boxes
+from gpucloud.cli.connection import look
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, now, open_journal
-from gpucloud.cli.reached import look
 from gpucloud.cli.unread import say_unread, unread_document, wrong_in
-from gpucloud.model import Tags, Thing
+from gpucloud.resources import Resource, Tags
 
 
 def list_boxes(
@@ -23,9 +23,9 @@ def list_boxes(
     ] = False,
 ) -> None:
     """List boxes: state, age, price, cost so far, time left."""
-    from gpucloud.leases import claim
-    from gpucloud.lifecycle import Claim
-    from gpucloud.recover import is_remains
+    from gpucloud.inventory.reconcile import is_remains
+    from gpucloud.journal.leases import claim
+    from gpucloud.journal.lifecycle import Claim
 
     around: dict[str, Any] = {}
     if live:
@@ -63,19 +63,19 @@ def list_boxes(
 
 def _look(app: App) -> dict[str, Any]:
     """Asks the clouds: the journal's boxes by id, and every region for what the journal does not know."""
-    from gpucloud.model import Search
-    from gpucloud.survey import begin, strangers, unjudged
+    from gpucloud.inventory.discovery import begin, strangers, unjudged
+    from gpucloud.resources import Search
 
-    with engine(app) as world:
-        asked = begin(world, Search(owner=world.owner))
-        survey = look(app, world, world.journal.boxes(owner=app.owner), asked)
+    with engine(app) as context:
+        asked = begin(context, Search(owner=context.owner))
+        survey = look(app, context, context.journal.boxes(owner=app.owner), asked)
         say_unread(app, survey)
-        unknown = (*strangers(world, survey), *unjudged(survey, world.owner))
-        living = {box.id for box in world.journal.boxes(owner=world.owner)}
+        unknown = (*strangers(context, survey), *unjudged(survey, context.owner))
+        living = {box.id for box in context.journal.boxes(owner=context.owner)}
         return {"strangers": [_stranger(thing, living) for thing in unknown], **unread_document(survey)}
 
 
-def _stranger(thing: Thing, living: Collection[str]) -> dict[str, Any]:
+def _stranger(thing: Resource, living: Collection[str]) -> dict[str, Any]:
     box = thing.tags.box if isinstance(thing.tags, Tags) else None
     return {
         "kind": str(thing.ref.kind),

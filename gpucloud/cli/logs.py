@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, open_journal
 from gpucloud.cli.output import clean
-from gpucloud.cli.reached import reached
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
-from gpucloud.model import rfc3339
-from gpucloud.ssh_job import FOLDER
+from gpucloud.resources import rfc3339
+from gpucloud.ssh.job import FOLDER
 from gpucloud_templates import BOOT_LOG, GUARD_LOG
 
 FILES = {
@@ -56,7 +56,7 @@ def logs(
         raise UsageError(f"one of {', '.join(f'--{kind}' for kind in FILES)}")
     source = (chosen or ["boot"])[0]
     moment = None if since is None else read_since(since, now())
-    from gpucloud.ssh import ConnectionFailedError, lines
+    from gpucloud.ssh.client import ConnectionFailedError, lines
 
     try:
         target = reached(app, name, node=node)
@@ -81,7 +81,7 @@ def read_since(text: str, today: datetime) -> datetime:
     Raises:
         UsageError: it is neither.
     """
-    from gpucloud.spec_fields import end
+    from gpucloud.spec.fields import end
 
     try:
         moment = datetime.fromisoformat(text)
@@ -144,9 +144,9 @@ def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
 
 
 def _console(app: App, name: str, node: int) -> str:
-    from gpucloud.teardown import machine_ref
+    from gpucloud.boxes.teardown import machine_ref
 
     box = find_box(open_journal(app), app.owner, name)
-    with engine(app) as world:
-        cloud = world.clouds.usable(box.facts["cloud"])
-        return world.waiter.run(lambda: cloud.console(machine_ref(box, node)))
+    with engine(app) as context:
+        cloud = context.clouds.usable(box.facts["cloud"])
+        return context.waiter.run(lambda: cloud.console(machine_ref(box, node)))

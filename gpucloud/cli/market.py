@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpucloud.cli.output import Output, money_text
 from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
-from gpucloud.spec_file import flag_of
+from gpucloud.spec.file import flag_of
 from gpucloud_pricing import (
     BadPlaceError,
     Commitment,
@@ -91,7 +91,7 @@ def refreshed_market(folder: Path | None, say: Callable[[str], object]) -> Marke
     if file is None or not file.exists():
         return market
     from gpucloud_pricing.history import HistoryError, PriceHistory
-    from gpucloud_pricing.live import LIVE_SOURCES
+    from gpucloud_pricing.live_sources import LIVE_SOURCES
 
     try:
         history = PriceHistory.open(file)

@@ -13,7 +13,7 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import UsageError
-from gpucloud.spec import Spec
+from gpucloud.spec.model import Spec
 from gpucloud_pricing import Explanation, Market, Offer, Refusal
 
 ROWS = 20

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.model import RUN_ID
-from gpucloud.spec import Spec
-from gpucloud.spec_file import load_spec
+from gpucloud.resources import RUN_ID
+from gpucloud.spec.file import load_spec
+from gpucloud.spec.model import Spec
 
 
 def read_run_id(text: str) -> str:

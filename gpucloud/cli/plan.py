@@ -19,13 +19,13 @@ from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import duration_text, money_text, time_text, writing
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import NoOfferError, UsageError
-from gpucloud.lifecycle import LEAST_LIFE
-from gpucloud.plan import MAX_ATTEMPTS
-from gpucloud.spec import Spec
+from gpucloud.journal.lifecycle import LEAST_LIFE
+from gpucloud.planning.plan import MAX_ATTEMPTS
+from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
-    from gpucloud.plan import Candidate, Plan
-    from gpucloud.world import World
+    from gpucloud.planning.plan import Candidate, Plan
+    from gpucloud.runtime.context import Context
     from gpucloud_pricing import Market
 
 PLAN_S = 120.0
@@ -48,8 +48,8 @@ def plan(
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
     """Show what launch would do: attempts in order, with prices, and how the box would end."""
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
-        made = make(world, spec, accept_snapshot_price=accept_snapshot_price)
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
+        made = make(context, spec, accept_snapshot_price=accept_snapshot_price)
     if output is not None:
         with writing("the plan", output):
             output.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")
@@ -64,24 +64,24 @@ def plan(
     app.output.say(f"Next: gpucloud launch {output}" if output else "Next: the same with `launch`.")
 
 
-def make(world: World, spec: Spec, *, accept_snapshot_price: bool, to_buy: bool = False) -> Plan:
-    """The plan for a spec, at today's prices; ``to_buy`` as in :class:`gpucloud.quote.Wish`.
+def make(context: Context, spec: Spec, *, accept_snapshot_price: bool, to_buy: bool = False) -> Plan:
+    """The plan for a spec, at today's prices; ``to_buy`` as in :class:`gpucloud.planning.planner.Wish`.
 
     Raises:
-        GpucloudError: see :func:`gpucloud.quote.make_plan`.
+        GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
         UsageError: its box would end before it can be used.
     """
     from gpucloud.cli.market import load_market
-    from gpucloud.quote import make_plan, wish_for
+    from gpucloud.planning.planner import make_plan, wish_for
 
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
-    world.tell("plan", "searching the market")
+    context.tell("plan", "searching the market")
     wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
-    market = load_market(wish.demand, world.cache, partial(world.tell, "prices"))
-    with world.waiter.within(PLAN_S):
-        made = make_plan(world, market, wish)
+    market = load_market(wish.demand, context.cache, partial(context.tell, "prices"))
+    with context.waiter.within(PLAN_S):
+        made = make_plan(context, market, wish)
     if spec.budget is not None:
         made = _where_a_budget_holds(made, market)
         refuse_short(lifetime(made, spec), "--budget")
@@ -92,7 +92,7 @@ def refuse_short(lives: timedelta | None, flag: str) -> None:
     """Refuses a life in which no box boots: it would be paid for and end before it can be used.
 
     Raises:
-        UsageError: it is shorter than :data:`gpucloud.lifecycle.LEAST_LIFE`.
+        UsageError: it is shorter than :data:`gpucloud.journal.lifecycle.LEAST_LIFE`.
     """
     if lives is not None and lives < LEAST_LIFE:
         raise UsageError(
@@ -116,7 +116,7 @@ def read_plan(file: Path) -> Plan:
     Raises:
         UsageError: it cannot be read, or is none.
     """
-    from gpucloud.plan import Plan
+    from gpucloud.planning.plan import Plan
 
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
@@ -176,7 +176,7 @@ def lifetime(made: Plan, spec: Spec) -> timedelta | None:
         UsageError: there is a budget, but a price that it must cover is not known.
     """
     from gpucloud.cli.market import open_market
-    from gpucloud.spec import deadline
+    from gpucloud.spec.model import deadline
 
     ttl = spec.ends_after(LAUNCH_TTL)
     if spec.budget is None:
@@ -238,7 +238,7 @@ MOST_STEP = Decimal("0.0001")
 def most_of(made: Plan, spec: Spec, until: datetime | None) -> Most:
     """The most that a plan may come to. What is held is paid for already: its compute is no new spending."""
     from gpucloud.cli.market import open_market
-    from gpucloud.model import Purchase
+    from gpucloud.resources import Purchase
 
     market = open_market()
     sums: list[Decimal] = []
@@ -268,7 +268,7 @@ def _where_a_budget_holds(made: Plan, market: Market) -> Plan:
     Raises:
         UsageError: none is left.
     """
-    from gpucloud.bill import BESIDE
+    from gpucloud.costs.resource_prices import BESIDE
 
     unknown = {
         attempt: [text for kind, text in BESIDE.items() if _tariff_usd(market, attempt, kind) is None]

@@ -16,10 +16,10 @@ from gpucloud.cli.engine import now
 from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import money_text, time_text
 from gpucloud.errors import NoOfferError, UsageError
-from gpucloud.spec import Spec
+from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, InstanceType, Market, Price
-from gpucloud_pricing.course import course, moments, sparkline
 from gpucloud_pricing.places import admits, region_names
+from gpucloud_pricing.price_course import course, moments, sparkline
 
 if TYPE_CHECKING:
     from gpucloud_pricing.history import PriceHistory, Span

@@ -16,12 +16,12 @@ from gpucloud.cli.engine import engine
 from gpucloud.cli.market import check_places, open_history, open_market, price_document, show_table
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError
-from gpucloud.spec import Spec
+from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
 from gpucloud_pricing.places import admits, region_names
 
 if TYPE_CHECKING:
-    from gpucloud.refresh import Refreshed, Wanted
+    from gpucloud.market.refresh import Refreshed, Wanted
     from gpucloud_pricing.history import Change
 
 SHOWN = 10
@@ -40,13 +40,13 @@ def refresh(
 
     What a cloud does not answer stays as old as it was. A refresh that was cut off goes on where it stopped.
     """
-    from gpucloud.refresh import refresh as ask
+    from gpucloud.market.refresh import refresh as ask
 
     market = open_market()
-    with engine(app) as world:
-        wanted = wanted_of(market, spec, world.clouds.names())
+    with engine(app) as context:
+        wanted = wanted_of(market, spec, context.clouds.names())
         with open_history(app.paths.state) as history, _progress(app) as progress:
-            results = ask(world, market, history, wanted, anew=anew, progress=progress)
+            results = ask(context, market, history, wanted, anew=anew, progress=progress)
     if app.output.json:
         documents = [_document(name, result) for name, result in sorted(results.items())]
         app.output.document("prices-refresh", {"clouds": documents})
@@ -57,7 +57,7 @@ def refresh(
 
 def wanted_of(market: Market, spec: Spec, clouds: Sequence[str]) -> dict[str, Wanted]:
     """What to ask each cloud that the spec admits."""
-    from gpucloud.refresh import Wanted
+    from gpucloud.market.refresh import Wanted
 
     demand = spec.demand()
     check_places(market, demand)

@@ -22,7 +22,7 @@ from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import time_text
 from gpucloud.cli.prices_refresh import wanted_of
 from gpucloud.errors import UsageError
-from gpucloud.spec import Spec
+from gpucloud.spec.model import Spec
 from gpucloud_pricing import Offer
 
 LEAST = timedelta(minutes=1)
@@ -51,17 +51,17 @@ def watch(
 
     With --json a line for each look.
     """
-    from gpucloud.refresh import refresh
+    from gpucloud.market.refresh import refresh
 
     limit, pause_s = _limit(below), _pause_s(every)
     command = None if execute is None else _command(execute)
     market = shown.open_market()
     demand = spec.demand()
     was_below = False
-    with engine(app) as world, shown.open_history(app.paths.state) as history:
-        wanted = wanted_of(market, spec, world.clouds.names())
+    with engine(app) as context, shown.open_history(app.paths.state) as history:
+        wanted = wanted_of(market, spec, context.clouds.names())
         while True:
-            results = refresh(world, market, history, wanted, anew=True, progress=_silent)
+            results = refresh(context, market, history, wanted, anew=True, progress=_silent)
             found = market.refreshed(history.current, history.interruptions, ()).search(
                 demand, shown.today(), limit=1
             )
@@ -73,7 +73,7 @@ def watch(
                 if once:
                     return code
             was_below = is_below
-            world.waiter.pause(pause_s)
+            context.waiter.pause(pause_s)
 
 
 def _silent(cloud: str, answered: int, asked: int) -> None:
@@ -91,7 +91,7 @@ def _limit(text: str) -> Decimal:
 
 
 def _pause_s(text: str) -> float:
-    from gpucloud.spec_fields import end
+    from gpucloud.spec.fields import end
 
     try:
         pause = end(text)

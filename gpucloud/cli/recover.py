@@ -18,23 +18,23 @@ def recover(app: App) -> int:
     the end of a box could not be set, or something is billed as yours that carries tags which gpucloud never
     wrote.
     """
-    from gpucloud.adopt import adopt_found
     from gpucloud.cli.market import open_market
-    from gpucloud.model import Search
-    from gpucloud.recover import refresh_all
-    from gpucloud.survey import begin, finish, unjudged
+    from gpucloud.inventory.discovery import begin, finish, unjudged
+    from gpucloud.inventory.reconcile import refresh_all
+    from gpucloud.inventory.recover import adopt_found
+    from gpucloud.resources import Search
 
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
-        world.tell("recover", "looking in every region of every cloud")
-        survey = finish(world, begin(world, Search(owner=app.owner)))
-        adopted, troubles = adopt_found(world, survey, open_market())
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
+        context.tell("recover", "looking in every region of every cloud")
+        survey = finish(context, begin(context, Search(owner=app.owner)))
+        adopted, troubles = adopt_found(context, survey, open_market())
         for trouble in troubles:
             app.output.say(f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
-        for trouble in refresh_all(world, adopted):
+        for trouble in refresh_all(context, adopted):
             app.output.say(f"Not asked: {trouble.message}")
-        settle_owed(app, world)
-        boxes = [world.journal.box(box.id) for box in adopted]
-        living = world.journal.boxes(owner=app.owner)
+        settle_owed(app, context)
+        boxes = [context.journal.box(box.id) for box in adopted]
+        living = context.journal.boxes(owner=app.owner)
     suspects = unjudged(survey, app.owner)
     say_unread(app, survey)
     say_unjudged(app, suspects)

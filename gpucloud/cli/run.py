@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from gpucloud.cli.boxes import answering, box_document, paying_text
-from gpucloud.cli.buying import Buyer, environment_of, refuse_impossible
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import connect, ended_unrecorded, engine, now
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
+from gpucloud.cli.provision import Buyer, environment_of, refuse_impossible
 from gpucloud.cli.timeline import Timeline
 from gpucloud.errors import (
     BoxLostError,
@@ -31,16 +31,16 @@ from gpucloud.errors import (
     InterruptedBySignal,
     UsageError,
 )
-from gpucloud.lifecycle import BoxState, new_id
-from gpucloud.model import State
-from gpucloud.spec import Spec
-from gpucloud.ssh import forget
-from gpucloud.ssh_keys import find_program, key_folder
+from gpucloud.journal.lifecycle import BoxState, new_id
+from gpucloud.resources import State
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.client import forget
+from gpucloud.ssh.keys import find_program, key_folder
 
 if TYPE_CHECKING:
-    from gpucloud.ssh import ConnectionFailedError, Target
-    from gpucloud.store import Box
-    from gpucloud.world import World
+    from gpucloud.journal.store import Box
+    from gpucloud.runtime.context import Context
+    from gpucloud.ssh.client import ConnectionFailedError, Target
 
 RUN_TTL = timedelta(hours=6)
 FOREVER_S = 1e8
@@ -111,11 +111,11 @@ def run(
     if orders.fetch:
         find_program("rsync")
     proxy_command = connect(app)
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
-        world.waiter.clean_up = f"gpucloud down --run-id {orders.run_id} --yes"
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
+        context.waiter.clean_up = f"gpucloud down --run-id {orders.run_id} --yes"
         buyer = Buyer(
             app,
-            world,
+            context,
             spec,
             orders.run_id,
             proxy_command,
@@ -123,14 +123,14 @@ def run(
             attended=True,
             accept_snapshot_price=accept_snapshot_price,
         )
-        attendant = _Attendant(app, world, timeline, buyer, orders)
+        attendant = _Attendant(app, context, timeline, buyer, orders)
         with _summarised(app, attendant, summary):
             buyer.settle_first()
             if run_id is not None:
-                _refuse_live(world, run_id)
-            app.output.say(f"Run {orders.run_id}; from anywhere: {world.waiter.clean_up}")
+                _refuse_live(context, run_id)
+            app.output.say(f"Run {orders.run_id}; from anywhere: {context.waiter.clean_up}")
             code = attendant.run()
-        living = world.journal.boxes(owner=app.owner)
+        living = context.journal.boxes(owner=app.owner)
     steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
     with answering(f"the command ended with exit code {code}", living):
         fields = {"exit_code": code, "not_fetched": attendant.not_fetched, "timeline": steps}
@@ -159,7 +159,7 @@ class _Attendant:
     """Sees to it that the command is run, and that the box ends with it."""
 
     app: App
-    world: World
+    context: Context
     timeline: Timeline
     buyer: Buyer
     orders: _Orders
@@ -170,7 +170,7 @@ class _Attendant:
 
     def box_seen(self) -> dict[str, Any] | None:
         """The last box as documents show it; ``None`` where none was started."""
-        return None if self.box is None else box_document(self.world.journal.box(self.box.id), now())
+        return None if self.box is None else box_document(self.context.journal.box(self.box.id), now())
 
     def run(self) -> int:
         """Runs it, and again after failures that are to be borne with; the command's exit code."""
@@ -181,12 +181,12 @@ class _Attendant:
             except BoxLostError as error:
                 if not error.taken_back or not self._again("interruption"):
                     raise
-                self.world.tell("retry", f"{error.message}; beginning anew")
+                self.context.tell("retry", f"{error.message}; beginning anew")
             except CloudError as error:
                 if error.error_class is not ErrorClass.CAPACITY or not self._again("capacity"):
                     raise
-                self.world.tell("retry", f"no capacity anywhere; trying again in {CAPACITY_PAUSE_S:.0f} s")
-                self.world.waiter.pause(CAPACITY_PAUSE_S)
+                self.context.tell("retry", f"no capacity anywhere; trying again in {CAPACITY_PAUSE_S:.0f} s")
+                self.context.waiter.pause(CAPACITY_PAUSE_S)
             else:
                 return self.code
 
@@ -196,12 +196,12 @@ class _Attendant:
 
     def _with_box(self, box: Box) -> int:
         """Runs the command on the box, which is gone when this returns or raises, unless it is to be kept."""
-        from gpucloud.bringup import targets
-        from gpucloud.launch import abandon
-        from gpucloud.recover import refresh
-        from gpucloud.ssh import ConnectionFailedError
-        from gpucloud.store import JournalError
-        from gpucloud.teardown import take_down
+        from gpucloud.boxes.bring_up import targets
+        from gpucloud.boxes.launch import abandon
+        from gpucloud.boxes.teardown import take_down
+        from gpucloud.inventory.reconcile import refresh
+        from gpucloud.journal.store import JournalError
+        from gpucloud.ssh.client import ConnectionFailedError
 
         keys = key_folder(self.app.paths.state, box.id)
         try:
@@ -210,39 +210,39 @@ class _Attendant:
                 code = self._command(box, target)
                 self._fetch(target, code)
             except ConnectionFailedError:
-                self._check_there(refresh(self.world, self.world.journal.box(box.id)))
+                self._check_there(refresh(self.context, self.context.journal.box(box.id)))
                 raise
         except BaseException as error:
             self.timeline.resume()
-            abandon(self.world, box, error, ends_as=BoxState.DELETED)
+            abandon(self.context, box, error, ends_as=BoxState.DELETED)
             forget(keys, box.id, nodes=len(box.facts["nodes"]))
             raise
         self.timeline.resume()
         if code and self.orders.keep_on_failure:
             self._keep(box)
             return code
-        self.world.tell("down", f"ending {box.name}")
+        self.context.tell("down", f"ending {box.name}")
         try:
-            with self.world.waiter.finishing():
-                take_down(self.world, box, budget_s=TAKE_DOWN_S)
+            with self.context.waiter.finishing():
+                take_down(self.context, box, budget_s=TAKE_DOWN_S)
         except JournalError as error:
-            raise ended_unrecorded(self.world, box, error, budget_s=TAKE_DOWN_S) from error
+            raise ended_unrecorded(self.context, box, error, budget_s=TAKE_DOWN_S) from error
         finally:
-            self.world.journal.release(box)
+            self.context.journal.release(box)
         forget(keys, box.id, nodes=len(box.facts["nodes"]))
-        if self.world.waiter.signum is not None:
-            raise InterruptedBySignal("ended by a signal; the box is gone", signum=self.world.waiter.signum)
+        if self.context.waiter.signum is not None:
+            raise InterruptedBySignal("ended by a signal; the box is gone", signum=self.context.waiter.signum)
         return code
 
     def _command(self, box: Box, target: Target) -> int:
         """The command's exit code."""
-        from gpucloud.ssh import ConnectionFailedError
-        from gpucloud.ssh_job import Follower, script_of, start, stop
-        from gpucloud.waiter import TimedOutError
+        from gpucloud.runtime.tasks import TimedOutError
+        from gpucloud.ssh.client import ConnectionFailedError
+        from gpucloud.ssh.job import Follower, script_of, start, stop
 
         command = self.orders.command
-        waiter = self.world.waiter
-        self.world.tell("job", command if isinstance(command, str) else " ".join(command))
+        waiter = self.context.waiter
+        self.context.tell("job", command if isinstance(command, str) else " ".join(command))
         self.timeline.pause()
         waiter.run(partial(start, target, script_of(command, self.orders.environment)))
         out = sys.stderr.buffer if self.app.output.json else sys.stdout.buffer
@@ -256,7 +256,7 @@ class _Attendant:
                 except ConnectionFailedError as error:
                     self._come_back(box, target, error)
                 except TimedOutError:
-                    self.world.tell("job", f"not over after {self.orders.timeout_s:.0f} s: ending it")
+                    self.context.tell("job", f"not over after {self.orders.timeout_s:.0f} s: ending it")
                     waiter.run(partial(stop, target))
                     return TIMED_OUT
                 except BrokenPipeError as error:
@@ -273,20 +273,20 @@ class _Attendant:
             BoxLostError: it is gone.
             ConnectionFailedError: it is not, but does not answer.
         """
-        from gpucloud.reach import reach
-        from gpucloud.recover import refresh
-        from gpucloud.ssh import ConnectionFailedError
+        from gpucloud.boxes.ingress import reach
+        from gpucloud.inventory.reconcile import refresh
+        from gpucloud.ssh.client import ConnectionFailedError
 
-        self.world.tell("job", f"{lost.message}; trying to come back")
+        self.context.tell("job", f"{lost.message}; trying to come back")
         end = now() + timedelta(seconds=COME_BACK_S)
         while True:
             try:
-                self._check_there(refresh(self.world, self.world.journal.box(box.id)))
-                reach(self.world, box, target)
+                self._check_there(refresh(self.context, self.context.journal.box(box.id)))
+                reach(self.context, box, target)
             except (ConnectionFailedError, CloudError):
                 if now() >= end:
                     raise
-                self.world.waiter.pause(TRY_AGAIN_S)
+                self.context.waiter.pause(TRY_AGAIN_S)
             else:
                 return
 
@@ -294,7 +294,7 @@ class _Attendant:
         first = box.facts["nodes"][0]
         if box.state is BoxState.READY and first["state"] != State.GONE:
             if box.gone_nodes:
-                self.world.tell("job", f"{box.gone_nodes} of {len(box.facts['nodes'])} nodes are gone")
+                self.context.tell("job", f"{box.gone_nodes} of {len(box.facts['nodes'])} nodes are gone")
             return
         taken_back = box.state is BoxState.INTERRUPTED or bool(first.get("taken_back"))
         why = "was taken back by its cloud" if taken_back else "ended before its command did"
@@ -307,13 +307,13 @@ class _Attendant:
         Raises:
             NotCopiedError: some could not be brought, and the command's exit code says that it succeeded.
         """
-        from gpucloud.ssh_files import NotCopiedError, rsync_down
+        from gpucloud.ssh.files import NotCopiedError, rsync_down
 
         failures: list[NotCopiedError] = []
         for source, destination in self.orders.fetch:
-            self.world.tell("fetch", source)
+            self.context.tell("fetch", source)
             try:
-                self.world.waiter.run(partial(rsync_down, target, source, destination), FOREVER_S)
+                self.context.waiter.run(partial(rsync_down, target, source, destination), FOREVER_S)
             except NotCopiedError as error:
                 error.message = f"{source!r} was not fetched: {error.message}"
                 failures.append(error)
@@ -325,8 +325,8 @@ class _Attendant:
 
     def _keep(self, box: Box) -> None:
         """From now on a box like any other."""
-        self.world.journal.write(box, "seen", {"facts": {"attended": False}})
-        self.world.journal.release(box)
+        self.context.journal.write(box, "seen", {"facts": {"attended": False}})
+        self.context.journal.release(box)
         self.app.output.say(
             f"{box.name} is kept: gpucloud ssh {box.name}. End it with: gpucloud down {box.name}"
         )
@@ -340,17 +340,17 @@ def _sink(stream: BinaryIO) -> Callable[[bytes], None]:
     return write
 
 
-def _refuse_live(world: World, run_id: str) -> None:
+def _refuse_live(context: Context, run_id: str) -> None:
     """Refuses a run id that something living has, also on another machine.
 
     Raises:
         UsageError: it is in use.
     """
-    from gpucloud.model import Machine, Search
-    from gpucloud.survey import Patience, begin, finish
+    from gpucloud.inventory.discovery import Patience, begin, finish
+    from gpucloud.resources import Machine, Search
 
     patience = Patience(first_s=10.0, whole_s=60.0, news_s=2.0)
-    survey = finish(world, begin(world, Search(run=run_id)), patience)
+    survey = finish(context, begin(context, Search(run=run_id)), patience)
     machines = [thing for thing in survey.things if isinstance(thing, Machine)]
     if machines:
         raise UsageError(
@@ -389,7 +389,7 @@ def _summarised(app: App, attendant: _Attendant, file: Path | None) -> Generator
 
 
 def _seconds(text: str | None) -> float:
-    from gpucloud.spec_fields import end
+    from gpucloud.spec.fields import end
 
     if text is None:
         return FOREVER_S

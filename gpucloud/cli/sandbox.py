@@ -13,7 +13,7 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.output import money_text
 from gpucloud.errors import UsageError
-from gpucloud.model import short_id
+from gpucloud.resources import short_id
 
 if TYPE_CHECKING:
     from gpucloud.sandbox.client import SandboxClient

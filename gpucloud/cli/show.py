@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from gpucloud.cli.boxes import box_document, guard_text
+from gpucloud.cli.connection import look
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine, find_box, now, open_journal
-from gpucloud.cli.reached import look
-from gpucloud.model import short_id
+from gpucloud.resources import short_id
 
 
 def show(
@@ -21,10 +21,10 @@ def show(
 ) -> None:
     """Show one box."""
     if live:
-        with engine(app) as world:
-            box = find_box(world.journal, app.owner, name)
-            look(app, world, [box], {})
-            box = world.journal.box(box.id)
+        with engine(app) as context:
+            box = find_box(context.journal, app.owner, name)
+            look(app, context, [box], {})
+            box = context.journal.box(box.id)
     else:
         box = find_box(open_journal(app), app.owner, name)
     document = box_document(box, now())

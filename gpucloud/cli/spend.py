@@ -18,12 +18,12 @@ from gpucloud.cli.logs import SINCE, read_since
 from gpucloud.cli.market import show_table
 from gpucloud.cli.options import RunId
 from gpucloud.cli.output import duration_text, money, money_text, time_text
+from gpucloud.costs.spend import Charge, charges, first_of_month, first_of_next_month
 from gpucloud.errors import UsageError
-from gpucloud.spend import Charge, charges, first_of_month, first_of_next_month
 from gpucloud_pricing.billing import billing_of
 
 if TYPE_CHECKING:
-    from gpucloud.store import Box
+    from gpucloud.journal.store import Box
 
 PARTS = ("compute", "disk", "address")
 _SERVICES = {

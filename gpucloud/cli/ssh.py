@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
-from gpucloud.cli.reached import reached
 
 Node = Annotated[int, typer.Option("--node", help="Which of several nodes, from 0.", metavar="N")]
 
@@ -23,7 +23,7 @@ def ssh(
     node: Node = 0,
 ) -> int:
     """Open a shell on a box. Gives its exit code."""
-    from gpucloud.ssh import relay
+    from gpucloud.ssh.client import relay
 
     target = reached(app, name, node=node)
     return relay(target, command or [], terminal=sys.stdin.isatty())

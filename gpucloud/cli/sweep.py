@@ -18,10 +18,10 @@ from gpucloud.cli.output import money, money_text
 from gpucloud.cli.timeline import Timeline
 from gpucloud.cli.unread import say_unjudged, say_unread, unread_document, wrong_in
 from gpucloud.errors import GpucloudError, OwedError, UsageError
-from gpucloud.model import Kind, Ref, Tags, Thing, rfc3339, short_id
+from gpucloud.resources import Ref, Resource, ResourceKind, Tags, rfc3339, short_id
 
 if TYPE_CHECKING:
-    from gpucloud.sweep import Find
+    from gpucloud.inventory.sweep import Find
     from gpucloud_pricing import Market
     from gpucloud_pricing.values import Money
 
@@ -57,14 +57,14 @@ def sweep(
     something is billed as yours that carries tags which gpucloud never wrote.
     """
     from gpucloud.cli.market import open_market
-    from gpucloud.survey import unjudged
-    from gpucloud.sweep import end, look, look_again
+    from gpucloud.inventory.discovery import unjudged
+    from gpucloud.inventory.sweep import end, look, look_again
 
     whose, age = owner or app.owner, _age(older_than)
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as world:
-        world.waiter.clean_up = "gpucloud sweep --yes"
-        world.tell("sweep", "looking in every region of every cloud")
-        first = look(world, owner=whose, older_than=age)
+    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
+        context.waiter.clean_up = "gpucloud sweep --yes"
+        context.tell("sweep", "looking in every region of every cloud")
+        first = look(context, owner=whose, older_than=age)
         unwanted = [find for find in first.finds if find.unwanted]
         market = open_market()
         report = _Report(app, market, first.finds)
@@ -76,19 +76,19 @@ def sweep(
         report.show()
         if unwanted and not dry_run:
             if not yes:
-                with world.waiter.asking():
+                with context.waiter.asking():
                     _confirm(app, unwanted, report.per_hour())
             timeline.resume()
-            second = look_again(world, first, owner=whose, older_than=age)
+            second = look_again(context, first, owner=whose, older_than=age)
             say_unread(app, second.survey)
             unread += second.survey.unread
             still = second.finds
-            troubles = end(world, still, market)
+            troubles = end(context, still, market)
         timeline.resume()
         if not dry_run:
-            settle_owed(app, world)
-        living = world.journal.boxes(owner=app.owner)
-        rows = world.journal.things_of({tags.box for f in first.finds if (tags := _tags_of(f.thing))})
+            settle_owed(app, context)
+        living = context.journal.boxes(owner=app.owner)
+        rows = context.journal.things_of({tags.box for f in first.finds if (tags := _tags_of(f.thing))})
     gone = {row.ref for row in rows if row.state in {"gone", "gone_once"}}
     ended = sum(find.thing.ref in gone for find in still)
     with answering(f"{ended} of {len(still)} things ended", living):
@@ -113,7 +113,7 @@ class _Report:
     """The list with its prices, for people and as a document."""
 
     def __init__(self, app: App, market: Market, finds: Sequence[Find]) -> None:
-        from gpucloud.bill import price_of
+        from gpucloud.costs.resource_prices import price_of
 
         self._app = app
         self._market = market
@@ -146,8 +146,10 @@ class _Report:
         """What was found of one box in one place, for one reason."""
         box, _, run, cloud, region, reason = key
         things = [self._finds[number].thing for number in members]
-        machines = [short_id(thing.ref.id) for thing in things if thing.ref.kind is Kind.INSTANCE]
-        others = Counter(str(thing.ref.kind) for thing in things if thing.ref.kind is not Kind.INSTANCE)
+        machines = [short_id(thing.ref.id) for thing in things if thing.ref.kind is ResourceKind.INSTANCE]
+        others = Counter(
+            str(thing.ref.kind) for thing in things if thing.ref.kind is not ResourceKind.INSTANCE
+        )
         what = machines + [kind if count == 1 else f"{count} {kind}s" for kind, count in others.items()]
         made = min((thing.created_at for thing in things if thing.created_at), default=None)
         return (
@@ -194,14 +196,14 @@ class _Report:
         }
 
 
-def _tags_of(thing: Thing) -> Tags | None:
+def _tags_of(thing: Resource) -> Tags | None:
     """A thing's tags, where gpucloud can have written them."""
     return thing.tags if isinstance(thing.tags, Tags) else None
 
 
 def _age(text: str | None) -> timedelta:
-    from gpucloud.spec_fields import end
-    from gpucloud.sweep import OLD_ENOUGH
+    from gpucloud.inventory.sweep import OLD_ENOUGH
+    from gpucloud.spec.fields import end
 
     if text is None:
         return OLD_ENOUGH

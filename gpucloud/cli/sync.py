@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
-from gpucloud.cli.reached import reached
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 
@@ -37,8 +37,8 @@ def sync(
     way = read_way(source, destination)
     if way.up and not Path(way.source).exists():
         raise UsageError(f"there is no {way.source}", hint=_HINT)
-    from gpucloud.ssh_files import rsync_down, rsync_up
-    from gpucloud.ssh_keys import find_program
+    from gpucloud.ssh.files import rsync_down, rsync_up
+    from gpucloud.ssh.keys import find_program
 
     find_program("rsync")
     target = reached(app, way.box, node=node)

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.context import App
-from gpucloud.model import BadTags, Thing, short_id
+from gpucloud.resources import BadTags, Resource, short_id
 
 if TYPE_CHECKING:
-    from gpucloud.survey import Survey
+    from gpucloud.inventory.discovery import Survey
 
 
 def say_unread(app: App, survey: Survey) -> None:
@@ -21,7 +21,7 @@ def say_unread(app: App, survey: Survey) -> None:
         app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
 
 
-def say_unjudged(app: App, things: Iterable[Thing]) -> None:
+def say_unjudged(app: App, things: Iterable[Resource]) -> None:
     """For people: things whose tags name the user as their owner, and are otherwise not gpucloud's own."""
     for thing in things:
         ref = thing.ref
@@ -34,7 +34,7 @@ def say_unjudged(app: App, things: Iterable[Thing]) -> None:
         )
 
 
-def unjudged_document(things: Iterable[Thing]) -> dict[str, Any]:
+def unjudged_document(things: Iterable[Resource]) -> dict[str, Any]:
     """The same for documents."""
     return {
         "unjudged": [
@@ -50,7 +50,7 @@ def unjudged_document(things: Iterable[Thing]) -> dict[str, Any]:
     }
 
 
-def wrong_in(thing: Thing) -> str | None:
+def wrong_in(thing: Resource) -> str | None:
     """What is wrong with a thing's tags; ``None`` for tags that gpucloud may have written, or for none."""
     return thing.tags.wrong if isinstance(thing.tags, BadTags) else None
 

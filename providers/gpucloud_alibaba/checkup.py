@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Identity, Permission, Tags
+from gpucloud.resources import Identity, Permission, Tags
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import DRY_RUN_PASSED, MalformedAnswerError, classify, code_of, reading
 

@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gpucloud import __version__
+from gpucloud.clouds.provider import Answered, ApiCall, Witness
 from gpucloud.errors import UsageError
-from gpucloud.provider import Answered, ApiCall, Witness
 from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of
 

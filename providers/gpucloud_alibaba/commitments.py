@@ -7,10 +7,10 @@ from datetime import date
 from functools import partial
 from typing import Any
 
-from gpucloud.provider import CommitmentInquiry
+from gpucloud.clouds.provider import CommitmentInquiry
 from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.describe import CLOUD, PAGE_SIZE, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
-from gpucloud_alibaba.shelves import CLOUD, PAGE_SIZE, moment
 from gpucloud_pricing import Commitment
 from gpucloud_pricing.commitments import last_whole_day
 

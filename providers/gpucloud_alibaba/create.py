@@ -9,12 +9,12 @@ from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, Tags
+from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, Tags
 from gpucloud_alibaba.clients import ecs_models
+from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
 from gpucloud_alibaba.network import Ground
-from gpucloud_alibaba.shelves import ref_of
 
 USER_DATA_BYTES = 32 * 1024
 """The limit before base64. Source: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``)."""
@@ -182,7 +182,7 @@ def create(request: Request, ecs: Any) -> Sequence[Machine]:
     tags = Tags.parse({tag["Key"]: tag["Value"] for tag in call["Tag"]})
     return [
         Machine(
-            ref=ref_of(request["account"], call["RegionId"], Kind.INSTANCE, id_),
+            ref=ref_of(request["account"], call["RegionId"], ResourceKind.INSTANCE, id_),
             state=State.PENDING,
             tags=tags,
             zone=call["ZoneId"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import Kind, Ref
+from gpucloud.resources import Ref, ResourceKind
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import classify
 
@@ -51,13 +51,13 @@ def _network(clients: Clients, ref: Ref) -> None:
         clients.vpc(ref.region, "DeleteVpc", {"VpcId": ref.id})
 
 
-_CALLS: dict[Kind, Callable[[Clients, Ref], None]] = {
-    Kind.INSTANCE: _instance,
-    Kind.ADDRESS: _address,
-    Kind.NIC: _nic,
-    Kind.DISK: _disk,
-    Kind.GROUP: _group,
-    Kind.NETWORK: _network,
+_CALLS: dict[ResourceKind, Callable[[Clients, Ref], None]] = {
+    ResourceKind.INSTANCE: _instance,
+    ResourceKind.ADDRESS: _address,
+    ResourceKind.NIC: _nic,
+    ResourceKind.DISK: _disk,
+    ResourceKind.GROUP: _group,
+    ResourceKind.NETWORK: _network,
 }
 
 

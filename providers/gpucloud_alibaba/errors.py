@@ -1,4 +1,4 @@
-"""What Alibaba Cloud's refusals mean: a table (``errors.csv``, read by :mod:`gpucloud.verdicts`).
+"""What Alibaba Cloud's refusals mean: a table (``errors.csv``, read by :mod:`gpucloud.clouds.error_table`).
 
 The SDK wraps whatever goes wrong before an answer in ``UnretryableException``; what is inside decides. Its
 exceptions do not say of which call they are; :mod:`gpucloud_alibaba.clients` notes that on them.
@@ -12,9 +12,9 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-from gpucloud import verdicts
+from gpucloud.clouds import error_table
+from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass
-from gpucloud.provider import Verdict
 
 log = logging.getLogger(__name__)
 
@@ -88,14 +88,14 @@ def named(value: Any) -> str:
     return value
 
 
-def table() -> verdicts.Table:
+def table() -> error_table.Table:
     """The rows of ``errors.csv``."""
-    return verdicts.table_of("gpucloud_alibaba")
+    return error_table.table_of("gpucloud_alibaba")
 
 
-def row_for(code: str, message: str = "", operation: str | None = None) -> verdicts.Row | None:
+def row_for(code: str, message: str = "", operation: str | None = None) -> error_table.Row | None:
     """The row of a code: an exact code before a prefix, a longer prefix before a shorter one."""
-    return verdicts.row_for(table(), code, message, operation)
+    return error_table.row_for(table(), code, message, operation)
 
 
 def _unlisted(code: str, status: int, operation: str | None) -> ErrorClass:
@@ -103,7 +103,7 @@ def _unlisted(code: str, status: int, operation: str | None) -> ErrorClass:
     log.warning("Alibaba error code %r (HTTP %d) is not in the table", code, status)
     if status == 404 or code.endswith(".NotFound"):
         return ErrorClass.BAD_PARAM if operation == "RunInstances" else ErrorClass.NOT_FOUND
-    return verdicts.class_of_status(status)
+    return error_table.class_of_status(status)
 
 
 def _answered(error: Any, operation: str | None) -> Verdict:
@@ -114,7 +114,7 @@ def _answered(error: Any, operation: str | None) -> Verdict:
     row = row_for(code, message, operation)
     if row is None:
         error_class = _unlisted(code, int(error.status_code or 400), operation)
-        scope = verdicts.usual_scope(error_class)
+        scope = error_table.usual_scope(error_class)
     else:
         error_class, scope = row.error_class, row.scope
     told_ms = getattr(error, "retry_after", None)
@@ -163,10 +163,12 @@ def classify(error: Exception) -> Verdict | None:
     """
     operation: str | None = getattr(error, "gpucloud_operation", None)
     inner: Any = getattr(error, "inner_exception", None) or error
-    if "AlibabaCloudException" in verdicts.raised_by(inner, PACKAGES) and getattr(inner, "status_code", None):
+    if "AlibabaCloudException" in error_table.raised_by(inner, PACKAGES) and getattr(
+        inner, "status_code", None
+    ):
         return _answered(inner, operation)
-    verdict = verdicts.verdict_on_exception(
-        table(), inner if verdicts.raised_by(inner, PACKAGES) else error, PACKAGES
+    verdict = error_table.verdict_on_exception(
+        table(), inner if error_table.raised_by(inner, PACKAGES) else error, PACKAGES
     )
     if verdict is None:
         return None
@@ -183,7 +185,7 @@ def classify(error: Exception) -> Verdict | None:
 
 def code_of(error: Exception) -> str:
     """The cloud's own code of an exception; empty for one of somebody else."""
-    if not verdicts.raised_by(error, PACKAGES):
+    if not error_table.raised_by(error, PACKAGES):
         return ""
     inner: Any = getattr(error, "inner_exception", None) or error
     return str(getattr(inner, "code", None) or "")

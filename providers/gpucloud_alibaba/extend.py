@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from gpucloud.model import EXPIRES_TAG, Kind, Ref, expires_text
+from gpucloud.resources import EXPIRES_TAG, Ref, ResourceKind, expires_text
 from gpucloud_alibaba import create
 from gpucloud_alibaba.clients import Clients, ecs_models
 
-_TYPES: Mapping[Kind, tuple[str, str]] = {
-    Kind.INSTANCE: ("ecs", "instance"),
-    Kind.DISK: ("ecs", "disk"),
-    Kind.NIC: ("ecs", "eni"),
-    Kind.GROUP: ("ecs", "securitygroup"),
-    Kind.ADDRESS: ("vpc", "EIP"),
-    Kind.NETWORK: ("vpc", "VPC"),
+_TYPES: Mapping[ResourceKind, tuple[str, str]] = {
+    ResourceKind.INSTANCE: ("ecs", "instance"),
+    ResourceKind.DISK: ("ecs", "disk"),
+    ResourceKind.NIC: ("ecs", "eni"),
+    ResourceKind.GROUP: ("ecs", "securitygroup"),
+    ResourceKind.ADDRESS: ("vpc", "EIP"),
+    ResourceKind.NETWORK: ("vpc", "VPC"),
 }
 """The products, and their names for what they can tag (API references of TagResources)."""
 
@@ -30,7 +30,7 @@ def extend(clients: Clients, things: Sequence[Ref], expires_at: datetime | None,
         now: the time.
     """
     for ref in things:
-        if ref.kind is Kind.INSTANCE:
+        if ref.kind is ResourceKind.INSTANCE:
             _set_release_time(clients, ref, create.release_time(expires_at, now))
     for (region, product, type_), ids in _by_type(things).items():
         clients.call(

@@ -7,8 +7,20 @@ from dataclasses import replace
 from itertools import product
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import TAG_PREFIX, Found, Kind, Machine, Purchase, Ref, Search, State, Thing, Unread
+from gpucloud.resources import (
+    TAG_PREFIX,
+    Machine,
+    Purchase,
+    Ref,
+    Resource,
+    ResourceKind,
+    Search,
+    SearchResult,
+    State,
+    UnreadableRegion,
+)
 from gpucloud_alibaba.clients import Clients, ecs_models, listed
+from gpucloud_alibaba.describe import CLOUD, SHELVES, Asked, Look, Place, ref_of
 from gpucloud_alibaba.errors import (
     DRY_RUN_PASSED,
     GoneError,
@@ -19,7 +31,6 @@ from gpucloud_alibaba.errors import (
     named,
     reading,
 )
-from gpucloud_alibaba.shelves import CLOUD, SHELVES, Asked, Look, Place, ref_of
 
 TOKEN_TAG = f"{TAG_PREFIX}key"
 """The tag that holds the create call's ClientToken: the API cannot be asked by the token itself."""
@@ -32,7 +43,7 @@ VANISHED = "SystemFailure.Delete"
 """The event of an instance that was accepted and then removed for lack of stock."""
 
 
-def _read(look: Look, place: Place, asked: Asked) -> Iterator[Thing]:
+def _read(look: Look, place: Place, asked: Asked) -> Iterator[Resource]:
     token: str | None = None
     for _ in range(PAGES):
         with reading("a question for a list"):
@@ -81,7 +92,7 @@ class Proof:
 # --- one thing
 
 
-def get(ref: Ref, clients: Clients, proof: Proof) -> Thing:
+def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
     """One thing by its id. A running machine is given with its disks.
 
     Raises:
@@ -93,7 +104,7 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Thing:
         if thing.ref.id == ref.id:
             return _with_disks(thing, clients) if isinstance(thing, Machine) else thing
     proof.demand(ref.region)
-    if ref.kind is Kind.INSTANCE and _vanished(ref, clients):
+    if ref.kind is ResourceKind.INSTANCE and _vanished(ref, clients):
         return Machine(
             ref=ref,
             state=State.GONE,
@@ -123,7 +134,10 @@ def _with_disks(machine: Machine, clients: Clients) -> Machine:
     asked = models.DescribeDisksRequest(region_id=region, instance_id=machine.ref.id)
     body = clients.ecs(region).describe_disks(asked).body
     with reading("DescribeDisks"):
-        disks = [ref_of(account, region, Kind.DISK, named(disk.disk_id)) for disk in listed(body.disks.disk)]
+        disks = [
+            ref_of(account, region, ResourceKind.DISK, named(disk.disk_id))
+            for disk in listed(body.disks.disk)
+        ]
     return replace(machine, parts=(*disks, *machine.parts))
 
 
@@ -154,7 +168,9 @@ def tags_for(search: Search) -> dict[str, str | None]:
     return tags or {f"{TAG_PREFIX}box": None}
 
 
-def find(search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[[float], None]) -> Found:
+def find(
+    search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[[float], None]
+) -> SearchResult:
     """Everything that matches in these places; what ended is not shown by the cloud at all.
 
     A region with no instances counts as read only once it is proven that they may be listed. With a token,
@@ -170,15 +186,15 @@ def find(search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[
 
     asked = Asked(tags=tags_for(search))
     narrow = search.token or search.machines_only
-    shelves = [(kind, look) for kind, _, look in SHELVES if kind is Kind.INSTANCE or not narrow]
+    shelves = [(kind, look) for kind, _, look in SHELVES if kind is ResourceKind.INSTANCE or not narrow]
 
-    def once(place: Place, kind: Kind, look: Look) -> list[Thing]:
+    def once(place: Place, kind: ResourceKind, look: Look) -> list[Resource]:
         things = list(_read(look, place, asked))
-        if kind is Kind.INSTANCE and not things:
+        if kind is ResourceKind.INSTANCE and not things:
             proof.demand(place.region)
         return [thing for thing in things if search.admits(thing.tags)]
 
-    def patiently(where: tuple[Place, tuple[Kind, Look]]) -> list[Thing] | Unread:
+    def patiently(where: tuple[Place, tuple[ResourceKind, Look]]) -> list[Resource] | UnreadableRegion:
         place, (kind, look) = where
         attempt = 0
         while True:
@@ -191,16 +207,16 @@ def find(search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[
                 attempt += 1
                 if verdict.error_class is not ErrorClass.SERVER or attempt == READ_ATTEMPTS:
                     said = f"{verdict.code}: {verdict.message}"
-                    return Unread(cloud=CLOUD, region=place.region, error=said)
+                    return UnreadableRegion(cloud=CLOUD, region=place.region, error=said)
                 sleep(0.1 * 2**attempt)
 
     if not places:
-        return Found(things=())
+        return SearchResult(things=())
     questions = list(product(places, shelves))
     with ThreadPool(min(THREADS, len(questions))) as pool:
         seen = pool.map(patiently, questions, chunksize=1)
-    unread = {answer.region: answer for answer in seen if isinstance(answer, Unread)}
-    return Found(
+    unread = {answer.region: answer for answer in seen if isinstance(answer, UnreadableRegion)}
+    return SearchResult(
         things=tuple(thing for answer in seen if isinstance(answer, list) for thing in answer),
         unread=tuple(unread.values()),
     )

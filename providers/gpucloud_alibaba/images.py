@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Order
+from gpucloud.resources import Order
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import NoImageError, reading
 from gpucloud_templates.software import Image as BootImage

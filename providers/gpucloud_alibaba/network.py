@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
-from gpucloud.model import TAG_PREFIX, Kind, Order
-from gpucloud.provider import Record
+from gpucloud.resources import TAG_PREFIX, Order, ResourceKind
 from gpucloud_alibaba.clients import Clients, ecs_models, listed
+from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import NotReadyError, named, reading
-from gpucloud_alibaba.shelves import ref_of
 
 SSH_PORT = 22
 VPC_CIDR = "10.42.0.0/16"
@@ -143,9 +143,9 @@ class _Maker:
                     named(group.security_group_id) for group in listed(body.security_groups.security_group)
                 ]
             if found:
-                self.record.made(ref_of(self.order.account, region, Kind.GROUP, found[0]))
+                self.record.made(ref_of(self.order.account, region, ResourceKind.GROUP, found[0]))
                 return found[0], False
-        self.record.making(Kind.GROUP, self.order.name)
+        self.record.making(ResourceKind.GROUP, self.order.name)
         answer = ecs.create_security_group(
             models.CreateSecurityGroupRequest(
                 region_id=region,
@@ -159,7 +159,7 @@ class _Maker:
         ).body
         with reading("CreateSecurityGroup"):
             group = named(answer.security_group_id)
-        self.record.made(ref_of(self.order.account, region, Kind.GROUP, group))
+        self.record.made(ref_of(self.order.account, region, ResourceKind.GROUP, group))
         return group, True
 
     def _mine(self) -> dict[str, list[dict[str, str]]]:
@@ -180,13 +180,13 @@ class _Maker:
                 network = named(found[0][part.id])
         else:
             network = self._make(part, parameters)
-        self.record.made(ref_of(self.order.account, self.order.region, Kind.NETWORK, network))
+        self.record.made(ref_of(self.order.account, self.order.region, ResourceKind.NETWORK, network))
         if not found or found[0].get("Status") != "Available":
             self._until_available(part, network)
         return network
 
     def _make(self, part: _Part, parameters: Mapping[str, Any]) -> str:
-        self.record.making(Kind.NETWORK, self.order.name)
+        self.record.making(ResourceKind.NETWORK, self.order.name)
         body = self.clients.vpc(
             self.order.region,
             part.made_by,

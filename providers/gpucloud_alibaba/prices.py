@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
+from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Held, Purchase, Quote
-from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE
+from gpucloud.resources import HeldCapacity, Purchase, Quote
 from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.describe import CLOUD, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, classify, named, reading
-from gpucloud_alibaba.shelves import CLOUD, moment
 
 T = TypeVar("T")
 
@@ -197,12 +197,12 @@ def _history(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterab
 # --- capacity that is held
 
 
-def held(ecs: Any, region: str, instance_types: Sequence[str]) -> Sequence[Held]:
+def held(ecs: Any, region: str, instance_types: Sequence[str]) -> Sequence[HeldCapacity]:
     """Private pools of these types with something free: capacity reservations and elasticity assurances."""
     if not instance_types:
         return ()
     return [
-        Held(
+        HeldCapacity(
             cloud=CLOUD,
             region=region,
             zone=share.zone_id,

@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
-from gpucloud.model import (
-    Found,
-    Held,
+from gpucloud.resources import (
+    HeldCapacity,
     Identity,
-    Kind,
     Machine,
     Order,
     Permission,
@@ -25,10 +24,11 @@ from gpucloud.model import (
     Quote,
     Ref,
     Request,
+    Resource,
+    ResourceKind,
     Search,
-    Thing,
+    SearchResult,
 )
-from gpucloud.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_alibaba import (
     checkup,
     create,
@@ -43,8 +43,8 @@ from gpucloud_alibaba import (
     zones,
 )
 from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.describe import CLOUD, DELETION_ORDER, Place
 from gpucloud_alibaba.errors import MalformedAnswerError, reading
-from gpucloud_alibaba.shelves import CLOUD, DELETION_ORDER, Place
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata
@@ -87,7 +87,7 @@ class AlibabaProvider:
         return CLOUD
 
     @property
-    def deletion_order(self) -> Sequence[Kind]:
+    def deletion_order(self) -> Sequence[ResourceKind]:
         """Instances, then what they hold on to, the network last."""
         return DELETION_ORDER
 
@@ -147,12 +147,12 @@ class AlibabaProvider:
 
     # --- looking and ending
 
-    def get(self, ref: Ref, /) -> Thing:
+    def get(self, ref: Ref, /) -> Resource:
         """One thing by id."""
         self._refuse_foreign(ref)
         return find.get(ref, self.clients, self._proof)
 
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         """Everything with gpucloud's tags, in the regions named or in all of the account."""
         regions = search.regions if search.regions is not None else self._regions()
         account = self.account()
@@ -187,7 +187,7 @@ class AlibabaProvider:
             if regions is None or region in regions
         ]
 
-    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
         """Private pools with something free."""
         return prices.held(self.clients.ecs(region), region, instance_types)
 
@@ -300,7 +300,7 @@ class AlibabaProvider:
         """The limit of a spot order in the account's currency; ``None`` for any other."""
         if order.purchase is not Purchase.SPOT:
             return None
-        from gpucloud.bill import reference_rate
+        from gpucloud.costs.resource_prices import reference_rate
 
         if self._currency is None:
             ecs = self.clients.ecs(order.region)

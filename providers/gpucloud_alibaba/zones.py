@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpucloud.model import Order, Purchase
+from gpucloud.resources import Order, Purchase
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import NoZoneError, named, reading
 

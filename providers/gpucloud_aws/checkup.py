@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Identity, Permission, Tags
+from gpucloud.resources import Identity, Permission, Tags
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 from gpucloud_aws.errors import MalformedAnswerError, classify, reading
 

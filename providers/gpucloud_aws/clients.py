@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
-from gpucloud.provider import Witness
+from gpucloud.clouds.provider import Witness
 from gpucloud_aws import record
 from gpucloud_aws.actions import refuse_nonsense, refuse_unlisted
 

@@ -12,7 +12,7 @@ from decimal import ROUND_DOWN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Machine, Order, Purchase, Request
+from gpucloud.resources import Machine, Order, Purchase, Request
 from gpucloud_aws.errors import NoReservationError, reading
 from gpucloud_aws.find import machine_of
 from gpucloud_aws.images import image_for, is_own
@@ -126,7 +126,7 @@ def _bid(max_price_usd: Decimal, currency: str) -> Decimal:
     """The limit in the currency of the region, never above what was said."""
     if currency == "USD":
         return max_price_usd
-    from gpucloud.bill import reference_rate
+    from gpucloud.costs.resource_prices import reference_rate
 
     return (max_price_usd * reference_rate(currency)).quantize(BID_STEP, rounding=ROUND_DOWN)
 

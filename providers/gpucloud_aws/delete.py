@@ -6,19 +6,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import Kind, Ref
+from gpucloud.resources import Ref, ResourceKind
 from gpucloud_aws.errors import classify
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
 
-_CALLS: dict[Kind, Callable[[EC2Client, str], Any]] = {
-    Kind.SPOT_REQUEST: lambda ec2, id_: ec2.cancel_spot_instance_requests(SpotInstanceRequestIds=[id_]),
-    Kind.INSTANCE: lambda ec2, id_: ec2.terminate_instances(InstanceIds=[id_]),
-    Kind.ADDRESS: lambda ec2, id_: ec2.release_address(AllocationId=id_),
-    Kind.NIC: lambda ec2, id_: ec2.delete_network_interface(NetworkInterfaceId=id_),
-    Kind.DISK: lambda ec2, id_: ec2.delete_volume(VolumeId=id_),
-    Kind.GROUP: lambda ec2, id_: ec2.delete_security_group(GroupId=id_),
+_CALLS: dict[ResourceKind, Callable[[EC2Client, str], Any]] = {
+    ResourceKind.SPOT_REQUEST: lambda ec2, id_: ec2.cancel_spot_instance_requests(
+        SpotInstanceRequestIds=[id_]
+    ),
+    ResourceKind.INSTANCE: lambda ec2, id_: ec2.terminate_instances(InstanceIds=[id_]),
+    ResourceKind.ADDRESS: lambda ec2, id_: ec2.release_address(AllocationId=id_),
+    ResourceKind.NIC: lambda ec2, id_: ec2.delete_network_interface(NetworkInterfaceId=id_),
+    ResourceKind.DISK: lambda ec2, id_: ec2.delete_volume(VolumeId=id_),
+    ResourceKind.GROUP: lambda ec2, id_: ec2.delete_security_group(GroupId=id_),
 }
 
 

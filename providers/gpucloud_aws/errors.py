@@ -1,4 +1,4 @@
-"""What AWS's refusals mean: ``errors.csv`` (see :mod:`gpucloud.verdicts`), and what EC2 adds to it."""
+"""What AWS's refusals mean: ``errors.csv`` (:mod:`gpucloud.clouds.error_table`), and what EC2 adds to it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from gpucloud.errors import ErrorClass
-from gpucloud.provider import Verdict
-from gpucloud.verdicts import (
+from gpucloud.clouds.error_table import (
     Table,
     class_of_status,
     raised_by,
@@ -18,6 +16,8 @@ from gpucloud.verdicts import (
     usual_scope,
     verdict_on_exception,
 )
+from gpucloud.clouds.provider import Verdict
+from gpucloud.errors import ErrorClass
 
 log = logging.getLogger(__name__)
 

@@ -12,19 +12,19 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
-from gpucloud.model import (
+from gpucloud.resources import (
     TAG_PREFIX,
     BadTags,
-    Found,
-    Kind,
     Machine,
     Purchase,
     Ref,
+    Resource,
+    ResourceKind,
     Search,
+    SearchResult,
     State,
     Tags,
-    Thing,
-    Unread,
+    UnreadableRegion,
 )
 from gpucloud_aws.errors import GoneError, classify, reading
 
@@ -78,7 +78,7 @@ def machine_of(
         zone_id: gives the AZ id of an AZ name; asked only where AWS does not say it.
     """
 
-    def ref(kind: Kind, thing_id: str) -> Ref:
+    def ref(kind: ResourceKind, thing_id: str) -> Ref:
         return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=thing_id)
 
     placement = instance.get("Placement", {})
@@ -86,19 +86,19 @@ def machine_of(
     ended = state not in {State.PENDING, State.RUNNING}
     reason = instance.get("StateReason", {}).get("Code") if ended else None
     parts = [
-        ref(Kind.DISK, mapping["Ebs"]["VolumeId"])
+        ref(ResourceKind.DISK, mapping["Ebs"]["VolumeId"])
         for mapping in instance.get("BlockDeviceMappings", [])
         if mapping.get("Ebs", {}).get("VolumeId")
     ]
     parts += [
-        ref(Kind.NIC, nic["NetworkInterfaceId"])
+        ref(ResourceKind.NIC, nic["NetworkInterfaceId"])
         for nic in instance.get("NetworkInterfaces", [])
         if nic.get("NetworkInterfaceId")
     ]
     if instance.get("SpotInstanceRequestId"):
-        parts.append(ref(Kind.SPOT_REQUEST, instance["SpotInstanceRequestId"]))
+        parts.append(ref(ResourceKind.SPOT_REQUEST, instance["SpotInstanceRequestId"]))
     return Machine(
-        ref=ref(Kind.INSTANCE, instance["InstanceId"]),
+        ref=ref(ResourceKind.INSTANCE, instance["InstanceId"]),
         state=state,
         tags=tags_in(instance.get("Tags", [])),
         created_at=_utc(instance.get("LaunchTime")),
@@ -149,8 +149,8 @@ def _instances(answer: Any) -> Iterator[Any]:
         yield from reservation["Instances"]
 
 
-_SHELVES: dict[Kind, _Shelf] = {
-    Kind.SPOT_REQUEST: _Shelf(
+_SHELVES: dict[ResourceKind, _Shelf] = {
+    ResourceKind.SPOT_REQUEST: _Shelf(
         "describe_spot_instance_requests",
         lambda answer: answer["SpotInstanceRequests"],
         "SpotInstanceRequestIds",
@@ -159,18 +159,18 @@ _SHELVES: dict[Kind, _Shelf] = {
         created="CreateTime",
         only=(("state", ("open", "active", "disabled")),),
     ),
-    Kind.INSTANCE: _Shelf("describe_instances", _instances, "InstanceIds", "InstanceId"),
-    Kind.ADDRESS: _Shelf(
+    ResourceKind.INSTANCE: _Shelf("describe_instances", _instances, "InstanceIds", "InstanceId"),
+    ResourceKind.ADDRESS: _Shelf(
         "describe_addresses", lambda answer: answer["Addresses"], "AllocationIds", "AllocationId"
     ),
-    Kind.NIC: _Shelf(
+    ResourceKind.NIC: _Shelf(
         "describe_network_interfaces",
         lambda answer: answer["NetworkInterfaces"],
         "NetworkInterfaceIds",
         "NetworkInterfaceId",
         tags="TagSet",
     ),
-    Kind.DISK: _Shelf(
+    ResourceKind.DISK: _Shelf(
         "describe_volumes",
         lambda answer: answer["Volumes"],
         "VolumeIds",
@@ -178,36 +178,38 @@ _SHELVES: dict[Kind, _Shelf] = {
         states=_VOLUME_STATES,
         created="CreateTime",
     ),
-    Kind.GROUP: _Shelf(
+    ResourceKind.GROUP: _Shelf(
         "describe_security_groups", lambda answer: answer["SecurityGroups"], "GroupIds", "GroupId"
     ),
 }
 
-DELETION_ORDER: Sequence[Kind] = (Kind.SCHEDULE, *_SHELVES)
+DELETION_ORDER: Sequence[ResourceKind] = (ResourceKind.SCHEDULE, *_SHELVES)
 """What holds on to others first: a rule knows its instances; a request may start an instance; an instance
 holds its address, interface, disk and group."""
 
 
-def _thing(kind: Kind, item: Any, *, account: str, region: str, zone_id: Callable[[str], str]) -> Thing:
-    if kind is Kind.INSTANCE:
+def _thing(
+    kind: ResourceKind, item: Any, *, account: str, region: str, zone_id: Callable[[str], str]
+) -> Resource:
+    if kind is ResourceKind.INSTANCE:
         return machine_of(item, account=account, region=region, zone_id=zone_id)
     shelf = _SHELVES[kind]
     state = State.RUNNING
     if shelf.states is not None:
         state = shelf.states.get(item.get("State", ""), State.RUNNING)
-    return Thing(
+    return Resource(
         ref=Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=item[shelf.id]),
         state=state,
         tags=tags_in(item.get(shelf.tags, [])),
         created_at=_utc(item.get(shelf.created)),
-        size_gib=item.get("Size") if kind is Kind.DISK else None,
+        size_gib=item.get("Size") if kind is ResourceKind.DISK else None,
     )
 
 
 # --- one thing
 
 
-def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Thing:
+def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     """One thing by its id.
 
     Raises:
@@ -228,7 +230,7 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Thing:
 # --- everything
 
 
-def filters_for(search: Search, kind: Kind) -> list[dict[str, Any]]:
+def filters_for(search: Search, kind: ResourceKind) -> list[dict[str, Any]]:
     """EC2's filters for a search."""
     asked = {f"tag:{TAG_PREFIX}{name}": value for name, value in search.asked.items()}
     filters: list[dict[str, Any]] = [{"Name": name, "Values": [value]} for name, value in asked.items()]
@@ -239,7 +241,7 @@ def filters_for(search: Search, kind: Kind) -> list[dict[str, Any]]:
     return filters + [{"Name": name, "Values": list(values)} for name, values in _SHELVES[kind].only]
 
 
-def _read(kind: Kind, ec2: EC2Client, filters: list[dict[str, Any]]) -> Iterator[Any]:
+def _read(kind: ResourceKind, ec2: EC2Client, filters: list[dict[str, Any]]) -> Iterator[Any]:
     shelf = _SHELVES[kind]
     client: Any = ec2
     if not client.can_paginate(shelf.operation):
@@ -266,7 +268,7 @@ def find(
     account: str,
     ec2: Callable[[str], EC2Client],
     zone_id: Callable[[str], Callable[[str], str]],
-) -> Found:
+) -> SearchResult:
     """Everything that matches in these regions.
 
     An empty answer is proof on AWS: a caller without permission gets an error. Terminated instances are
@@ -281,9 +283,9 @@ def find(
     """
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
 
-    kinds = (Kind.INSTANCE,) if search.token or search.machines_only else tuple(_SHELVES)
+    kinds = (ResourceKind.INSTANCE,) if search.token or search.machines_only else tuple(_SHELVES)
 
-    def look(where: tuple[str, Kind]) -> list[Thing] | Unread:
+    def look(where: tuple[str, ResourceKind]) -> list[Resource] | UnreadableRegion:
         region, kind = where
         try:
             with reading(_SHELVES[kind].operation):
@@ -297,15 +299,15 @@ def find(
             verdict = classify(error)
             if verdict is None:
                 raise
-            return Unread(cloud=CLOUD, region=region, error=f"{verdict.code}: {verdict.message}")
+            return UnreadableRegion(cloud=CLOUD, region=region, error=f"{verdict.code}: {verdict.message}")
 
     questions = list(product(regions, kinds))
     if not questions:
-        return Found(things=())
+        return SearchResult(things=())
     with ThreadPool(min(THREADS, len(questions))) as pool:
         seen = pool.map(look, questions, chunksize=1)
-    unread = {answer.region: answer for answer in seen if isinstance(answer, Unread)}
-    return Found(
+    unread = {answer.region: answer for answer in seen if isinstance(answer, UnreadableRegion)}
+    return SearchResult(
         things=tuple(thing for answer in seen if isinstance(answer, list) for thing in answer),
         unread=tuple(unread.values()),
     )

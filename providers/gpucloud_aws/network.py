@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
-from gpucloud.model import Kind, Order, Ref, Tags
-from gpucloud.provider import Record
+from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_aws.errors import ForeignGroupError, NoNetworkError, NoSubnetError, NotVisibleError, code_of
 from gpucloud_aws.find import tags_in
 
@@ -178,11 +178,11 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
 
     def made(group_id: str) -> None:
         record.made(
-            Ref(cloud="aws", account=order.account, region=order.region, kind=Kind.GROUP, id=group_id)
+            Ref(cloud="aws", account=order.account, region=order.region, kind=ResourceKind.GROUP, id=group_id)
         )
 
     wanted_rules(order.allow_from, order.ports, members_of=None)  # refuses before anything is made
-    record.making(Kind.GROUP, order.name)
+    record.making(ResourceKind.GROUP, order.name)
     try:
         group_id = ec2.create_security_group(
             GroupName=order.name,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
+from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws import prices
 from gpucloud_aws.errors import code_of, reading
 from gpucloud_aws.prices import CLOUD

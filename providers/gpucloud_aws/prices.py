@@ -11,8 +11,8 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, cast
 
-from gpucloud.model import Held, Purchase, Quote
-from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE
+from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
+from gpucloud.resources import HeldCapacity, Purchase, Quote
 from gpucloud_aws.errors import MalformedAnswerError, reading
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _spot_rows(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
 
 def held(
     ec2: EC2Client, region: str, instance_types: Sequence[str], zone_id: Callable[[str], str]
-) -> Sequence[Held]:
+) -> Sequence[HeldCapacity]:
     """Active capacity reservations and blocks of these types with something free, on shared hardware."""
     if not instance_types:
         return ()
@@ -201,7 +201,7 @@ def held(
         ]
     )
     return [
-        Held(
+        HeldCapacity(
             cloud=CLOUD,
             region=region,
             zone=row.get("AvailabilityZoneId") or zone_id(row.get("AvailabilityZone", "")),

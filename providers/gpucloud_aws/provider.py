@@ -11,14 +11,13 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
-from gpucloud.model import (
+from gpucloud.resources import (
     EXPIRES_TAG,
     End,
-    Found,
-    Held,
+    HeldCapacity,
     Identity,
-    Kind,
     Machine,
     Order,
     Permission,
@@ -27,12 +26,13 @@ from gpucloud.model import (
     Quote,
     Ref,
     Request,
+    Resource,
+    ResourceKind,
     Search,
-    Thing,
+    SearchResult,
     Timers,
     expires_text,
 )
-from gpucloud.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_aws import (
     checkup,
     create,
@@ -76,7 +76,7 @@ class AwsProvider:
         return "aws"
 
     @property
-    def deletion_order(self) -> Sequence[Kind]:
+    def deletion_order(self) -> Sequence[ResourceKind]:
         """Spot requests, instances, then what instances hold on to."""
         return find.DELETION_ORDER
 
@@ -150,14 +150,14 @@ class AwsProvider:
 
     # --- looking and ending
 
-    def get(self, ref: Ref, /) -> Thing:
+    def get(self, ref: Ref, /) -> Resource:
         """One thing by id."""
         self._refuse_foreign(ref)
-        if ref.kind is Kind.SCHEDULE:
+        if ref.kind is ResourceKind.SCHEDULE:
             return schedule.get(self._scheduler(ref.region), ref)
         return find.get(ref, self.clients.ec2_once(ref.region), self._zone_id_in(ref.region))
 
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         """Everything with gpucloud's tags, in the regions named or in all that are enabled."""
         regions = search.regions if search.regions is not None else self._enabled_regions()
         return find.find(search, regions, self.account(), self.clients.ec2, self._zone_id_in)
@@ -165,7 +165,7 @@ class AwsProvider:
     def delete(self, ref: Ref, /) -> None:
         """Ends one thing of any kind."""
         self._refuse_foreign(ref)
-        if ref.kind is Kind.SCHEDULE:
+        if ref.kind is ResourceKind.SCHEDULE:
             schedule.delete(self._scheduler(ref.region), ref.id)
             return
         delete.delete(ref, self.clients.ec2_once(ref.region))
@@ -240,7 +240,7 @@ class AwsProvider:
                 ]
         return found
 
-    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
         """Active capacity reservations and blocks."""
         return prices.held(self.clients.ec2(region), region, instance_types, self._zone_id_in(region))
 
@@ -309,9 +309,9 @@ class AwsProvider:
         """Moves the rule, if there is one, and tags everything; the timer is on the box."""
         for ref in things:
             self._refuse_foreign(ref)
-            if ref.kind is Kind.SCHEDULE:
+            if ref.kind is ResourceKind.SCHEDULE:
                 schedule.move(self._scheduler(ref.region), ref.id, expires_at)
-        tagged = [ref for ref in things if ref.kind is not Kind.SCHEDULE]
+        tagged = [ref for ref in things if ref.kind is not ResourceKind.SCHEDULE]
         for region in {ref.region for ref in tagged}:
             self.clients.ec2_once(region).create_tags(
                 Resources=[ref.id for ref in tagged if ref.region == region],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from gpucloud.model import Purchase, Quota
+from gpucloud.resources import Purchase, Quota
 from gpucloud_aws.errors import reading
 
 CLOUD = "aws"

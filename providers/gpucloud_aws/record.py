@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpucloud.provider import ApiCall, Witness
+from gpucloud.clouds.provider import ApiCall, Witness
 from gpucloud_aws.actions import ACTIONS, Repeat
 
 CLOUD = "aws"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gpucloud.errors import RULES, ErrorClass, Next, UsageError
-from gpucloud.model import Kind, Machine, Ref, State, Thing
+from gpucloud.resources import Machine, Ref, Resource, ResourceKind, State
 from gpucloud_aws.errors import NotEndingError, classify, reading
 
 AFTER = timedelta(minutes=6)
@@ -76,7 +76,9 @@ def arm(scheduler: Any, machines: Sequence[Machine], deadline: datetime, role: s
         if verdict.error_class is not ErrorClass.CONFLICT:
             said = f"no rule would end the box from outside: {verdict.code}: {verdict.message}"
             raise NotEndingError(said) from error
-    return Ref(cloud=first.cloud, account=first.account, region=first.region, kind=Kind.SCHEDULE, id=name)
+    return Ref(
+        cloud=first.cloud, account=first.account, region=first.region, kind=ResourceKind.SCHEDULE, id=name
+    )
 
 
 def move(scheduler: Any, name: str, expires_at: datetime | None) -> None:
@@ -92,10 +94,10 @@ def move(scheduler: Any, name: str, expires_at: datetime | None) -> None:
     )
 
 
-def get(scheduler: Any, ref: Ref) -> Thing:
+def get(scheduler: Any, ref: Ref) -> Resource:
     """A rule as it is. Raises the SDK's not-found error where there is none."""
     shown = scheduler.get_schedule(Name=ref.id)
-    return Thing(ref=ref, state=State.RUNNING, tags=None, created_at=shown.get("CreationDate"))
+    return Resource(ref=ref, state=State.RUNNING, tags=None, created_at=shown.get("CreationDate"))
 
 
 def delete(scheduler: Any, name: str) -> None:

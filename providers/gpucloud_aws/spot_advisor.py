@@ -14,7 +14,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from gpucloud.provider import ROW_SHOWN, Inquiry, PriceList
+from gpucloud.clouds.provider import ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.fetch import fetched, is_trusted
 from gpucloud_aws.prices import CLOUD

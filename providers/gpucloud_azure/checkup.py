@@ -12,10 +12,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, cast
 
-from gpucloud.model import Identity, Permission
-from gpucloud_azure.answers import text_at
+from gpucloud.resources import Identity, Permission
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError
+from gpucloud_azure.json_paths import text_at
 from gpucloud_azure.parallel import in_threads
 
 PERMISSIONS_API = "2022-04-01"

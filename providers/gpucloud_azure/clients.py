@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.provider import Witness
+from gpucloud.clouds.provider import Witness
 from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError
 
 if TYPE_CHECKING:

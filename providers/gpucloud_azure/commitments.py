@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from gpucloud.provider import CommitmentInquiry
-from gpucloud_azure.answers import at, list_at, moment, text_at
+from gpucloud.clouds.provider import CommitmentInquiry
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD
+from gpucloud_azure.json_paths import at, list_at, moment, text_at
 from gpucloud_pricing import Commitment
 from gpucloud_pricing.commitments import last_whole_day
 

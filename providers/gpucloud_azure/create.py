@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, NoReturn
 
+from gpucloud.clouds.provider import BegunError
 from gpucloud.errors import RULES, ErrorClass, UsageError
-from gpucloud.model import Kind, Machine, Order, Purchase, Request, State, request_hash
-from gpucloud.provider import BegunError
+from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, request_hash
 from gpucloud_azure import extend, identity, schedule
-from gpucloud_azure.answers import at, plain
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
 from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, show
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
+from gpucloud_azure.json_paths import at, plain
 from gpucloud_azure.network import group_name, machine_names, tags_of
 from gpucloud_azure.parallel import in_threads
 
@@ -176,7 +176,7 @@ def create(
         LateFailureError: a machine of several found no place; all were removed.
     """
     ids = [
-        id_in(request["account"], request["group"], Kind.INSTANCE, each["name"])
+        id_in(request["account"], request["group"], ResourceKind.INSTANCE, each["name"])
         for each in request["machines"]
     ]
     if request["ends_at"]:
@@ -257,7 +257,7 @@ def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key
         if verdict is None or verdict.error_class is not ErrorClass.CONFLICT:
             raise
         try:
-            vm = show(clients, id_in(request["account"], group, Kind.INSTANCE, name))
+            vm = show(clients, id_in(request["account"], group, ResourceKind.INSTANCE, name))
         except Exception as unseen:
             _fail_begun(unseen)
         if at(vm, "tags", REQUEST_TAG) != body["tags"][REQUEST_TAG]:

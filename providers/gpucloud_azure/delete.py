@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import Kind, Ref, Tags
-from gpucloud_azure.answers import plain
+from gpucloud.resources import Ref, ResourceKind, Tags
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import classify
 from gpucloud_azure.find import tags_in
 from gpucloud_azure.ids import TYPES, api, name_of
+from gpucloud_azure.json_paths import plain
 
 
 def delete(ref: Ref, clients: Clients) -> None:
@@ -33,12 +33,12 @@ def delete(ref: Ref, clients: Clients) -> None:
 
 def _delete(ref: Ref, clients: Clients) -> None:
     group, name = name_of(ref.id)
-    if ref.kind is Kind.RESOURCE_GROUP:
+    if ref.kind is ResourceKind.RESOURCE_GROUP:
         groups = clients.resources().resource_groups
         if not isinstance(tags_in(plain(groups.get(group)).get("tags")), Tags):
             raise UsageError(f"resource group {group} does not carry gpucloud's tags, and is left alone")
         groups.begin_delete(group, polling=False)
-    elif ref.kind is Kind.INSTANCE:
+    elif ref.kind is ResourceKind.INSTANCE:
         clients.compute().virtual_machines.begin_delete(group, name, force_deletion=True, polling=False)
     else:
         clients.resources().resources.begin_delete_by_id(ref.id, api_version=api(ref.kind), polling=False)

@@ -1,4 +1,4 @@
-"""What Azure's refusals mean: a table (``errors.csv``, read by :mod:`gpucloud.verdicts`) and its use.
+"""What Azure's refusals mean: a table (``errors.csv``, :mod:`gpucloud.clouds.error_table`) and its use.
 
 Resource Manager's error code comes first: the SDK raises one exception class for every HTTP 409, and a
 long-running operation that failed has HTTP status 200. A wrapper's details are looked at from the inside.
@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from gpucloud.errors import ErrorClass
-from gpucloud.provider import Verdict
-from gpucloud.verdicts import (
+from gpucloud.clouds.error_table import (
     class_of_status,
     raised_by,
     row_for,
@@ -22,6 +20,8 @@ from gpucloud.verdicts import (
     usual_scope,
     verdict_on_exception,
 )
+from gpucloud.clouds.provider import Verdict
+from gpucloud.errors import ErrorClass
 
 log = logging.getLogger(__name__)
 

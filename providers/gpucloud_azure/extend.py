@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gpucloud.model import EXPIRES_TAG, End, Kind, Machine, Ref, Tags, Timers, expires_text
+from gpucloud.resources import EXPIRES_TAG, End, Machine, Ref, ResourceKind, Tags, Timers, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import show
@@ -67,7 +67,7 @@ def extend(
         NotEndingError: Azure takes no timer for the new end; nothing was moved.
         NotCancelledError: Azure goes on with an old one.
     """
-    machines = [ref for ref in things if ref.kind is Kind.INSTANCE]
+    machines = [ref for ref in things if ref.kind is ResourceKind.INSTANCE]
     submitted: dict[str, str] = {}
     for region in {ref.region for ref in machines}:
         ids = [ref.id for ref in machines if ref.region == region]

@@ -7,42 +7,42 @@ from dataclasses import replace
 from typing import Any
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import (
+from gpucloud.resources import (
     TAG_PREFIX,
     BadTags,
-    Found,
-    Kind,
     Machine,
     Purchase,
     Ref,
+    Resource,
+    ResourceKind,
     Search,
+    SearchResult,
     State,
     Tags,
-    Thing,
-    Unread,
+    UnreadableRegion,
 )
-from gpucloud_azure.answers import Json, at, list_at, moment, plain, text_at
 from gpucloud_azure.checkup import may
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError, classify
 from gpucloud_azure.ids import TYPES, canonical, kind_of, name_of, parts_of
 from gpucloud_azure.ids import api as api_of
+from gpucloud_azure.json_paths import Json, at, list_at, moment, plain, text_at
 from gpucloud_azure.parallel import in_threads, together
 
 CLOUD = "azure"
 TOKEN_TAG = f"{TAG_PREFIX}token"
 REQUEST_TAG = f"{TAG_PREFIX}request"
 
-DELETION_ORDER: Sequence[Kind] = (
-    Kind.SCHEDULE,
-    Kind.INSTANCE,
-    Kind.NIC,
-    Kind.ADDRESS,
-    Kind.DISK,
-    Kind.SNAPSHOT,
-    Kind.RESOURCE_GROUP,
-    Kind.NETWORK,
-    Kind.GROUP,
+DELETION_ORDER: Sequence[ResourceKind] = (
+    ResourceKind.SCHEDULE,
+    ResourceKind.INSTANCE,
+    ResourceKind.NIC,
+    ResourceKind.ADDRESS,
+    ResourceKind.DISK,
+    ResourceKind.SNAPSHOT,
+    ResourceKind.RESOURCE_GROUP,
+    ResourceKind.NETWORK,
+    ResourceKind.GROUP,
 )
 """What is billed, one by one and confirmed, and what holds on to it before it; then the resource group, which
 takes the rest along, so that network and firewall need no waiting of their own."""
@@ -69,7 +69,7 @@ def tags_in(tags: Mapping[str, str] | None) -> Tags | BadTags | None:
     return Tags.parse({key.lower(): str(value) for key, value in (tags or {}).items()})
 
 
-def thing_of(resource: Json, account: str) -> Thing | None:
+def thing_of(resource: Json, account: str) -> Resource | None:
     """A resource as gpucloud's value; ``None`` for a type that gpucloud neither makes nor ends."""
     kind = kind_of(str(resource.get("type") or ""))
     if kind is None:
@@ -77,7 +77,7 @@ def thing_of(resource: Json, account: str) -> Thing | None:
     provisioning = text_at(resource, "provisioningState") or text_at(
         resource, "properties", "provisioningState"
     )
-    return Thing(
+    return Resource(
         ref=Ref(
             cloud=CLOUD,
             account=account,
@@ -153,19 +153,19 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
     """
     region = region_in(vm)
 
-    def ref(kind: Kind, thing_id: str) -> Ref:
+    def ref(kind: ResourceKind, thing_id: str) -> Ref:
         return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=canonical(thing_id))
 
     disk_id = text_at(vm, "properties", "storageProfile", "osDisk", "managedDisk", "id")
     listed = list_at(vm, "properties", "networkProfile", "networkInterfaces")
     nics = [text_at(nic, "id") for nic in listed if text_at(nic, "id")]
-    parts = [ref(Kind.DISK, disk_id)] if disk_id else []
-    parts += [ref(Kind.NIC, nic) for nic in nics]
-    parts += [ref(Kind.ADDRESS, address_of(nic)) for nic in nics]
+    parts = [ref(ResourceKind.DISK, disk_id)] if disk_id else []
+    parts += [ref(ResourceKind.NIC, nic) for nic in nics]
+    parts += [ref(ResourceKind.ADDRESS, address_of(nic)) for nic in nics]
     failure = failure_of(vm)
     try:
         return Machine(
-            ref=ref(Kind.INSTANCE, str(vm["id"])),
+            ref=ref(ResourceKind.INSTANCE, str(vm["id"])),
             state=failed if failure else _state(vm),
             tags=tags_in(vm.get("tags")),
             created_at=moment(at(vm, "properties", "timeCreated")),
@@ -189,7 +189,7 @@ def address_of(nic_id: str) -> str:
     parts = parts_of(nic_id)
     assert parts is not None  # noqa: S101  (an id of Azure's own)
     return replace(
-        parts, type=TYPES[Kind.ADDRESS].type, name=f"{parts.name.removesuffix('-nic')}-ip"
+        parts, type=TYPES[ResourceKind.ADDRESS].type, name=f"{parts.name.removesuffix('-nic')}-ip"
     ).canonical()
 
 
@@ -210,7 +210,7 @@ def show(clients: Clients, ref_id: str) -> Json:
     return plain(answer)
 
 
-def get(ref: Ref, clients: Clients, addresses: Addresses) -> Thing:
+def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
     """One thing by its id.
 
     Raises:
@@ -218,10 +218,10 @@ def get(ref: Ref, clients: Clients, addresses: Addresses) -> Thing:
     """
     if ref.kind not in TYPES:
         raise UsageError(f"Azure has no things of kind {ref.kind}")
-    if ref.kind is Kind.INSTANCE:
+    if ref.kind is ResourceKind.INSTANCE:
         machine = machine_of(show(clients, ref.id), ref.account, failed=State.GONE)
         return addresses.on(machine, clients)
-    if ref.kind is Kind.RESOURCE_GROUP:
+    if ref.kind is ResourceKind.RESOURCE_GROUP:
         resource = plain(clients.resources().resource_groups.get(name_of(ref.id)[1]))
     else:
         resource = plain(clients.resources().resources.get_by_id(ref.id, api_version=api_of(ref.kind)))
@@ -243,7 +243,7 @@ class Addresses:
 
     def on(self, machine: Machine, clients: Clients) -> Machine:
         """A machine with its addresses, once it has them."""
-        nic = next((part.id for part in machine.parts if part.kind is Kind.NIC), None)
+        nic = next((part.id for part in machine.parts if part.kind is ResourceKind.NIC), None)
         if nic is None or machine.state not in {State.PENDING, State.RUNNING}:
             return machine
         if nic.lower() not in self._known and machine.state is State.RUNNING:
@@ -267,12 +267,14 @@ def public_in(address: Json) -> str | None:
 
 
 def _private(clients: Clients, nic: str) -> str | None:
-    answer = clients.resources().resources.get_by_id(nic, api_version=api_of(Kind.NIC))
+    answer = clients.resources().resources.get_by_id(nic, api_version=api_of(ResourceKind.NIC))
     return private_in(plain(answer))
 
 
 def _public(clients: Clients, nic: str) -> str | None:
-    answer = clients.resources().resources.get_by_id(address_of(nic), api_version=api_of(Kind.ADDRESS))
+    answer = clients.resources().resources.get_by_id(
+        address_of(nic), api_version=api_of(ResourceKind.ADDRESS)
+    )
     return public_in(plain(answer))
 
 
@@ -292,16 +294,16 @@ def filter_for(search: Search) -> str:
     return f"tagName eq '{name}' and tagValue eq '{quoted}'"
 
 
-def _matches(thing: Thing, search: Search) -> bool:
+def _matches(thing: Resource, search: Search) -> bool:
     """What Resource Manager's one condition let through is compared with all of them."""
     return (
         search.admits(thing.tags)
         and (search.regions is None or thing.ref.region in search.regions)
-        and (thing.ref.kind is Kind.INSTANCE or not search.machines_only)
+        and (thing.ref.kind is ResourceKind.INSTANCE or not search.machines_only)
     )
 
 
-def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]]) -> Found:
+def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]]) -> SearchResult:
     """Everything that matches, in one look at the whole subscription.
 
     Resource Manager leaves out of a list what the caller may not read, so that an empty list counts only
@@ -313,13 +315,13 @@ def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]])
         regions: gives all regions, to say which are unread when nothing could be read.
     """
     if search.regions == ():
-        return Found(things=())
+        return SearchResult(things=())
     account = clients.subscription()
     try:
         things = [thing for thing in _read(search, clients, account) if _matches(thing, search)]
         if not things and not may(clients, "Microsoft.Resources/subscriptions/resourceGroups/read"):
             return _unread(search, regions, "the list is empty, and these credentials may not read it all")
-        return Found(things=tuple(things))
+        return SearchResult(things=tuple(things))
     except Exception as error:
         verdict = classify(error)
         if verdict is None or verdict.error_class is not ErrorClass.AUTH:
@@ -327,18 +329,20 @@ def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]])
         return _unread(search, regions, f"{verdict.code}: {verdict.message}")
 
 
-def _unread(search: Search, regions: Callable[[], Sequence[str]], error: str) -> Found:
+def _unread(search: Search, regions: Callable[[], Sequence[str]], error: str) -> SearchResult:
     missing = search.regions if search.regions is not None else regions()
-    return Found(things=(), unread=tuple(Unread(cloud=CLOUD, region=name, error=error) for name in missing))
+    return SearchResult(
+        things=(), unread=tuple(UnreadableRegion(cloud=CLOUD, region=name, error=error) for name in missing)
+    )
 
 
-def _read(search: Search, clients: Clients, account: str) -> list[Thing]:
+def _read(search: Search, clients: Clients, account: str) -> list[Resource]:
     condition = filter_for(search)
 
     def groups() -> list[Any]:
         if search.token is not None or search.machines_only:
             return []
-        type_ = {"type": TYPES[Kind.RESOURCE_GROUP].type}
+        type_ = {"type": TYPES[ResourceKind.RESOURCE_GROUP].type}
         return [
             {**plain(each), **type_} for each in clients.resources().resource_groups.list(filter=condition)
         ]
@@ -349,9 +353,9 @@ def _read(search: Search, clients: Clients, account: str) -> list[Thing]:
         )
         return [plain(each) for each in listed]
 
-    def look(thing: Thing) -> Thing | None:
+    def look(thing: Resource) -> Resource | None:
         """A machine as it is; lists know neither its state nor its size."""
-        if thing.ref.kind is not Kind.INSTANCE:
+        if thing.ref.kind is not ResourceKind.INSTANCE:
             return thing
         try:
             return machine_of(show(clients, thing.ref.id), account, failed=State.STOPPED)

@@ -13,12 +13,12 @@ from datetime import timedelta
 from typing import Any
 
 from gpucloud.errors import RULES, Next, UsageError
-from gpucloud.model import Kind
-from gpucloud_azure.answers import text_at
+from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import NotEndingError, classify
 from gpucloud_azure.find import show
 from gpucloud_azure.ids import api, group_id
+from gpucloud_azure.json_paths import text_at
 from gpucloud_azure.parallel import in_threads
 from gpucloud_templates import SelfDelete
 
@@ -52,7 +52,7 @@ def self_delete(endpoint: str) -> SelfDelete:
         token=f"/metadata/identity/oauth2/token?api-version=2018-02-01&resource={endpoint}/",
         name="/metadata/instance/compute/resourceId?api-version=2021-02-01&format=text",
         endpoint=endpoint,
-        query=f"?api-version={api(Kind.INSTANCE)}&forceDeletion=true",
+        query=f"?api-version={api(ResourceKind.INSTANCE)}&forceDeletion=true",
     )
 
 

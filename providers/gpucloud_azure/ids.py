@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Kind
+from gpucloud.resources import ResourceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +20,16 @@ class Type:
 
 _NETWORK_API = "2024-05-01"
 
-TYPES: Mapping[Kind, Type] = {
-    Kind.INSTANCE: Type("Microsoft.Compute/virtualMachines", "2024-07-01"),
-    Kind.DISK: Type("Microsoft.Compute/disks", "2024-03-02"),
-    Kind.SNAPSHOT: Type("Microsoft.Compute/snapshots", "2024-03-02"),
-    Kind.ADDRESS: Type("Microsoft.Network/publicIPAddresses", _NETWORK_API),
-    Kind.NIC: Type("Microsoft.Network/networkInterfaces", _NETWORK_API),
-    Kind.GROUP: Type("Microsoft.Network/networkSecurityGroups", _NETWORK_API),
-    Kind.NETWORK: Type("Microsoft.Network/virtualNetworks", _NETWORK_API),
-    Kind.SCHEDULE: Type("Microsoft.DevTestLab/schedules", "2018-09-15"),
-    Kind.RESOURCE_GROUP: Type("Microsoft.Resources/resourceGroups", "2025-04-01"),
+TYPES: Mapping[ResourceKind, Type] = {
+    ResourceKind.INSTANCE: Type("Microsoft.Compute/virtualMachines", "2024-07-01"),
+    ResourceKind.DISK: Type("Microsoft.Compute/disks", "2024-03-02"),
+    ResourceKind.SNAPSHOT: Type("Microsoft.Compute/snapshots", "2024-03-02"),
+    ResourceKind.ADDRESS: Type("Microsoft.Network/publicIPAddresses", _NETWORK_API),
+    ResourceKind.NIC: Type("Microsoft.Network/networkInterfaces", _NETWORK_API),
+    ResourceKind.GROUP: Type("Microsoft.Network/networkSecurityGroups", _NETWORK_API),
+    ResourceKind.NETWORK: Type("Microsoft.Network/virtualNetworks", _NETWORK_API),
+    ResourceKind.SCHEDULE: Type("Microsoft.DevTestLab/schedules", "2018-09-15"),
+    ResourceKind.RESOURCE_GROUP: Type("Microsoft.Resources/resourceGroups", "2025-04-01"),
 }
 _KINDS = {each.type.lower(): kind for kind, each in TYPES.items()}
 
@@ -59,12 +59,12 @@ class Parts:
         return f"{head}/providers/{written}/{self.name.lower()}"
 
 
-def kind_of(type_: str) -> Kind | None:
+def kind_of(type_: str) -> ResourceKind | None:
     """The kind of a resource type; ``None`` for one that gpucloud does not know."""
     return _KINDS.get(type_.lower())
 
 
-def api(kind: Kind) -> str:
+def api(kind: ResourceKind) -> str:
     """The API version of a kind."""
     return TYPES[kind].api
 
@@ -99,7 +99,7 @@ def group_id(subscription: str, group: str) -> str:
     return f"/subscriptions/{subscription.lower()}/resourceGroups/{group.lower()}"
 
 
-def id_in(subscription: str, group: str, kind: Kind, name: str) -> str:
+def id_in(subscription: str, group: str, kind: ResourceKind, name: str) -> str:
     """The id of something in a resource group."""
     return f"{group_id(subscription, group)}/providers/{TYPES[kind].type}/{name.lower()}"
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
-from gpucloud.model import Kind, Order, Ref, Tags
-from gpucloud.provider import Record
-from gpucloud_azure.answers import plain
+from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
+from gpucloud_azure.json_paths import plain
 from gpucloud_azure.parallel import in_threads
 
 SSH_PORT = 22
@@ -110,13 +110,13 @@ def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clien
         clients: the clients.
     """
     rules = wanted_rules(cidrs, ports)
-    shown = plain(clients.resources().resources.get_by_id(group.id, api_version=api(Kind.GROUP)))
+    shown = plain(clients.resources().resources.get_by_id(group.id, api_version=api(ResourceKind.GROUP)))
     body = {
         "location": shown["location"],
         "tags": shown.get("tags") or {},
         "properties": {"securityRules": rules},
     }
-    put(clients, group.id, Kind.GROUP, body)
+    put(clients, group.id, ResourceKind.GROUP, body)
 
 
 # --- making
@@ -126,12 +126,12 @@ def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clien
 class Part:
     """Something to make: its kind, name, and body."""
 
-    kind: Kind
+    kind: ResourceKind
     name: str
     body: Mapping[str, Any]
 
 
-def put(clients: Clients, resource_id: str, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+def put(clients: Clients, resource_id: str, kind: ResourceKind, body: Mapping[str, Any]) -> dict[str, Any]:
     """Makes a resource, or finds it made, and waits until it is there."""
     from azure.mgmt.core.polling.arm_polling import ARMPolling, BodyContentPolling
 
@@ -187,25 +187,28 @@ def make(
     _, _, *publics = made(
         [
             Part(
-                kind=Kind.NETWORK,
+                kind=ResourceKind.NETWORK,
                 name=order.name,
                 body=body({"addressSpace": {"addressPrefixes": [VNET_RANGE]}, "subnets": subnets}),
             ),
-            Part(kind=Kind.GROUP, name=order.name, body=body({"securityRules": rules})),
-            *(Part(kind=Kind.ADDRESS, name=f"{name}-ip", body=body(address, **standard)) for name in names),
+            Part(kind=ResourceKind.GROUP, name=order.name, body=body({"securityRules": rules})),
+            *(
+                Part(kind=ResourceKind.ADDRESS, name=f"{name}-ip", body=body(address, **standard))
+                for name in names
+            ),
         ]
     )
     nics = made([_interface(order, group, name, body) for name in names])
-    ids = [id_in(order.account, group, Kind.NIC, f"{name}-nic") for name in names]
+    ids = [id_in(order.account, group, ResourceKind.NIC, f"{name}-nic") for name in names]
     for nic_id, nic, public in zip(ids, nics, publics, strict=True):
         addresses.learn(nic_id, private=private_in(nic), public=public_in(public))
     return ids
 
 
 def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str, Any]]) -> Part:
-    subnet = f"{id_in(order.account, group, Kind.NETWORK, order.name)}/subnets/{SUBNET}"
-    address = id_in(order.account, group, Kind.ADDRESS, f"{name}-ip")
-    firewall = id_in(order.account, group, Kind.GROUP, order.name)
+    subnet = f"{id_in(order.account, group, ResourceKind.NETWORK, order.name)}/subnets/{SUBNET}"
+    address = id_in(order.account, group, ResourceKind.ADDRESS, f"{name}-ip")
+    firewall = id_in(order.account, group, ResourceKind.GROUP, order.name)
     configuration = {
         "name": "ip",
         "properties": {
@@ -216,15 +219,15 @@ def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str
         },
     }
     properties = {"networkSecurityGroup": {"id": firewall}, "ipConfigurations": [configuration]}
-    return Part(kind=Kind.NIC, name=f"{name}-nic", body=body(properties))
+    return Part(kind=ResourceKind.NIC, name=f"{name}-nic", body=body(properties))
 
 
-def _ref(order: Order, kind: Kind, thing_id: str) -> Ref:
+def _ref(order: Order, kind: ResourceKind, thing_id: str) -> Ref:
     return Ref(cloud=CLOUD, account=order.account, region=order.region, kind=kind, id=thing_id)
 
 
 def _make_group(order: Order, group: str, record: Record, clients: Clients, announced: Announced) -> None:
-    ref = _ref(order, Kind.RESOURCE_GROUP, group_id(order.account, group))
+    ref = _ref(order, ResourceKind.RESOURCE_GROUP, group_id(order.account, group))
     announced.making(ref, group, record)
     clients.resources().resource_groups.create_or_update(
         group, {"location": order.region, "tags": tags_of(order)}

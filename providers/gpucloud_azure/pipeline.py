@@ -21,9 +21,9 @@ from azure.core.pipeline.policies import (
 )
 
 from gpucloud import __version__
-from gpucloud.provider import ApiCall, Witness
+from gpucloud.clouds.provider import ApiCall, Witness
 from gpucloud_azure.actions import changing, refuse_unlisted, region_in
-from gpucloud_azure.answers import refuse_nonsense
+from gpucloud_azure.json_paths import refuse_nonsense
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential

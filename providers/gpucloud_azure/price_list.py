@@ -7,7 +7,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
+from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.prices import amount_of, is_plain, is_spot, rows_where

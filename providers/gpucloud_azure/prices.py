@@ -8,12 +8,12 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from gpucloud.model import Held, Purchase, Quote
-from gpucloud_azure.answers import at, list_at, plain, refuse_nonsense, text_at
+from gpucloud.resources import HeldCapacity, Purchase, Quote
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.ids import parts_of
+from gpucloud_azure.json_paths import at, list_at, plain, refuse_nonsense, text_at
 from gpucloud_azure.parallel import in_threads
 
 PUBLIC_URL = "https://prices.azure.com/api/retail/prices"
@@ -141,13 +141,13 @@ def _page(response: Any) -> Mapping[str, Any]:
 # --- capacity that is held
 
 
-def held(clients: Clients, region: str, sizes: Sequence[str]) -> Sequence[Held]:
+def held(clients: Clients, region: str, sizes: Sequence[str]) -> Sequence[HeldCapacity]:
     """Capacity reservations of these sizes with something free. What a machine names is their group's id."""
     if not sizes:
         return ()
     compute = clients.compute()
     groups = [plain(group) for group in compute.capacity_reservation_groups.list_by_subscription()]
-    found: list[Held] = []
+    found: list[HeldCapacity] = []
     for group in groups:
         parts = parts_of(str(group["id"]))
         if parts is None or str(group.get("location", "")).lower() != region:
@@ -163,10 +163,10 @@ def held(clients: Clients, region: str, sizes: Sequence[str]) -> Sequence[Held]:
     return found
 
 
-def _held(reservation: Mapping[str, Any], region: str, group: str) -> Held:
+def _held(reservation: Mapping[str, Any], region: str, group: str) -> HeldCapacity:
     use = at(reservation, "properties", "instanceView", "utilizationInfo")
     capacity = at(use, "currentCapacity") or at(reservation, "sku", "capacity") or 0
-    return Held(
+    return HeldCapacity(
         cloud=CLOUD,
         region=region,
         zone=next(iter(reservation.get("zones") or ()), ""),

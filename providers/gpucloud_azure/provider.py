@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import (
+from gpucloud.resources import (
     End,
-    Found,
-    Held,
+    HeldCapacity,
     Identity,
-    Kind,
     Machine,
     Order,
     Permission,
@@ -23,11 +22,12 @@ from gpucloud.model import (
     Quote,
     Ref,
     Request,
+    Resource,
+    ResourceKind,
     Search,
-    Thing,
+    SearchResult,
     Timers,
 )
-from gpucloud.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
 from gpucloud_azure import (
     checkup,
     create,
@@ -42,8 +42,8 @@ from gpucloud_azure import (
     prices,
     quotas,
 )
-from gpucloud_azure.answers import plain
 from gpucloud_azure.clients import Clients
+from gpucloud_azure.json_paths import plain
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata, SelfDelete
@@ -85,7 +85,7 @@ class AzureProvider:
         return find.CLOUD
 
     @property
-    def deletion_order(self) -> Sequence[Kind]:
+    def deletion_order(self) -> Sequence[ResourceKind]:
         """What is billed, what holds on to it before it, and the resource group with all the rest."""
         return find.DELETION_ORDER
 
@@ -158,12 +158,12 @@ class AzureProvider:
 
     # --- looking and ending
 
-    def get(self, ref: Ref, /) -> Thing:
+    def get(self, ref: Ref, /) -> Resource:
         """One thing by id."""
         self._refuse_foreign(ref)
         return find.get(ref, self.clients, self._addresses)
 
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         """Everything with gpucloud's tags: one look covers all regions."""
         return find.find(search, self.clients, _regions)
 
@@ -191,7 +191,7 @@ class AzureProvider:
         now = datetime.now(UTC)
         return [price_list.inquiry(self.clients, size, regions, now) for size in instance_types]
 
-    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
         """Capacity reservations, named by their groups."""
         return prices.held(self.clients, region, instance_types)
 

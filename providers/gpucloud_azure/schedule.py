@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Kind
-from gpucloud_azure.answers import list_at, plain, text_at
+from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify
 from gpucloud_azure.ids import api, canonical, id_in, name_of
+from gpucloud_azure.json_paths import list_at, plain, text_at
 from gpucloud_azure.parallel import in_threads, together
 
 log = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ def disarm_daily(clients: Clients, ids: Sequence[str]) -> None:
     def delete_one(machine: str) -> None:
         try:
             clients.resources().resources.begin_delete_by_id(
-                schedule_id(machine), api_version=api(Kind.SCHEDULE), polling=False
+                schedule_id(machine), api_version=api(ResourceKind.SCHEDULE), polling=False
             )
         except Exception as error:
             verdict = classify(error)
@@ -203,7 +203,7 @@ def arm_daily(
             clients.resources().resources.begin_create_or_update_by_id(
                 schedule_id(machine),
                 daily_of(machine, region, at, tags),
-                api_version=api(Kind.SCHEDULE),
+                api_version=api(ResourceKind.SCHEDULE),
                 polling=False,
             )
         except Exception as error:
@@ -234,7 +234,7 @@ def schedule_id(machine: str) -> str:
     """The id of a machine's daily shutdown: Azure finds it by this name only."""
     group, name = name_of(machine)
     subscription = machine.split("/")[2]
-    return id_in(subscription, group, Kind.SCHEDULE, f"shutdown-computevm-{name}")
+    return id_in(subscription, group, ResourceKind.SCHEDULE, f"shutdown-computevm-{name}")
 
 
 def daily_of(machine: str, region: str, at: str, tags: Mapping[str, str]) -> dict[str, Any]:

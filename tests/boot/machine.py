@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpucloud.ssh import Target, disconnect, wait_until_reachable
-from gpucloud.ssh_boot import BootState, rotate_host_key, wait_until_ready
+from gpucloud.ssh.boot import BootState, rotate_host_key, wait_until_ready
+from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
 from tests.boot.tree import PATH, tree
 
 PATIENCE_S = 30.0

@@ -13,10 +13,10 @@ import pytest
 import gpucloud_alibaba.provider
 import gpucloud_aws.provider
 import gpucloud_azure.provider
-from gpucloud.ssh import run
-from gpucloud.ssh_boot import gpu_list
-from gpucloud.ssh_guard import guard_status
-from gpucloud.ssh_keys import create_keys
+from gpucloud.ssh.boot import gpu_list
+from gpucloud.ssh.client import run
+from gpucloud.ssh.guard import guard_status
+from gpucloud.ssh.keys import create_keys
 from gpucloud_templates import BootPlan, Software, packed, render
 from tests.boot.machine import BootedMachine, until
 from tests.boot.tree import why_not

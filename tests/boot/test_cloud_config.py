@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.ssh_keys import BoxKeys, create_keys
+from gpucloud.ssh.keys import BoxKeys, create_keys
 from gpucloud_templates import BootPlan, render
 from gpucloud_templates.guard.__main__ import END_TIMER, SERVICE
 from tests.core.test_templates import FULL, PLAN

@@ -9,9 +9,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpucloud.leases import this_process
-from gpucloud.lifecycle import BoxState, Claim, Lease, new_id
-from gpucloud.store import Journal, NameTakenError, StaleWriterError
+from gpucloud.journal.leases import this_process
+from gpucloud.journal.lifecycle import BoxState, Claim, Lease, new_id
+from gpucloud.journal.store import Journal, NameTakenError, StaleWriterError
 
 SHARED = "shared"
 DIES = 0.0002

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gpucloud.model import EXPIRES_TAG
+from gpucloud.resources import EXPIRES_TAG
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.client import Endpoint, SandboxClient, find
 from gpucloud.sandbox.serve import Sandbox, build

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.store import Journal
+from gpucloud.journal.store import Journal
 from tests.chaos.crowd import SHARED, now
 from tests.chaos.lab import Home, Lab, a_lab
 from tests.chaos.scenes import LAUNCH, REGION

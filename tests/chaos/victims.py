@@ -27,20 +27,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-import gpucloud.bringup
+import gpucloud.boxes.bring_up
+import gpucloud.boxes.extend
+import gpucloud.boxes.ingress
 import gpucloud.cli.app
 import gpucloud.cli.engine
 import gpucloud.cli.market
-import gpucloud.extend
-import gpucloud.reach
-import gpucloud.ssh_job
+import gpucloud.ssh.job
 import gpucloud_azure.create
+from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import take_down
 from gpucloud.cli.market import open_market
-from gpucloud.launch import launch
-from gpucloud.lifecycle import BoxState
-from gpucloud.store import Box
-from gpucloud.teardown import take_down
-from gpucloud.world import World
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box
+from gpucloud.runtime.context import Context
 from gpucloud_alibaba.images import table as alibaba_images
 from gpucloud_aws.images import table as aws_images
 from gpucloud_azure.create import throw_away_key
@@ -87,8 +87,8 @@ def warm_up() -> None:
         with tempfile.TemporaryDirectory() as folder:
             clock = Clock()
             bench = Bench(Path(folder), clock, [MemoryProvider.named(cloud, clock=clock)])
-            world = bench.world()
-            take_down(world, launch(world, bench.terms(), bench.offers()), budget_s=60)
+            context = bench.context()
+            take_down(context, launch(context, bench.terms(), bench.offers()), budget_s=60)
     BUILT()
     for command in ("launch", "run", "extend", "down", "sweep", "recover"):
         LOADED(command)
@@ -109,12 +109,12 @@ def main() -> None:
         signal.SIG_BLOCK, {signal.SIGINT}
     )  # what comes this early is meant for the program
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
-    gpucloud.bringup.bring_up = ready_at_once
+    gpucloud.boxes.bring_up.bring_up = ready_at_once
     for module, name, instead in (
-        (gpucloud.reach, "reach", told),
-        (gpucloud.extend, "move_end", told),
-        (gpucloud.ssh_job, "start", told),
-        (gpucloud.ssh_job, "Follower", Over),
+        (gpucloud.boxes.ingress, "reach", told),
+        (gpucloud.boxes.extend, "move_end", told),
+        (gpucloud.ssh.job, "start", told),
+        (gpucloud.ssh.job, "Follower", Over),
     ):
         setattr(module, name, instead)
     gpucloud.cli.market.open_market = lambda: MARKET
@@ -131,10 +131,10 @@ def main() -> None:
     gpucloud.cli.app.main()
 
 
-def ready_at_once(world: World, box: Box, keys: Path, proxy_command: str | None) -> Box:
+def ready_at_once(context: Context, box: Box, keys: Path, proxy_command: str | None) -> Box:
     """In place of waiting for ssh, the boot and the GPUs."""
-    world.journal.write(box, "state", {"state": str(BoxState.READY), "facts": {}})
-    return world.journal.box(box.id)
+    context.journal.write(box, "state", {"state": str(BoxState.READY), "facts": {}})
+    return context.journal.box(box.id)
 
 
 def told(*_: object, **__: object) -> None:
@@ -178,9 +178,9 @@ def _hurry() -> None:
     """Nothing is waited for in vain."""
     from azure.core.pipeline.transport import RequestsTransport
 
-    import gpucloud.cloud
-    from gpucloud.cloud import Cloud
-    from gpucloud.waiter import Waiter
+    import gpucloud.clouds.cloud
+    from gpucloud.clouds.cloud import Cloud
+    from gpucloud.runtime.tasks import Waiter
 
     theirs = Cloud.server_time
 
@@ -204,7 +204,7 @@ def _hurry() -> None:
 
 def with_cloud(name: str) -> None:
     """Has only this cloud: the others would only take time. Without a name it has all."""
-    from gpucloud.cloud import Clouds
+    from gpucloud.clouds.cloud import Clouds
 
     if not name:
         return

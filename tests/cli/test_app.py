@@ -382,10 +382,11 @@ def test_what_libraries_log_is_not_shown(verbose: int) -> None:
     program = (
         "import logging, sys; from gpucloud.cli.failure import log_to_stderr;"
         "log_to_stderr(int(sys.argv[1]));"
-        "logging.getLogger('msal').error('secret'); logging.getLogger('gpucloud.cloud').warning('ours')"
+        "logging.getLogger('msal').error('secret');"
+        "logging.getLogger('gpucloud.clouds.cloud').warning('ours')"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, str(verbose)], capture_output=True, text=True, check=True
     )
-    assert ran.stderr.endswith(" gpucloud.cloud: ours\n")
+    assert ran.stderr.endswith(" gpucloud.clouds.cloud: ours\n")
     assert "secret" not in ran.stderr

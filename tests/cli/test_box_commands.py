@@ -229,7 +229,7 @@ def test_no_key_and_no_secret_is_on_a_command_line_or_in_the_journal(terminal: T
 
 def end_shared_connection(terminal: Terminal) -> None:
     """What a minute of silence does."""
-    from gpucloud.ssh import Target, disconnect
+    from gpucloud.ssh.client import Target, disconnect
 
     box = terminal.box()
     keys = terminal.home / "state-sandbox" / "keys" / box["id"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.cloud import Clouds
-from gpucloud.model import Search, Tags
+from gpucloud.clouds.cloud import Clouds
+from gpucloud.resources import Search, Tags
 from tests.cli.test_guard import CLOUDS, deadlines, until
 from tests.shell import Shell
 

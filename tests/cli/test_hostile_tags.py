@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.cloud import Clouds
-from gpucloud.model import Found, Ref, Search
+from gpucloud.clouds.cloud import Clouds
+from gpucloud.resources import Ref, Search, SearchResult
 from tests.cli.test_sweep import forget_everything
 from tests.shell import Shell
 
@@ -27,7 +27,7 @@ def retag(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> Retag:
 
     def change(box: Any, tags: dict[str, str]) -> None:
         cloud = Clouds.installed()[box["cloud"]]
-        found: Found = cloud.find(Search(box=box["id"]))
+        found: SearchResult = cloud.find(Search(box=box["id"]))
         provider: Any = cloud.provider
         things = (*found.things, *found.suspects)
         _RETAG[box["cloud"]](provider.clients, [thing.ref for thing in things], tags)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.ssh import Target, disconnect
+from gpucloud.ssh.client import Target, disconnect
 from tests.shell import Shell
 
 CLOUDS = ("aws", "azure", "alibaba")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.cli.app import COMMANDS
-from gpucloud.spec_yaml import read_file
+from gpucloud.spec.yaml import read_file
 from tests.shell import Shell
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.config import make_private
-from gpucloud.refresh import Wanted
+from gpucloud.market.refresh import Wanted
 from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.market import Catalog, Market
 from gpucloud_pricing import Market as Snapshot

@@ -48,4 +48,4 @@ __all__ = [
 
 
 class ProviderConformance(Preparing, Creating, Looking, Deleting, Judging):
-    """The obligations of :class:`gpucloud.provider.Provider`, one test each."""
+    """The obligations of :class:`gpucloud.clouds.provider.Provider`, one test each."""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
+from gpucloud.clouds.provider import CapacitySource, Verdict
 from gpucloud.errors import RULES, ErrorClass
-from gpucloud.model import Kind, Machine, Purchase
-from gpucloud.provider import CapacitySource, Verdict
+from gpucloud.resources import Machine, Purchase, ResourceKind
 from tests.builders import Told
 from tests.conformance.harness import (
     Conformance,
@@ -151,7 +151,7 @@ class Creating(Conformance):
         verdict = refused(harness, lambda: harness.provider.create(request))
         assert verdict.error_class in {ErrorClass.PRICE, ErrorClass.CAPACITY}
         left = {t.ref.kind for t in found(harness, box=order.tags.box) if t.ref.kind.billable}
-        assert left <= {Kind.ADDRESS}
+        assert left <= {ResourceKind.ADDRESS}
 
     def test_a_reserved_machine_goes_into_what_is_held(self, harness: Harness) -> None:
         source = harness.provider

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Kind, State
+from gpucloud.resources import ResourceKind, State
 from tests.builders import Told
 from tests.conformance.harness import (
     Conformance,
@@ -58,7 +58,7 @@ class Deleting(Conformance):
         harness.provider.prepare(order, told)
         _, machines = bought(harness, order)
         running(harness, machines[0])
-        group = next((ref for ref in told.refs if ref.kind is Kind.GROUP), None)
+        group = next((ref for ref in told.refs if ref.kind is ResourceKind.GROUP), None)
         if group is None:
             cannot("make a group of the box's own")
         verdict = refused(harness, lambda: harness.provider.delete(group))

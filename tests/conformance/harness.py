@@ -10,9 +10,9 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
+from gpucloud.clouds.provider import Provider, Verdict
 from gpucloud.errors import RULES, ErrorClass, Next
-from gpucloud.model import Kind, Machine, Order, Ref, Request, Search, State, Tags, Thing
-from gpucloud.provider import Provider, Verdict
+from gpucloud.resources import Machine, Order, Ref, Request, Resource, ResourceKind, Search, State, Tags
 from tests.builders import Told, some_tags
 
 T = TypeVar("T")
@@ -149,7 +149,7 @@ def bought(harness: Harness, order: Order) -> tuple[Request, Sequence[Machine]]:
 def running(harness: Harness, machine: Machine) -> Machine:
     """The machine, once it runs and has an address."""
 
-    def look() -> Thing | None:
+    def look() -> Resource | None:
         thing = harness.provider.get(machine.ref)
         ready = isinstance(thing, Machine) and thing.state is State.RUNNING and thing.public_ip
         return thing if ready else None
@@ -159,12 +159,12 @@ def running(harness: Harness, machine: Machine) -> Machine:
     return thing
 
 
-def found(harness: Harness, **search: Any) -> list[Thing]:
+def found(harness: Harness, **search: Any) -> list[Resource]:
     """What is found and lives."""
     return [t for t in harness.provider.find(Search(**search)).things if t.state is not State.GONE]
 
 
-def ids(things: Sequence[Thing]) -> set[str]:
+def ids(things: Sequence[Resource]) -> set[str]:
     """The ids of things."""
     return {thing.ref.id for thing in things}
 
@@ -173,7 +173,7 @@ def machines_of(harness: Harness, order: Order) -> set[str]:
     """The ids of the living machines of an order's box, after as many looks as lists may lag."""
     shown: set[str] = set()
     for _ in range(harness.empty_looks):
-        shown = ids([t for t in found(harness, box=order.tags.box) if t.ref.kind is Kind.INSTANCE])
+        shown = ids([t for t in found(harness, box=order.tags.box) if t.ref.kind is ResourceKind.INSTANCE])
         harness.tick()
     return shown
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from gpucloud.clouds.provider import PriceSource
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Kind, Order, Purchase, Search
-from gpucloud.provider import PriceSource
+from gpucloud.resources import Order, Purchase, ResourceKind, Search
 from tests.builders import Told
 from tests.conformance.harness import (
     Conformance,
@@ -50,7 +50,7 @@ class Judging(Conformance):
         assert verdict.code
         assert verdict.message
         assert verdict.request_id
-        assert not [t for t in found(harness, box=order.tags.box) if t.ref.kind is Kind.INSTANCE]
+        assert not [t for t in found(harness, box=order.tags.box) if t.ref.kind is ResourceKind.INSTANCE]
 
     def test_an_error_of_another_origin_is_not_explained(self, harness: Harness) -> None:
         assert harness.provider.classify(ValueError("no SDK raised this")) is None

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from gpucloud.clouds.provider import ConsoleLog, Verdict
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Kind, Machine, Purchase, Search, State
-from gpucloud.provider import ConsoleLog, Verdict
+from gpucloud.resources import Machine, Purchase, ResourceKind, Search, State
 from tests.conformance.harness import (
     Conformance,
     Harness,
@@ -34,7 +34,7 @@ class Looking(Conformance):
         order = harness.order()
         _, machines = bought(harness, order)
         machine = running(harness, machines[0])
-        assert Kind.DISK in {part.kind for part in machine.parts}
+        assert ResourceKind.DISK in {part.kind for part in machine.parts}
         wanted = {machine.ref.id, *(part.id for part in machine.parts)}
         eventually(harness, lambda: wanted <= ids(found(harness, box=order.tags.box)), "found with all parts")
         things = found(harness, box=order.tags.box)
@@ -71,7 +71,7 @@ class Looking(Conformance):
             cannot("ask by key: nothing is found by one, rather than everything")
         search = {"token": order.key, "regions": (order.region,)}
         eventually(harness, lambda: ids(machines) <= ids(found(harness, **search)), "found by its key")
-        instances = [t for t in found(harness, **search) if t.ref.kind is Kind.INSTANCE]
+        instances = [t for t in found(harness, **search) if t.ref.kind is ResourceKind.INSTANCE]
         assert ids(instances) == ids(machines)
         assert not found(harness, token="gpc-" + "0" * 36, regions=(order.region,))
 
@@ -89,7 +89,7 @@ class Looking(Conformance):
         _, machines = bought(harness, harness.order())
         mine = {"owner": harness.owner, "machines_only": True}
         eventually(harness, lambda: machines[0].ref.id in ids(found(harness, **mine)), "found")
-        assert {thing.ref.kind for thing in found(harness, **mine)} == {Kind.INSTANCE}
+        assert {thing.ref.kind for thing in found(harness, **mine)} == {ResourceKind.INSTANCE}
 
     def test_a_search_without_regions_looks_everywhere(self, harness: Harness) -> None:
         order = harness.order()

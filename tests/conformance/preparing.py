@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gpucloud.model import Kind, Request
+from gpucloud.resources import Request, ResourceKind
 from tests.builders import Told
 from tests.conformance.harness import Conformance, Harness, eventually, found, ids, refused
 
@@ -22,14 +22,16 @@ class Preparing(Conformance):
         order, told = harness.order(nodes=2), Told()
         harness.provider.prepare(order, told)
         billable = [t.ref for t in found(harness, box=order.tags.box) if t.ref.kind.billable]
-        assert {ref.kind for ref in billable} <= {Kind.ADDRESS}
-        announced = [name for event, kind, name in told.events if (event, kind) == ("making", Kind.ADDRESS)]
+        assert {ref.kind for ref in billable} <= {ResourceKind.ADDRESS}
+        announced = [
+            name for event, kind, name in told.events if (event, kind) == ("making", ResourceKind.ADDRESS)
+        ]
         assert len(announced) == len(billable)
 
     def test_preparing_bills_nothing_but_addresses_that_are_in_the_record(self, harness: Harness) -> None:
         told = Told()
         harness.provider.prepare(harness.order(), told)
-        assert set(harness.billed()) <= {ref.id for ref in told.refs if ref.kind is Kind.ADDRESS}
+        assert set(harness.billed()) <= {ref.id for ref in told.refs if ref.kind is ResourceKind.ADDRESS}
 
     def test_preparing_again_gives_the_same_request_and_makes_nothing_more(self, harness: Harness) -> None:
         order = harness.order()
@@ -56,7 +58,7 @@ class Preparing(Conformance):
     def test_the_record_is_told_before_and_after_each_thing_that_is_made(self, harness: Harness) -> None:
         order, told = harness.order(), Told()
         harness.provider.prepare(order, told)
-        pending: list[Kind] = []
+        pending: list[ResourceKind] = []
         for event, kind, _ in told.events:
             if event == "making":
                 pending.append(kind)
@@ -71,7 +73,7 @@ class Preparing(Conformance):
         order, before = harness.order(), harness.mutating_calls()
 
         class Refuses(Told):
-            def making(self, kind: Kind, name: str, /) -> None:
+            def making(self, kind: ResourceKind, name: str, /) -> None:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):

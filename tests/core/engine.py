@@ -9,14 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gpucloud.attempt import Boot, Terms
-from gpucloud.ceiling import Agreement
-from gpucloud.cloud import Backoff, Cloud, Clouds
-from gpucloud.plan import Candidate
-from gpucloud.provider import Provider
-from gpucloud.store import Journal
-from gpucloud.waiter import Waiter
-from gpucloud.world import World
+from gpucloud.boxes.attempt import Boot, Terms
+from gpucloud.boxes.ceiling import Agreement
+from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
+from gpucloud.clouds.provider import Provider
+from gpucloud.journal.store import Journal
+from gpucloud.planning.plan import Candidate
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Waiter
 from tests.builders import Clock
 from tests.core.test_plan import a_candidate
 from tests.memory import MemoryProvider
@@ -35,7 +35,7 @@ class Bench:
     lines: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     kind: type[MemoryProvider] = MemoryProvider
 
-    def world(self) -> World:
+    def context(self) -> Context:
         """A process: its own waiter and clients, the same journal and clouds."""
 
         def wrap(provider: Provider) -> Cloud:
@@ -50,7 +50,7 @@ class Bench:
         def factory(provider: MemoryProvider) -> Any:
             return lambda: self.kind(provider.cloud)
 
-        return World(
+        return Context(
             owner=OWNER,
             journal=Journal.open(self.folder / "journal.db", self.clock, lease_clock=self.clock),
             clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),

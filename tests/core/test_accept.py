@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.accept import Measured, shortcomings
+from gpucloud.boxes.gpu_test import Measured, shortcomings
 
 A100 = {
     "name": "NVIDIA A100-SXM4-40GB",

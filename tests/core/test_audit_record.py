@@ -7,7 +7,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-from gpucloud.audit import FILE, LONGEST_LINE, MOST_UNDER_WAY, read
+from gpucloud.clouds.audit import FILE, LONGEST_LINE, MOST_UNDER_WAY, read
 
 LINES = 100_000
 FEW_BYTES = 8 * 1024 * 1024

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import end_machines, end_unrecorded, take_down
 from gpucloud.cli.down import _end_all
 from gpucloud.errors import GpucloudError, OwedError
-from gpucloud.launch import launch
-from gpucloud.lifecycle import BoxState
-from gpucloud.model import Search
-from gpucloud.quote import Access
-from gpucloud.recover import settle
-from gpucloud.store import Box
-from gpucloud.survey import Patience, begin, finish
-from gpucloud.teardown import end_machines, end_unrecorded, take_down
-from gpucloud.waiter import AFTER_SIGNAL_S
-from gpucloud.world import World
+from gpucloud.inventory.discovery import Patience, begin, finish
+from gpucloud.inventory.reconcile import settle
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box
+from gpucloud.planning.planner import Access
+from gpucloud.resources import Search
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import AFTER_SIGNAL_S
 from tests.builders import Clock
 from tests.core.engine import Bench
 from tests.memory import TOKEN_ATOMIC, MemoryProvider, Pace
@@ -56,12 +56,12 @@ def unwanted(bench: Bench, box: str, cloud: str = "aws") -> Box:
     """A box whose end was begun by a command that is no more."""
     first = sorted(bench.providers, key=lambda provider: provider.name != cloud)
     there = replace(bench, providers=first)
-    world = there.world()
-    made = launch(world, there.terms(box=box, name=box), there.offers())
-    world.journal.write(made, "state", {"state": "ready", "facts": {}})
-    world.journal.write(made, "state", {"state": "deleting"})
-    world.journal.release(made)
-    return world.journal.box(box)
+    context = there.context()
+    made = launch(context, there.terms(box=box, name=box), there.offers())
+    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.write(made, "state", {"state": "deleting"})
+    context.journal.release(made)
+    return context.journal.box(box)
 
 
 def in_time(call: Callable[[], Sequence[Exception]]) -> Sequence[Exception]:
@@ -78,29 +78,29 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
     for number in range(2, 42):
         unwanted(bench, f"b-{number}", "alibaba")
     bench.kind = Deaf
-    world = bench.world()
-    [trouble] = in_time(lambda: settle(world))
+    context = bench.context()
+    [trouble] = in_time(lambda: settle(context))
     assert isinstance(trouble, OwedError)
     assert "and 35 more may still be billed: alibaba did not answer" in trouble.message
-    assert world.journal.box("b-1").state is BoxState.DELETED
-    assert world.is_silent("alibaba")
+    assert context.journal.box("b-1").state is BoxState.DELETED
+    assert context.is_silent("alibaba")
     asked = len(bench.providers[1].cloud.calls)
-    access = Access(world)
+    access = Access(context)
     assert access.ask(["aws", "alibaba"])
     assert (sorted(access.left_out), sorted(access.usable)) == (["alibaba"], ["aws"])
-    assert len(settle(world)) == 1
+    assert len(settle(context)) == 1
     assert len(bench.providers[1].cloud.calls) == asked, "it is not asked again"
-    assert not [box.name for box in world.journal.boxes(owner=world.owner) if box.lease], "none is held"
+    assert not [box.name for box in context.journal.boxes(owner=context.owner) if box.lease], "none is held"
 
 
 def used(bench: Bench, box: str, cloud: str = "aws") -> Box:
     """A box that its owner uses."""
     there = replace(bench, providers=sorted(bench.providers, key=lambda provider: provider.name != cloud))
-    world = there.world()
-    made = launch(world, there.terms(box=box, name=box), there.offers())
-    world.journal.write(made, "state", {"state": "ready", "facts": {}})
-    world.journal.release(made)
-    return world.journal.box(box)
+    context = there.context()
+    made = launch(context, there.terms(box=box, name=box), there.offers())
+    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.release(made)
+    return context.journal.box(box)
 
 
 def test_a_down_of_several_boxes_takes_no_longer_than_of_one(bench: Bench) -> None:
@@ -109,7 +109,7 @@ def test_a_down_of_several_boxes_takes_no_longer_than_of_one(bench: Bench) -> No
     bench.providers[0].cloud.ends = Pace(seconds=300)
     began = bench.clock()
     troubles: list[GpucloudError] = []
-    ended = _end_all(bench.world(), boxes, bench.folder, troubles)
+    ended = _end_all(bench.context(), boxes, bench.folder, troubles)
     assert [(box.name, box.state) for box in ended] == [(box.name, BoxState.DELETED) for box in boxes]
     assert troubles == []
     assert bench.clock() - began < timedelta(seconds=600)
@@ -120,12 +120,12 @@ def test_a_down_of_several_boxes_ends_those_beside_the_one_that_cannot_be_ended(
     boxes = [used(bench, "b-1", "alibaba"), used(bench, "b-2"), used(bench, "b-3")]
     next(each.cloud for each in bench.providers if each.name == "alibaba").ends = Pace(seconds=36000)
     troubles: list[GpucloudError] = []
-    ended = _end_all(bench.world(), boxes, bench.folder, troubles)
+    ended = _end_all(bench.context(), boxes, bench.folder, troubles)
     assert [box.name for box in ended] == ["b-2", "b-3"]
     [trouble] = troubles
     assert isinstance(trouble, OwedError)
     assert "'b-1' may still be billed" in trouble.message
-    assert bench.world().journal.box("b-1").lease is None
+    assert bench.context().journal.box("b-1").lease is None
 
 
 def test_every_box_is_asked_to_end_before_any_is_waited_for(bench: Bench) -> None:
@@ -133,40 +133,40 @@ def test_every_box_is_asked_to_end_before_any_is_waited_for(bench: Bench) -> Non
         unwanted(bench, f"b-{number}")
     cloud = bench.providers[0].cloud
     cloud.ends = Pace(seconds=3600)
-    troubles = settle(bench.world())
+    troubles = settle(bench.context())
     assert [type(trouble) for trouble in troubles] == [OwedError] * 4
     assert {str(machine.state) for machine in cloud.machines()} == {"stopping"}
 
 
-def _take_down(world: World, box: Box) -> None:
-    take_down(world, box, budget_s=600)
+def _take_down(context: Context, box: Box) -> None:
+    take_down(context, box, budget_s=600)
 
 
-def _end_machines(world: World, box: Box) -> None:
-    end_machines(world, box, budget_s=600)
+def _end_machines(context: Context, box: Box) -> None:
+    end_machines(context, box, budget_s=600)
 
 
-def _end_unrecorded(world: World, box: Box) -> None:
-    end_unrecorded(world, box, budget_s=600)
+def _end_unrecorded(context: Context, box: Box) -> None:
+    end_unrecorded(context, box, budget_s=600)
 
 
 @pytest.mark.parametrize("ends", [_take_down, _end_machines, _end_unrecorded])
 @pytest.mark.parametrize("signalled", [False, True])
 def test_after_a_signal_no_loop_goes_on_for_longer_than_a_minute(
-    bench: Bench, ends: Callable[[World, Box], None], signalled: bool
+    bench: Bench, ends: Callable[[Context, Box], None], signalled: bool
 ) -> None:
     """Without one, each has its own budget. That it goes on is said."""
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
     bench.providers[0].cloud.ends = Pace(seconds=36000)
     said: list[str] = []
-    world.waiter.heard = said.append
+    context.waiter.heard = said.append
     began = bench.clock()
-    with world.waiter.listening(), world.waiter.finishing():
+    with context.waiter.listening(), context.waiter.finishing():
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(OwedError):
-            ends(world, box)
+            ends(context, box)
     took_s = (bench.clock() - began).total_seconds()
     assert took_s == pytest.approx(AFTER_SIGNAL_S if signalled else 600, abs=10)
     assert len(said) == signalled
@@ -175,10 +175,10 @@ def test_after_a_signal_no_loop_goes_on_for_longer_than_a_minute(
 def test_a_search_waits_for_a_silent_cloud_no_longer_than_it_was_told_and_names_it(bench: Bench) -> None:
     unwanted(bench, "b-1")
     bench.kind = Deaf
-    world = bench.world()
+    context = bench.context()
     patience = Patience(first_s=0.5, whole_s=GENEROUS_S, news_s=0.2)
     began = time.monotonic()
-    survey = finish(world, begin(world, Search(owner=world.owner)), patience)
+    survey = finish(context, begin(context, Search(owner=context.owner)), patience)
     assert time.monotonic() - began < GENEROUS_S
     assert {thing.ref.cloud for thing in survey.things} == {"aws"}
     assert [(each.cloud, each.region) for each in survey.unread] == [("alibaba", "*")]

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from gpucloud.ceiling import Agreement
+from gpucloud.boxes.ceiling import Agreement
+from gpucloud.boxes.launch import launch
 from gpucloud.errors import BoxLostError, CloudError, PriceError
-from gpucloud.launch import launch
-from gpucloud.lifecycle import BoxState
-from gpucloud.model import Held, Machine, Purchase, Request
-from gpucloud.plan import Candidate, capped
-from gpucloud.store import Box
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box
+from gpucloud.planning.plan import Candidate, capped
+from gpucloud.resources import HeldCapacity, Machine, Purchase, Request
 from tests.builders import Clock
 from tests.core.engine import Bench
 from tests.core.test_plan import a_candidate
@@ -57,7 +57,7 @@ def move(bench: Bench, region: str, usd: str) -> None:
 
 
 def bought(bench: Bench, offers: Sequence[Candidate], **terms: Any) -> Box:
-    return launch(bench.world(), bench.terms(**terms), offers)
+    return launch(bench.context(), bench.terms(**terms), offers)
 
 
 def asked_for_prices(bench: Bench) -> int:
@@ -145,7 +145,7 @@ def test_a_price_that_rises_with_the_create_call_ends_the_machine_and_is_exit_7_
     assert "5 USD" in caught.value.message
     assert "1 USD" in caught.value.message
     assert bench.billed() == []
-    [box] = bench.world().journal.boxes(owner="u-tester", over=True)
+    [box] = bench.context().journal.boxes(owner="u-tester", over=True)
     assert box.state is BoxState.FAILED
 
 
@@ -198,7 +198,7 @@ def test_a_price_that_the_cloud_never_named_goes_by_the_plans_own_rule(bench: Be
 
 
 def test_held_capacity_is_paid_for_and_no_price_of_it_is_asked(bench: Bench) -> None:
-    hold = Held(
+    hold = HeldCapacity(
         cloud="aws",
         region="us-east-1",
         zone="use1-az4",

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.conditions import OwnConditions
 from gpucloud.errors import UsageError
+from gpucloud.market.discounts import OwnConditions
 from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Money, Offer, Price, parse_wishes
 from gpucloud_pricing.estimate import Usage, estimate
 from gpucloud_pricing.figures import figures

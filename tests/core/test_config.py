@@ -11,7 +11,7 @@ import pytest
 
 from gpucloud.config import find_owner, find_paths, make_private
 from gpucloud.errors import UsageError
-from gpucloud.ssh_keys import create_keys
+from gpucloud.ssh.keys import create_keys
 
 
 def mode(path: Path) -> int:

@@ -9,9 +9,21 @@ from decimal import Decimal
 
 import pytest
 
+from gpucloud.clouds.provider import Record, Verdict
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Found, Kind, Machine, Order, Purchase, Quote, Ref, Request, Search, State, Thing
-from gpucloud.provider import Record, Verdict
+from gpucloud.resources import (
+    Machine,
+    Order,
+    Purchase,
+    Quote,
+    Ref,
+    Request,
+    Resource,
+    ResourceKind,
+    Search,
+    SearchResult,
+    State,
+)
 from tests.conformance import ProviderConformance
 from tests.core.test_memory_conformance import MemoryHarness
 from tests.memory import CloudSaid, MemoryProvider
@@ -50,7 +62,7 @@ class MakesItsGroupAnew(MemoryProvider):
 class TellsTheRecordTooLate(MemoryProvider):
     def prepare(self, order: Order, record: Record, /) -> Request:
         class Silent:
-            def making(self, kind: Kind, name: str, /) -> None:
+            def making(self, kind: ResourceKind, name: str, /) -> None:
                 pass
 
             def made(self, ref: Ref, /) -> None:
@@ -63,7 +75,7 @@ class TellsTheRecordTooLate(MemoryProvider):
 class TellsTheRecordNothing(MemoryProvider):
     def prepare(self, order: Order, record: Record, /) -> Request:
         class Silent:
-            def making(self, kind: Kind, name: str, /) -> None:
+            def making(self, kind: ResourceKind, name: str, /) -> None:
                 pass
 
             def made(self, ref: Ref, /) -> None:
@@ -73,33 +85,33 @@ class TellsTheRecordNothing(MemoryProvider):
 
 
 class FindsOthersThings(MemoryProvider):
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         return super().find(replace(search, owner=None))
 
 
 class TakesSilenceForAbsence(MemoryProvider):
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         return replace(super().find(search), unread=())
 
 
 class FindsMachinesOnly(MemoryProvider):
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         found = super().find(search)
-        return replace(found, things=tuple(t for t in found.things if t.ref.kind is Kind.INSTANCE))
+        return replace(found, things=tuple(t for t in found.things if t.ref.kind is ResourceKind.INSTANCE))
 
 
 class LosesTags(MemoryProvider):
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         found = super().find(search)
         things = tuple(t if isinstance(t, Machine) else replace(t, tags=None) for t in found.things)
         return replace(found, things=things)
 
 
 class KnowsEveryId(MemoryProvider):
-    def get(self, ref: Ref, /) -> Thing:
+    def get(self, ref: Ref, /) -> Resource:
         if (ref.region, ref.id) in self.cloud.items:
             return super().get(ref)
-        return Thing(ref=ref, state=State.GONE, tags=None)
+        return Resource(ref=ref, state=State.GONE, tags=None)
 
 
 class FailsToDeleteTheDead(MemoryProvider):

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.adopt import adopt_found
+from gpucloud.boxes.launch import launch
 from gpucloud.errors import CloudError, ErrorClass
-from gpucloud.launch import launch
-from gpucloud.lifecycle import BoxState
-from gpucloud.model import Search
-from gpucloud.store import Box
-from gpucloud.survey import begin, finish
+from gpucloud.inventory.discovery import begin, finish
+from gpucloud.inventory.recover import adopt_found
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box
+from gpucloud.resources import Search
 from gpucloud_pricing import Market
 from tests.builders import Clock
 from tests.core.engine import ZONES, Bench
@@ -28,7 +28,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def started(bench: Bench) -> Box:
-    return launch(bench.world(), bench.terms(), bench.offers())
+    return launch(bench.context(), bench.terms(), bench.offers())
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -74,9 +74,9 @@ def test_a_box_that_is_taken_in_by_its_tags_ends_from_outside_or_that_is_said(
         cloud.fail("arm", cloud.say(ErrorClass.AUTH), times=9999)
     elsewhere = replace(bench, folder=bench.folder / "other")
     elsewhere.folder.mkdir()
-    world = elsewhere.world()
-    survey = finish(world, begin(world, Search(owner=world.owner)))
-    [box], troubles = adopt_found(world, survey, Market.load())
+    context = elsewhere.context()
+    survey = finish(context, begin(context, Search(owner=context.owner)))
+    [box], troubles = adopt_found(context, survey, Market.load())
     assert box.state is BoxState.READY
     assert machine.ends_at == (None if refused else expires_at)
     assert [each.hint for each in troubles] == (

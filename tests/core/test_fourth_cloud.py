@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.model import Order
-from gpucloud.provider import CapacitySource, Echo, Ingress, PriceSource
+from gpucloud.clouds.provider import CapacitySource, Echo, Ingress, PriceSource
+from gpucloud.resources import Order
 from gpucloud.sandbox.boxes import Boxes, BoxSpec
 from gpucloud.sandbox.boxes_user_data import unpacked
 from tests.builders import an_order

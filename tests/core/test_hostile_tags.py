@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.adopt import adopt_found
+from gpucloud.boxes.launch import launch
 from gpucloud.errors import UsageError
-from gpucloud.launch import launch
-from gpucloud.lifecycle import BoxState
-from gpucloud.model import BadTags, Kind, Ref, Search, Tags, cloud_name
-from gpucloud.recover import settle
-from gpucloud.survey import begin, finish, refuse_taken_name
-from gpucloud.sweep import Reason, end, look, look_again
+from gpucloud.inventory.discovery import begin, finish, refuse_taken_name
+from gpucloud.inventory.reconcile import settle
+from gpucloud.inventory.recover import adopt_found
+from gpucloud.inventory.sweep import Reason, end, look, look_again
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.resources import BadTags, Ref, ResourceKind, Search, Tags, cloud_name
 from gpucloud_pricing import Market
 from tests.builders import Clock, some_tags
 from tests.core.engine import OWNER, Bench
@@ -73,9 +73,9 @@ def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
     for name in ("b-1", "b-2", "b-3"):
-        world = bench.world()
-        box = launch(world, bench.terms(box=name, name=name), bench.offers())
-        world.journal.write(box, "state", {"state": str(BoxState.READY)})
+        context = bench.context()
+        box = launch(context, bench.terms(box=name, name=name), bench.offers())
+        context.journal.write(box, "state", {"state": str(BoxState.READY)})
     cloud = bench.providers[0].cloud
     bad = {item.ref for item in cloud.items.values() if item.tags["gpucloud:box"] == "b-2"}
     for item in cloud.items.values():
@@ -84,14 +84,14 @@ def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
     clock.sleep(3600)
     lost = replace(bench, folder=tmp_path / "lost")
     lost.folder.mkdir()
-    world = lost.world()
+    context = lost.context()
     for _ in range(4):  # lists lag
-        survey = finish(world, begin(world, Search(owner=OWNER)))
+        survey = finish(context, begin(context, Search(owner=OWNER)))
     assert {thing.ref for thing in survey.suspects} == bad
-    boxes, troubles = adopt_found(world, survey, Market.load())
+    boxes, troubles = adopt_found(context, survey, Market.load())
     assert ({box.id for box in boxes}, troubles) == ({"b-1", "b-3"}, [])
-    assert settle(world) == []
-    finds = look(world, owner=OWNER, older_than=timedelta()).finds
+    assert settle(context) == []
+    finds = look(context, owner=OWNER, older_than=timedelta()).finds
     assert {find.thing.ref for find in finds} == bad
     assert not any(find.unwanted for find in finds)
     assert bench.machines() == 3
@@ -103,47 +103,49 @@ def test_a_name_that_lives_in_a_cloud_is_taken_with_an_empty_journal_too(
 ) -> None:
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
-    launch(bench.world(), bench.terms(box="b-1", name="x"), bench.offers())
+    launch(bench.context(), bench.terms(box="b-1", name="x"), bench.offers())
     for item in bench.providers[0].cloud.machines():
         item.spec["name"] = cloud_name("x", "b-1")
     lost = replace(bench, folder=tmp_path / "lost")
     lost.folder.mkdir()
     search = Search(owner=OWNER, machines_only=True)
-    for world, name, refused in (
-        (lost.world(), "x", True),
-        (lost.world(), "y", False),
-        (bench.world(), "x", False),
+    for context, name, refused in (
+        (lost.context(), "x", True),
+        (lost.context(), "y", False),
+        (bench.context(), "x", False),
     ):
         for _ in range(4):  # lists lag
-            survey = finish(world, begin(world, search, {"aws": None}))
-        assert {thing.ref.kind for thing in survey.things} == {Kind.INSTANCE}
+            survey = finish(context, begin(context, search, {"aws": None}))
+        assert {thing.ref.kind for thing in survey.things} == {ResourceKind.INSTANCE}
         with pytest.raises(UsageError, match="not in this journal") if refused else nullcontext():
-            refuse_taken_name(world, name, survey)
+            refuse_taken_name(context, name, survey)
 
 
 def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_path: Path) -> None:
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
     for name in ("b-1", "b-2"):
-        world = bench.world()
-        box = launch(world, bench.terms(box=name, name=name, nodes=2), bench.offers())
-        world.journal.write(box, "state", {"state": str(BoxState.READY)})
-        world.journal.release(box)
+        context = bench.context()
+        box = launch(context, bench.terms(box=name, name=name, nodes=2), bench.offers())
+        context.journal.write(box, "state", {"state": str(BoxState.READY)})
+        context.journal.release(box)
     copied = bench.providers[0].cloud
     second = [item for item in copied.machines() if item.tags["gpucloud:box"] == "b-2"]
     for item in copied.items.values():
         item.tags["gpucloud:box"] = "b-1"
     for state in (BoxState.DELETING, BoxState.DELETED):
-        world.journal.write(box, "state", {"state": str(state)})
+        context.journal.write(box, "state", {"state": str(state)})
     clock.sleep(3600)
-    world = bench.world()
-    first = look(world, owner=OWNER, older_than=timedelta())
-    machines = {find.thing.ref: find.reason for find in first.finds if find.thing.ref.kind is Kind.INSTANCE}
+    context = bench.context()
+    first = look(context, owner=OWNER, older_than=timedelta())
+    machines = {
+        find.thing.ref: find.reason for find in first.finds if find.thing.ref.kind is ResourceKind.INSTANCE
+    }
     assert machines == {item.ref: Reason.NOT_OF_ITS_BOX for item in second}
-    again = look_again(world, first, owner=OWNER, older_than=timedelta())
-    assert end(world, again.finds, Market.load()) == []
+    again = look_again(context, first, owner=OWNER, older_than=timedelta())
+    assert end(context, again.finds, Market.load()) == []
     assert bench.machines() == 2
-    assert world.journal.box("b-1").state is BoxState.READY
+    assert context.journal.box("b-1").state is BoxState.READY
 
 
 def test_a_box_that_fails_in_an_unforeseen_way_keeps_no_other_from_its_settling(tmp_path: Path) -> None:
@@ -158,12 +160,12 @@ def test_a_box_that_fails_in_an_unforeseen_way_keeps_no_other_from_its_settling(
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
     for name in ("b-1", "b-2"):
-        box = launch(bench.world(), bench.terms(box=name, name=name), bench.offers())
-        bench.world().journal.release(box)
+        box = launch(bench.context(), bench.terms(box=name, name=name), bench.offers())
+        bench.context().journal.release(box)
     bench.kind = Choking
-    world = bench.world()
-    for box in world.journal.boxes(owner=OWNER):
-        world.journal.write(box, "state", {"state": "deleting"})
-    [trouble] = settle(world, budget_s=600)
+    context = bench.context()
+    for box in context.journal.boxes(owner=OWNER):
+        context.journal.write(box, "state", {"state": "deleting"})
+    [trouble] = settle(context, budget_s=600)
     assert "b-1" in trouble.message
-    assert world.journal.box("b-2").state is BoxState.DELETED
+    assert context.journal.box("b-2").state is BoxState.DELETED

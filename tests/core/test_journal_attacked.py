@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.launch import launch
-from gpucloud.model import Machine, Order, Request
-from gpucloud.provider import Record
-from gpucloud.store import Journal, JournalError
+from gpucloud.boxes.launch import launch
+from gpucloud.clouds.provider import Record
+from gpucloud.journal.store import Journal, JournalError
+from gpucloud.resources import Machine, Order, Request
 from tests.builders import Clock
 from tests.core.engine import Bench
 from tests.memory import MemoryProvider
@@ -77,7 +77,7 @@ def test_a_launch_whose_journal_is_attacked_leaves_nothing_and_says_so(
 
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)], kind=attacked)  # type: ignore[arg-type]
     with pytest.raises(JournalError, match="deleted, moved or replaced"):
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert bench.billed() == []
     assert any("ending it all the same" in text for _, text in bench.lines)
 
@@ -86,8 +86,8 @@ def test_a_launch_whose_journal_is_attacked_leaves_nothing_and_says_so(
 def test_nothing_is_committed_to_a_journal_that_nobody_will_read(tmp_path: Path, attack: Attack) -> None:
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
-    journal = bench.world().journal
-    box = launch(bench.world(), bench.terms(), bench.offers())
+    journal = bench.context().journal
+    box = launch(bench.context(), bench.terms(), bench.offers())
     attack(tmp_path / "journal.db")
     with pytest.raises(JournalError, match="deleted, moved or replaced"):
         journal.write(box, "state", {"state": "ready"})

@@ -12,12 +12,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from gpucloud.boxes.launch import check_name
 from gpucloud.cli.engine import find_box
-from gpucloud.launch import check_name
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.recover import remains, settle
-from gpucloud.store import Journal
-from gpucloud.sweep import look
+from gpucloud.inventory.reconcile import remains, settle
+from gpucloud.inventory.sweep import look
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.journal.store import Journal
 from tests.builders import Clock
 from tests.core.engine import OWNER, Bench
 from tests.core.test_recover import ready
@@ -66,25 +66,25 @@ def plans_of(journal: Journal, seen: list[tuple[str, Any]]) -> list[str]:
 
 
 def test_no_command_goes_through_everything_that_ever_was(bench: Bench) -> None:
-    world = bench.world()
+    context = bench.context()
     seen: list[tuple[str, Any]] = []
 
-    @event.listens_for(world.journal._engine, "before_cursor_execute")
+    @event.listens_for(context.journal._engine, "before_cursor_execute")
     def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         if statement.startswith("SELECT") and "FROM" in statement:
             seen.append((statement, parameters))
 
-    assert [box.id for box in world.journal.boxes(owner=OWNER)] == ["b-1"]
-    assert find_box(world.journal, OWNER, "x").id == find_box(world.journal, OWNER, "b-1").id == "b-1"
-    assert find_box(world.journal, OWNER, "x7").state is BoxState.DELETED
-    check_name(world, "y")
-    assert remains(world) == []
-    assert settle(world) == []
-    assert look(world, owner=OWNER, older_than=timedelta()).finds == ()
-    event.remove(world.journal._engine, "before_cursor_execute", note)
+    assert [box.id for box in context.journal.boxes(owner=OWNER)] == ["b-1"]
+    assert find_box(context.journal, OWNER, "x").id == find_box(context.journal, OWNER, "b-1").id == "b-1"
+    assert find_box(context.journal, OWNER, "x7").state is BoxState.DELETED
+    check_name(context, "y")
+    assert remains(context) == []
+    assert settle(context) == []
+    assert look(context, owner=OWNER, older_than=timedelta()).finds == ()
+    event.remove(context.journal._engine, "before_cursor_execute", note)
     through = [
         step
-        for step in plans_of(world.journal, seen)
+        for step in plans_of(context.journal, seen)
         if step.startswith("SCAN") and not any(f"INDEX {name}" in step for name in PARTIAL)
     ]
     assert seen
@@ -93,12 +93,12 @@ def test_no_command_goes_through_everything_that_ever_was(bench: Bench) -> None:
 
 def test_of_what_is_over_only_what_is_owed_is_looked_at_again(bench: Bench) -> None:
     """A group that was left, of one of thousands."""
-    world = bench.world()
+    context = bench.context()
     with closing(sqlite3.connect(bench.folder / "journal.db")) as connection, connection:
         connection.execute("UPDATE things SET state = 'delete_asked' WHERE box = 'b-over-77'")
     calls = len(bench.providers[0].cloud.calls)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
-    assert settle(world) == []
+    assert settle(context) == []
     [looked_at] = {call.name for call in bench.providers[0].cloud.calls[calls:] if call.name}
     assert looked_at.startswith("sg-")
     assert len(bench.providers[0].cloud.calls) - calls < 10

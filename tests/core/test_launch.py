@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import CloudError, ErrorClass, OutcomeUnknownError, OwedError, PriceError, Scope
-from gpucloud.launch import launch
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.model import Machine, Purchase, Request
-from gpucloud.recover import refresh, remains, settle
-from gpucloud.store import NameTakenError
-from gpucloud.teardown import take_down
+from gpucloud.inventory.reconcile import refresh, remains, settle
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.journal.store import NameTakenError
+from gpucloud.resources import Machine, Purchase, Request
 from tests.builders import Clock
 from tests.core.engine import Bench
 from tests.memory import (
@@ -58,7 +58,7 @@ def zones_worth_trying(temperament: Temperament) -> list[str]:
 def test_the_first_offer_that_has_stock_is_taken(bench: Make, temperament: Temperament) -> None:
     """One box, in the next place that may have some, and what it is stands in the journal."""
     b = bench(stock={("use1-az4", "g4dn.xlarge"): 0})
-    box = launch(b.world(), b.terms(), b.offers())
+    box = launch(b.context(), b.terms(), b.offers())
     zone = zones_worth_trying(temperament)[1]
     assert (box.state, box.facts["zone"], b.machines()) == (BoxState.BOOTSTRAPPING, zone, 1)
     assert box.facts["price"]["amount"] == {"use1-az6": "2", "usw2-az1": "3"}[zone]
@@ -72,12 +72,12 @@ def test_without_stock_anywhere_every_attempt_is_told_and_nothing_is_left(
     """Exit 5, the cloud's own code for each attempt."""
     b = bench(default_stock=0)
     with pytest.raises(CloudError) as caught:
-        launch(b.world(), b.terms(), b.offers())
+        launch(b.context(), b.terms(), b.offers())
     assert caught.value.exit_code == 5
     assert [attempt["zone"] for attempt in caught.value.attempts] == zones_worth_trying(temperament)
     assert all(attempt["code"] for attempt in caught.value.attempts)
     assert b.billed() == []
-    assert [box.state for box in b.world().journal.boxes(owner="u-tester", over=True)] == [BoxState.FAILED]
+    assert [box.state for box in b.context().journal.boxes(owner="u-tester", over=True)] == [BoxState.FAILED]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_class_of_a_refusal_decides_what_is_tried_next(
     cloud = b.providers[0].cloud
     cloud.fail("create", cloud.say(error_class), times=99)
     with pytest.raises(CloudError) as caught:
-        launch(b.world(), b.terms(), b.offers())
+        launch(b.context(), b.terms(), b.offers())
     assert (caught.value.exit_code, len(caught.value.attempts)) == (exit_code, attempts)
     assert b.billed() == []
 
@@ -106,7 +106,7 @@ def test_a_lost_answer_does_not_make_a_second_machine(bench: Make) -> None:
     """The same call again, with the same key, finds what the first one made."""
     b = bench()
     b.providers[0].cloud.fail("create", ConnectionLost(), applied=True)
-    box = launch(b.world(), b.terms(), b.offers())
+    box = launch(b.context(), b.terms(), b.offers())
     assert (b.machines(), box.facts["zone"]) == (1, "use1-az4")
     assert len({entry.ref for entry in b.providers[0].cloud.ledger if str(entry.ref.kind) == "instance"}) == 1
 
@@ -117,7 +117,7 @@ def test_no_other_offer_is_tried_while_the_outcome_of_one_is_unknown(bench: Make
     cloud = b.providers[0].cloud
     cloud.fail("create", ConnectionLost(), times=999)
     with pytest.raises(OwedError) as caught:
-        launch(b.world(), b.terms(), b.offers())
+        launch(b.context(), b.terms(), b.offers())
     assert isinstance(caught.value.__cause__, OutcomeUnknownError)
     assert caught.value.left[0]["kind"] == "instance"
     tried = {call.name for call in cloud.calls if call.action == "create"}
@@ -131,11 +131,11 @@ def test_what_was_owed_is_closed_after_the_window_and_the_name_is_free(bench: Ma
     cloud = b.providers[0].cloud
     fault = cloud.fail("create", ConnectionLost(), times=999)
     with pytest.raises(OwedError):
-        launch(b.world(), b.terms(), b.offers())
+        launch(b.context(), b.terms(), b.offers())
     cloud.faults.remove(fault)
     b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
-    assert settle(b.world()) == []
-    box = launch(b.world(), b.terms(box="b-2"), b.offers())
+    assert settle(b.context()) == []
+    box = launch(b.context(), b.terms(box="b-2"), b.offers())
     assert (box.name, b.machines()) == ("x", 1)
 
 
@@ -146,11 +146,11 @@ def test_a_machine_that_appears_late_is_found_and_taken_down(bench: Make) -> Non
     fault = cloud.fail("create", ConnectionLost(), times=999, applied=True)
     looks = [cloud.fail(action, ConnectionLost(), times=999) for action in ("get", "list")]
     with pytest.raises(OwedError):
-        launch(b.world(), b.terms(), b.offers())
+        launch(b.context(), b.terms(), b.offers())
     assert b.machines() == 1
     for each in (fault, *looks):
         cloud.faults.remove(each)
-    assert settle(b.world(), budget_s=120) == []
+    assert settle(b.context(), budget_s=120) == []
     assert b.billed() == []
 
 
@@ -165,17 +165,17 @@ def test_a_process_that_dies_anywhere_leaves_nothing_for_long(
 ) -> None:
     """A dead launch's box is taken down by the next changing command, found by intent or by tag."""
     b = bench()
-    world = b.world()
-    monkeypatch.setattr("gpucloud.launch.abandon", lambda *_: None)  # a dead process cleans nothing up
+    context = b.context()
+    monkeypatch.setattr("gpucloud.boxes.launch.abandon", lambda *_: None)  # a dead process cleans nothing up
     b.providers[0].cloud.fail(action, Died(), applied=applied)
     try:
-        launch(world, b.terms(), b.offers())
+        launch(context, b.terms(), b.offers())
     except Died:
         pass
     else:
         pytest.skip(f"this cloud makes no {action} call")
-    world.journal.release(world.journal.box("b-1"))
-    later = b.world()
+    context.journal.release(context.journal.box("b-1"))
+    later = b.context()
     settle(later, budget_s=300)
     b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     assert settle(later, budget_s=300) == []
@@ -186,17 +186,17 @@ def test_a_process_that_dies_anywhere_leaves_nothing_for_long(
 def test_a_name_is_refused_while_its_box_lives(bench: Make) -> None:
     """Nothing is asked of the cloud."""
     b = bench()
-    launch(b.world(), b.terms(), b.offers())
+    launch(b.context(), b.terms(), b.offers())
     before = len(b.providers[0].cloud.calls)
     with pytest.raises(NameTakenError):
-        launch(b.world(), b.terms(box="b-2"), b.offers())
+        launch(b.context(), b.terms(box="b-2"), b.offers())
     assert len(b.providers[0].cloud.calls) == before
 
 
 def test_all_nodes_or_none(bench: Make, temperament: Temperament) -> None:
     """Three are asked for, two are in stock in the first zone: all three come from the next."""
     b = bench(stock={("use1-az4", "g4dn.xlarge"): 2})
-    box = launch(b.world(), b.terms(nodes=3), b.offers())
+    box = launch(b.context(), b.terms(nodes=3), b.offers())
     zone = zones_worth_trying(temperament)[1]
     assert (box.facts["zone"], len(box.facts["nodes"]), b.machines()) == (zone, 3, 3)
 
@@ -213,53 +213,53 @@ def test_a_machine_that_is_not_what_was_agreed_to_is_taken_down(bench: Make) -> 
     b = bench()
     b.kind = Cheat
     with pytest.raises(PriceError, match=r"dear\.24xlarge"):
-        launch(b.world(), b.terms(), b.offers())
+        launch(b.context(), b.terms(), b.offers())
     assert b.billed() == []
 
 
 def test_down_returns_when_nothing_is_billed(bench: Make) -> None:
     """Machine, disk and what else was made: gone, and the box is deleted."""
     b = bench()
-    world = b.world()
-    box = launch(world, b.terms(), b.offers())
+    context = b.context()
+    box = launch(context, b.terms(), b.offers())
     assert b.billed() != []
-    over = take_down(world, box, budget_s=600)
+    over = take_down(context, box, budget_s=600)
     assert (over.state, b.billed()) == (BoxState.DELETED, [])
 
 
 def test_a_deletion_that_does_nothing_is_asked_for_again(bench: Make) -> None:
     """The cloud says yes and does nothing: it is not believed."""
     b = bench()
-    world = b.world()
-    box = launch(world, b.terms(), b.offers())
+    context = b.context()
+    box = launch(context, b.terms(), b.offers())
     b.providers[0].cloud.fail("delete", deliveries=0, times=2)
-    assert take_down(world, box, budget_s=1200).state is BoxState.DELETED
+    assert take_down(context, box, budget_s=1200).state is BoxState.DELETED
     assert b.billed() == []
 
 
 def test_other_credentials_change_nothing(bench: Make) -> None:
     """A box of one account is not touched with the credentials of another; it stays owed."""
     b = bench()
-    world = b.world()
-    box = launch(world, b.terms(), b.offers())
+    context = b.context()
+    box = launch(context, b.terms(), b.offers())
     b.providers[0].cloud.account = "account-2"
     calls = len(b.providers[0].cloud.mutating())
     with pytest.raises(OwedError, match="account-1"):
-        take_down(b.world(), box, budget_s=10)
+        take_down(b.context(), box, budget_s=10)
     assert len(b.providers[0].cloud.mutating()) == calls
 
 
 def test_a_box_past_its_end_is_taken_down_by_the_next_changing_command(bench: Make) -> None:
     """Overdue is unwanted."""
     b = bench()
-    world = b.world()
-    box = launch(world, b.terms(expires_at=b.clock() + timedelta(hours=1)), b.offers())
-    world.journal.write(box, "state", {"state": "ready"})
-    world.journal.release(box)
-    assert remains(world) == []
+    context = b.context()
+    box = launch(context, b.terms(expires_at=b.clock() + timedelta(hours=1)), b.offers())
+    context.journal.write(box, "state", {"state": "ready"})
+    context.journal.release(box)
+    assert remains(context) == []
     b.clock.sleep(3601)
-    assert [each.name for each in remains(world)] == ["x"]
-    assert settle(world, budget_s=300) == []
+    assert [each.name for each in remains(context)] == ["x"]
+    assert settle(context, budget_s=300) == []
     assert b.billed() == []
 
 
@@ -267,14 +267,14 @@ def test_a_box_past_its_end_is_taken_down_by_the_next_changing_command(bench: Ma
 def test_a_box_that_its_cloud_took_back_is_shown_as_interrupted(bench: Make, young: bool) -> None:
     """Looking changes nothing in the cloud; the journal says what was seen."""
     b = bench()
-    world = b.world()
-    box = launch(world, b.terms(), b.offers(purchase=Purchase.SPOT, ceiling_usd=Decimal(3)))
-    world.journal.write(box, "state", {"state": "ready"})
+    context = b.context()
+    box = launch(context, b.terms(), b.offers(purchase=Purchase.SPOT, ceiling_usd=Decimal(3)))
+    context.journal.write(box, "state", {"state": "ready"})
     [machine] = b.providers[0].cloud.machines()
     if not young:
         b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     b.providers[0].cloud.preempt(machine.ref)
     calls = len(b.providers[0].cloud.mutating())
-    seen = refresh(world, world.journal.box(box.id))
+    seen = refresh(context, context.journal.box(box.id))
     assert seen.state is BoxState.INTERRUPTED
     assert len(b.providers[0].cloud.mutating()) == calls

@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import take_down
+from gpucloud.clouds.provider import Record
 from gpucloud.errors import ErrorClass, GpucloudError, InterruptedBySignal, OwedError
-from gpucloud.launch import launch
-from gpucloud.leases import renewing, this_process
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, LEASE_TIMEOUT, BoxState, Claim, Lease
-from gpucloud.model import Machine, Order, Ref, Request, Thing
-from gpucloud.provider import Record
-from gpucloud.recover import settle
-from gpucloud.store import Box, Journal, StaleWriterError
-from gpucloud.tables import metadata
-from gpucloud.teardown import take_down
-from gpucloud.waiter import Waiter
-from gpucloud.world import World
+from gpucloud.inventory.reconcile import settle
+from gpucloud.journal.leases import renewing, this_process
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LEASE_TIMEOUT, BoxState, Claim, Lease
+from gpucloud.journal.schema import metadata
+from gpucloud.journal.store import Box, Journal, StaleWriterError
+from gpucloud.resources import Machine, Order, Ref, Request, Resource
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Waiter
 from tests.builders import Clock
 from tests.core.engine import Bench
 from tests.memory import TOKEN_ATOMIC, CloudSaid, ConnectionLost, MemoryProvider, Pace
@@ -42,17 +42,17 @@ def elsewhere(now: Clock) -> Lease:
     return replace(this_process(now()), host="elsewhere", boot="another", pid=4)
 
 
-def another(bench: Bench) -> World:
+def another(bench: Bench) -> Context:
     """A process of another machine, on the same journal."""
 
-    class Another(World):
+    class Another(Context):
         def lease(self) -> Lease:
             return elsewhere(bench.clock)
 
         def claim(self, lease: Lease | None) -> Claim:
             return Claim.FREE if lease is None else Claim.SILENT
 
-    here = bench.world()
+    here = bench.context()
     return Another(
         owner=here.owner, journal=here.journal, clouds=here.clouds, waiter=here.waiter, clock=here.clock
     )
@@ -85,12 +85,12 @@ def paused(bench: Bench, moment: str, meanwhile: Callable[[], object]) -> None:
 def ended_elsewhere(bench: Bench, *, after: timedelta = timedelta()) -> None:
     """Another process takes the box over and ends it, as far as it can."""
     bench.clock.sleep(after.total_seconds())
-    world = another(bench)
-    taken = world.take(world.journal.box("b-1"))
+    context = another(bench)
+    taken = context.take(context.journal.box("b-1"))
     assert taken is not None
     with suppress(OwedError):
-        take_down(world, taken, budget_s=1)
-    world.journal.release(taken)
+        take_down(context, taken, budget_s=1)
+    context.journal.release(taken)
 
 
 def creates(bench: Bench) -> int:
@@ -103,12 +103,12 @@ def creates(bench: Bench) -> int:
 
 def test_a_holder_of_another_machine_keeps_its_box_while_it_renews_the_lease(bench: Bench) -> None:
     """A settle long after the launch began leaves a box to a process that cannot be asked, but renews."""
-    world = another(bench)
-    launch(world, bench.terms(), bench.offers())
+    context = another(bench)
+    launch(context, bench.terms(), bench.offers())
     for _ in range(60):
         bench.clock.sleep(LEASE_TIMEOUT.total_seconds() - 1)
-        world.journal.renew()
-        assert settle(bench.world()) == []
+        context.journal.renew()
+        assert settle(bench.context()) == []
     assert bench.machines() == 1
 
 
@@ -116,7 +116,7 @@ def test_a_holder_that_does_not_renew_its_lease_loses_the_box(bench: Bench) -> N
     """Whoever works on another machine and has died there leaves remains, after 45 seconds."""
     launch(another(bench), bench.terms(), bench.offers())
     bench.clock.sleep(LEASE_TIMEOUT.total_seconds())
-    settle(bench.world(), budget_s=300)
+    settle(bench.context(), budget_s=300)
     assert bench.machines() == 0
 
 
@@ -144,7 +144,7 @@ def test_what_a_process_holds_is_renewed_while_it_waits_for_something_else(
 
         return tick
 
-    monkeypatch.setattr("gpucloud.leases.BEAT_EVERY_S", 0.01)
+    monkeypatch.setattr("gpucloud.journal.leases.BEAT_EVERY_S", 0.01)
     journal = Journal.open(tmp_path / "journal.db", Clock(), lease_clock=ticking())  # type: ignore[arg-type]
     with renewing(journal):
         box = planned(journal)
@@ -184,24 +184,26 @@ def planned(journal: Journal) -> Box:
 
 @pytest.mark.parametrize("by_force", [False, True])
 def test_a_box_is_taken_from_a_living_holder_by_force_alone(bench: Bench, by_force: bool) -> None:
-    world = bench.world()
-    box = planned(world.journal)
-    taken = world.journal.take(box.id, elsewhere(bench.clock), claim=lambda _: Claim.HELD, by_force=by_force)
+    context = bench.context()
+    box = planned(context.journal)
+    taken = context.journal.take(
+        box.id, elsewhere(bench.clock), claim=lambda _: Claim.HELD, by_force=by_force
+    )
     assert (taken is not None) is by_force
     if taken is not None:
         with pytest.raises(StaleWriterError):
-            world.journal.write(box, "state", {"state": "failed"})
+            context.journal.write(box, "state", {"state": "failed"})
         with pytest.raises(StaleWriterError):
-            world.journal.held(box)
-        world.journal.release(box)
-        assert world.journal.box(box.id).lease == taken.lease, "who lost it cannot give it back"
+            context.journal.held(box)
+        context.journal.release(box)
+        assert context.journal.box(box.id).lease == taken.lease, "who lost it cannot give it back"
 
 
 def test_a_launch_that_was_paused_before_its_create_call_does_not_make_it(bench: Bench) -> None:
     """The lease is looked at again directly before the billable call."""
     paused(bench, "before", lambda: ended_elsewhere(bench, after=timedelta(hours=1)))
     with pytest.raises(GpucloudError):
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert creates(bench) == 0
     assert bench.billed() == []
 
@@ -214,7 +216,7 @@ def test_a_launch_that_was_paused_between_two_tries_of_its_create_call_makes_no_
     cloud.fail("create", cloud.say(ErrorClass.THROTTLED))
     paused(bench, "between", lambda: ended_elsewhere(bench))
     with pytest.raises(GpucloudError):
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert creates(bench) == 1
     assert bench.billed() == []
 
@@ -223,9 +225,9 @@ def test_a_launch_that_was_paused_in_its_create_call_ends_what_that_has_made(ben
     """Its own write is refused: the journal is another's. The machines are ended by their ids."""
     bench.providers[0].cloud.listed = Pace(looks=10_000)  # whoever takes over is shown nothing of it
     paused(bench, "after", lambda: ended_elsewhere(bench, after=timedelta(hours=1)))
-    world = bench.world()
+    context = bench.context()
     with pytest.raises(GpucloudError):
-        launch(world, bench.terms(), bench.offers())
+        launch(context, bench.terms(), bench.offers())
     assert creates(bench) == 1
     assert bench.billed() == []
 
@@ -239,7 +241,7 @@ def test_a_launch_does_not_wait_for_a_machine_that_was_ended_elsewhere_on_a_clou
     assert bench.providers[0].forgets_ended
 
     class Watched(MemoryProvider):
-        def get(self, ref: Ref, /) -> Thing:
+        def get(self, ref: Ref, /) -> Resource:
             if not ended:
                 ended.append(ref)
                 ended_elsewhere(bench)
@@ -248,7 +250,7 @@ def test_a_launch_does_not_wait_for_a_machine_that_was_ended_elsewhere_on_a_clou
     bench.kind = Watched
     began = clock()
     with pytest.raises(StaleWriterError):
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert clock() - began < timedelta(minutes=1), "it would wait for ten"
 
 
@@ -256,8 +258,8 @@ def test_whoever_takes_over_looks_again_after_the_window_for_a_call_that_may_lea
     bench: Bench,
 ) -> None:
     """The call of an hour ago was never sent; a holder that is not proven dead may send it right now."""
-    world = bench.world()
-    box = planned_with_an_open_intent(bench, world)
+    context = bench.context()
+    box = planned_with_an_open_intent(bench, context)
     bench.clock.sleep(3600)
     taken = another(bench).take(box)
     assert taken is not None
@@ -269,17 +271,17 @@ def test_whoever_takes_over_looks_again_after_the_window_for_a_call_that_may_lea
 
 def test_a_call_of_a_process_that_is_proven_dead_counts_from_when_it_may_have_left(bench: Bench) -> None:
     """Nobody can send it any more: what has not shown up within the window was never made."""
-    world = bench.world()
-    box = planned_with_an_open_intent(bench, world)
-    world.journal.release(box)
+    context = bench.context()
+    box = planned_with_an_open_intent(bench, context)
+    context.journal.release(box)
     bench.clock.sleep(3600)
-    taken = another(bench).take(world.journal.box(box.id))
+    taken = another(bench).take(context.journal.box(box.id))
     assert taken is not None
     assert take_down(another(bench), taken, budget_s=60).state is BoxState.DELETED
 
 
-def planned_with_an_open_intent(bench: Bench, world: World) -> Box:
-    box = planned(world.journal)
+def planned_with_an_open_intent(bench: Bench, context: Context) -> Box:
+    box = planned(context.journal)
     place = {
         "cloud": "aws",
         "account": bench.providers[0].cloud.account,
@@ -293,15 +295,15 @@ def planned_with_an_open_intent(bench: Bench, world: World) -> Box:
         "name": "n",
         "facts": {"cloud": "aws", "region": "us-east-1"},
     }
-    world.journal.write(box, "intended", {**place, **intent})
-    world.journal.write(box, "hashed", {"intent": "o.1", "request_hash": "h"})
+    context.journal.write(box, "intended", {**place, **intent})
+    context.journal.write(box, "hashed", {"intent": "o.1", "request_hash": "h"})
     return box
 
 
-def being_ended_elsewhere(bench: Bench) -> tuple[Box, World, Box]:
+def being_ended_elsewhere(bench: Bench) -> tuple[Box, Context, Box]:
     """A box as who launched it has it; another process, and the box as that has it, which began to end it."""
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
     other = another(bench)
     taken = other.journal.take(box.id, other.lease(), claim=lambda _: Claim.HELD, by_force=True)
     assert taken is not None
@@ -312,14 +314,14 @@ def being_ended_elsewhere(bench: Bench) -> tuple[Box, World, Box]:
 def test_an_end_that_another_process_takes_over_is_waited_for(bench: Bench) -> None:
     """Two teardowns of one box: the first one's writes are refused; it returns when the second is through."""
     box, other, taken = being_ended_elsewhere(bench)
-    first = replace(bench.world(), waiter=Meanwhile(bench, lambda: take_down(other, taken, budget_s=60)))
+    first = replace(bench.context(), waiter=Meanwhile(bench, lambda: take_down(other, taken, budget_s=60)))
     assert take_down(first, box, budget_s=600).state is BoxState.DELETED
     assert bench.billed() == []
 
 
 def test_an_end_whose_new_holder_dies_is_finished_by_the_old_one(bench: Bench) -> None:
     box, _, _ = being_ended_elsewhere(bench)
-    assert take_down(bench.world(), box, budget_s=600).state is BoxState.DELETED
+    assert take_down(bench.context(), box, budget_s=600).state is BoxState.DELETED
     assert bench.billed() == []
 
 
@@ -342,20 +344,20 @@ class Meanwhile(Waiter):
 
 def test_what_was_seen_before_a_box_was_taken_over_is_dropped(bench: Bench) -> None:
     """A slow `list --live` cannot bring back what a `down` has ended meanwhile."""
-    world = bench.world()
-    box = planned(world.journal)
-    assert world.journal.observe(box, facts={"seen": 1})
+    context = bench.context()
+    box = planned(context.journal)
+    assert context.journal.observe(box, facts={"seen": 1})
     assert another(bench).take(box) is not None
-    assert not world.journal.observe(box, facts={"seen": 2})
-    assert world.journal.box(box.id).facts["seen"] == 1
+    assert not context.journal.observe(box, facts={"seen": 2})
+    assert context.journal.box(box.id).facts["seen"] == 1
 
 
 def test_what_was_seen_of_a_state_that_is_over_is_dropped(bench: Bench) -> None:
-    world = bench.world()
-    box = planned(world.journal)
-    assert not world.journal.observe(box, state=BoxState.INTERRUPTED)
-    world.journal.write(box, "state", {"state": "failed"})
-    assert not world.journal.observe(box, facts={"seen": 1})
+    context = bench.context()
+    box = planned(context.journal)
+    assert not context.journal.observe(box, state=BoxState.INTERRUPTED)
+    context.journal.write(box, "state", {"state": "failed"})
+    assert not context.journal.observe(box, facts={"seen": 1})
 
 
 # --- a signal
@@ -364,20 +366,20 @@ def test_what_was_seen_of_a_state_that_is_over_is_dropped(bench: Bench) -> None:
 def test_a_signal_during_a_create_does_not_make_a_silent_try_a_refused_one(bench: Bench) -> None:
     """The first try had no answer, a signal came, the second was refused: the first may have made it."""
     cloud = bench.providers[0].cloud
-    world = bench.world()
+    context = bench.context()
 
     class Signalled(MemoryProvider):
         def create(self, request: Request, /) -> Sequence[Machine]:
-            world.waiter.signum = signal.SIGTERM
+            context.waiter.signum = signal.SIGTERM
             return super().create(request)
 
     bench.kind = Signalled
     cloud.fail("create", ConnectionLost())
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), nth=2, times=99)
-    world = replace(bench.world(), waiter=world.waiter)
+    context = replace(bench.context(), waiter=context.waiter)
     with pytest.raises((InterruptedBySignal, OwedError)):
-        launch(world, bench.terms(), bench.offers("us-east-1/use1-az4"))
-    assert [intent.status for intent in world.journal.intents()] == ["watched"]
+        launch(context, bench.terms(), bench.offers("us-east-1/use1-az4"))
+    assert [intent.status for intent in context.journal.intents()] == ["watched"]
 
 
 # --- older journals

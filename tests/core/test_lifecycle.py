@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud.lifecycle import (
+from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
     LEASE_TIMEOUT,
     Action,
@@ -22,7 +22,7 @@ from gpucloud.lifecycle import (
     new_id,
     reconcile,
 )
-from gpucloud.model import rfc3339
+from gpucloud.resources import rfc3339
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 YOUNG = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from gpucloud_pricing import Market
-from gpucloud_pricing.sift import sift
+from gpucloud_pricing.validation import sift
 from tests.builders import a_price
 
 MARKET = Market.load()

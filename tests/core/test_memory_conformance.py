@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Held, Order, Purchase, Ref
+from gpucloud.resources import HeldCapacity, Order, Purchase, Ref
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 from tests.memory import ConnectionLost, MemoryProvider
@@ -63,7 +63,7 @@ class MemoryHarness(Harness):
         self.cloud.preempt(ref)
 
     def hold(self, order: Order) -> str:
-        held = Held(
+        held = HeldCapacity(
             cloud=self.cloud.name,
             region=order.region,
             zone=order.zone,

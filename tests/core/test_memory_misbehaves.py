@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.model import End, Kind, Machine, Purchase, Ref, Search, State
+from gpucloud.resources import End, Machine, Purchase, Ref, ResourceKind, Search, State
 from tests.builders import START, Told, an_order
 from tests.conformance import ids
 from tests.memory import BY_NAME_LONG_RUNNING, CloudSaid, ConnectionLost, MemoryProvider, Pace
@@ -22,7 +22,7 @@ def buy(provider: MemoryProvider, **changes: Any) -> Machine:
     return provider.create(provider.prepare(an_order(**changes), Told()))[0]
 
 
-def kinds_billed(provider: MemoryProvider) -> list[Kind]:
+def kinds_billed(provider: MemoryProvider) -> list[ResourceKind]:
     return sorted(entry.ref.kind for entry in provider.cloud.billing())
 
 
@@ -97,7 +97,7 @@ def test_a_deletion_may_be_answered_and_not_done() -> None:
     provider.cloud.fail("delete", deliveries=0)
     provider.delete(machine.ref)
     assert [provider.get(machine.ref).state for _ in range(5)][-1] is State.RUNNING
-    assert kinds_billed(provider) == [Kind.DISK, Kind.INSTANCE]
+    assert kinds_billed(provider) == [ResourceKind.DISK, ResourceKind.INSTANCE]
 
 
 def test_a_call_takes_as_long_as_said() -> None:
@@ -134,10 +134,10 @@ def test_a_put_that_fails_late_leaves_disk_interface_and_address_behind() -> Non
     for _ in range(3):
         things = provider.find(HERE).things
     left = {thing.ref.kind for thing in things} - set(BY_NAME_LONG_RUNNING.stands_on)
-    assert left == {Kind.DISK, Kind.NIC, Kind.ADDRESS}
-    assert kinds_billed(provider) == [Kind.ADDRESS, Kind.DISK]
+    assert left == {ResourceKind.DISK, ResourceKind.NIC, ResourceKind.ADDRESS}
+    assert kinds_billed(provider) == [ResourceKind.ADDRESS, ResourceKind.DISK]
     provider.delete(Ref(cloud="azure", account=ORDER.account, region=ORDER.region,
-                        kind=Kind.RESOURCE_GROUP, id=_group_of(provider)))  # fmt: skip
+                        kind=ResourceKind.RESOURCE_GROUP, id=_group_of(provider)))  # fmt: skip
     for _ in range(3):
         provider.find(HERE)
     assert not provider.cloud.billing()
@@ -151,7 +151,7 @@ def test_a_box_that_ends_itself_by_name_keeps_its_disk_and_address_on_the_bill()
     provider.ensure_end([machine], End(at=ORDER.deadline))
     provider.cloud.clock.sleep(24 * 3600)
     assert provider.get(machine.ref).state is State.STOPPED
-    assert kinds_billed(provider) == [Kind.ADDRESS, Kind.DISK]
+    assert kinds_billed(provider) == [ResourceKind.ADDRESS, ResourceKind.DISK]
 
 
 @pytest.mark.parametrize("name", ["aws", "alibaba"])
@@ -220,5 +220,5 @@ def test_the_ledger_keeps_what_was_billed_and_until_when() -> None:
 
 
 def _group_of(provider: MemoryProvider) -> str:
-    (group,) = [t for t in provider.find(HERE).things if t.ref.kind is Kind.RESOURCE_GROUP]
+    (group,) = [t for t in provider.find(HERE).things if t.ref.kind is ResourceKind.RESOURCE_GROUP]
     return group.ref.id

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import GpucloudError, PriceError, UsageError
-from gpucloud.model import Held, Purchase, Quote
-from gpucloud.plan import Candidate, Plan, attempts, into_held, rank, repriced, requote, under
-from gpucloud.renewal import changes, renewed
+from gpucloud.planning.plan import Candidate, Plan, attempts, into_held, rank, repriced, requote, under
+from gpucloud.planning.saved_plan import changes, renewed
+from gpucloud.resources import HeldCapacity, Purchase, Quote
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -151,7 +151,7 @@ def test_nothing_above_the_limit_is_planned() -> None:
 
 def test_reserved_means_capacity_that_is_held_and_free_for_all_nodes() -> None:
     """Too little held is as good as none."""
-    hold = Held(
+    hold = HeldCapacity(
         cloud="aws",
         region="r1",
         zone="z1",

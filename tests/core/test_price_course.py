@@ -9,8 +9,8 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing.course import course, moments, sparkline
 from gpucloud_pricing.history import Span
+from gpucloud_pricing.price_course import course, moments, sparkline
 from tests.builders import a_price
 
 T0 = datetime(2026, 1, 5, tzinfo=UTC)

@@ -13,15 +13,23 @@ from typing import Any
 
 import pytest
 
+from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import made_data, owed, take_down
 from gpucloud.errors import CloudError, ErrorClass, OwedError
-from gpucloud.launch import launch
-from gpucloud.leases import this_process
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
-from gpucloud.model import Found, Kind, Search, Tags, Unread, cloud_name, token_for
-from gpucloud.recover import refresh, remains, settle
-from gpucloud.store import RunTakenError
-from gpucloud.survey import begin, finish
-from gpucloud.teardown import made_data, owed, take_down
+from gpucloud.inventory.discovery import begin, finish
+from gpucloud.inventory.reconcile import refresh, remains, settle
+from gpucloud.journal.leases import this_process
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
+from gpucloud.journal.store import RunTakenError
+from gpucloud.resources import (
+    ResourceKind,
+    Search,
+    SearchResult,
+    Tags,
+    UnreadableRegion,
+    cloud_name,
+    token_for,
+)
 from tests.builders import Clock, a_ref
 from tests.core.engine import OWNER, Bench
 from tests.memory import TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace
@@ -35,11 +43,11 @@ def bench(tmp_path: Path) -> Bench:
 
 def ready(bench: Bench) -> Any:
     """A box that its owner uses."""
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
-    world.journal.write(box, "state", {"state": "ready", "facts": {}})
-    world.journal.release(box)
-    return world.journal.box(box.id)
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
+    context.journal.write(box, "state", {"state": "ready", "facts": {}})
+    context.journal.release(box)
+    return context.journal.box(box.id)
 
 
 @pytest.mark.parametrize("changed", ["op", "account", "region", "zone", "attempt"])
@@ -65,19 +73,19 @@ def test_half_of_our_tags_make_nothing_ours(missing: str) -> None:
 
 
 def test_a_run_has_one_box_where_that_is_asked(bench: Bench) -> None:
-    world = bench.world()
-    launch(world, bench.terms(box="b-1", name="one", run_id="r", attended=True), bench.offers())
+    context = bench.context()
+    launch(context, bench.terms(box="b-1", name="one", run_id="r", attended=True), bench.offers())
     with pytest.raises(RunTakenError):
-        launch(world, bench.terms(box="b-2", name="two", run_id="r", attended=True), bench.offers())
+        launch(context, bench.terms(box="b-2", name="two", run_id="r", attended=True), bench.offers())
     assert bench.machines() == 1
-    assert launch(world, bench.terms(box="b-3", name="three", run_id="r"), bench.offers()).run_id == "r"
+    assert launch(context, bench.terms(box="b-3", name="three", run_id="r"), bench.offers()).run_id == "r"
 
 
 def test_a_call_whose_answers_are_all_lost_is_looked_up(bench: Bench) -> None:
     cloud = bench.providers[0].cloud
     cloud.listed = Pace()  # else it is owed until lists show it
     cloud.fail("create", ConnectionLost(), applied=True, times=999)
-    box = launch(bench.world(), bench.terms(), bench.offers())
+    box = launch(bench.context(), bench.terms(), bench.offers())
     assert (box.state, bench.machines(), len(box.facts["nodes"])) == (BoxState.BOOTSTRAPPING, 1, 1)
 
 
@@ -85,7 +93,7 @@ def test_a_call_that_the_cloud_calls_wrong_is_not_repeated(bench: Bench) -> None
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.BAD_PARAM), times=999)
     with pytest.raises((CloudError, OwedError)):
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert [call.action for call in cloud.calls].count("create") == 1
 
 
@@ -94,26 +102,26 @@ def test_a_refusal_after_a_silence_is_looked_at_once_more(bench: Bench) -> None:
     cloud = bench.providers[0].cloud
     cloud.fail("create", ConnectionLost())
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), nth=2, times=99)
-    world = bench.world()
+    context = bench.context()
     with pytest.raises(CloudError):
-        launch(world, bench.terms(), bench.offers("us-east-1/use1-az4"))
-    assert [intent.status for intent in world.journal.intents()] == ["watched"]
+        launch(context, bench.terms(), bench.offers("us-east-1/use1-az4"))
+    assert [intent.status for intent in context.journal.intents()] == ["watched"]
 
 
 def test_a_disk_alone_is_owed(bench: Bench) -> None:
     box = ready(bench)
-    journal = bench.world().journal
+    journal = bench.context().journal
     for row in journal.things(box.id):
         journal.write(box, "gone", made_data(row.ref, name=row.name))
-    disk = a_ref(kind=Kind.DISK, id="vol-1")
+    disk = a_ref(kind=ResourceKind.DISK, id="vol-1")
     journal.write(box, "made", made_data(disk, name="x"))
-    assert [item.ref for item in owed(bench.world(), box)] == [disk]
+    assert [item.ref for item in owed(bench.context(), box)] == [disk]
 
 
 def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:
     box = ready(bench)
-    journal = bench.world().journal
-    [machine] = [row for row in journal.things(box.id) if row.ref.kind is Kind.INSTANCE]
+    journal = bench.context().journal
+    [machine] = [row for row in journal.things(box.id) if row.ref.kind is ResourceKind.INSTANCE]
     for event, state in (("gone_once", "made"), ("gone", "made")):
         journal.write(box, event, made_data(machine.ref, name=machine.name))
         journal.write(box, "made", made_data(machine.ref, name=machine.name))
@@ -124,36 +132,38 @@ def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:
 def test_a_young_machine_that_is_not_shown_is_late_and_an_old_one_is_gone(bench: Bench) -> None:
     box = ready(bench)
     cloud = bench.providers[0].cloud
-    cloud.items = {key: item for key, item in cloud.items.items() if item.ref.kind is not Kind.INSTANCE}
-    assert refresh(bench.world(), box).state is BoxState.READY
+    cloud.items = {
+        key: item for key, item in cloud.items.items() if item.ref.kind is not ResourceKind.INSTANCE
+    }
+    assert refresh(bench.context(), box).state is BoxState.READY
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
-    assert refresh(bench.world(), box).state is BoxState.DELETING
+    assert refresh(bench.context(), box).state is BoxState.DELETING
 
 
 def test_what_was_gone_once_is_looked_at_again_after_the_window(bench: Bench) -> None:
     box = ready(bench)
-    world = bench.world()
+    context = bench.context()
     cloud = bench.providers[0].cloud
-    take_down(world, box, budget_s=60)
+    take_down(context, box, budget_s=60)
     cloud.items.clear()
-    world.journal.write(box, "made", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
-    world.journal.write(box, "gone_once", made_data(a_ref(kind=Kind.DISK, id="vol-9"), name="x"))
+    context.journal.write(box, "made", made_data(a_ref(kind=ResourceKind.DISK, id="vol-9"), name="x"))
+    context.journal.write(box, "gone_once", made_data(a_ref(kind=ResourceKind.DISK, id="vol-9"), name="x"))
     bench.clock.sleep((CONSISTENCY_WINDOW + timedelta(minutes=1)).total_seconds())
-    assert settle(bench.world()) == []
-    assert [row for row in world.journal.things(box.id) if row.ref.id == "vol-9"] == []
+    assert settle(bench.context()) == []
+    assert [row for row in context.journal.things(box.id) if row.ref.id == "vol-9"] == []
 
 
 def test_a_launch_that_somebody_works_on_is_no_remains(bench: Bench) -> None:
-    world = bench.world()
+    context = bench.context()
     init = this_process(bench.clock())
     living = Lease(
         host=socket.gethostname(), boot=init.boot, pid=1, started=_started_of_init(), beat=bench.clock()
     )
     facts = {"spec": {}, "disk_gib": 100, "image": "x"}
-    world.journal.plan_box(
+    context.journal.plan_box(
         id="b-1", name="x", owner=OWNER, run_id=None, op="o", expires_at=None, facts=facts, lease=living
     )
-    assert remains(world) == []
+    assert remains(context) == []
 
 
 def _started_of_init() -> int:
@@ -163,9 +173,11 @@ def _started_of_init() -> int:
 class HalfBlind(MemoryProvider):
     """Sees some kinds in a region, and is told no about the others."""
 
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         found = super().find(search)
-        unread = tuple(Unread(cloud=self.name, region="us-east-1", error="denied") for _ in found.things[:1])
+        unread = tuple(
+            UnreadableRegion(cloud=self.name, region="us-east-1", error="denied") for _ in found.things[:1]
+        )
         return replace(found, unread=unread)
 
 
@@ -173,14 +185,14 @@ def test_half_a_view_of_a_region_is_none(bench: Bench) -> None:
     ready(bench)
     bench.clock.sleep(3600)
     blind = replace(bench, kind=HalfBlind)
-    world = blind.world()
-    survey = finish(world, begin(world, Search(owner=OWNER)))
+    context = blind.context()
+    survey = finish(context, begin(context, Search(owner=OWNER)))
     assert (survey.things, [region.region for region in survey.unread]) == ((), ["us-east-1"])
 
 
 def test_a_second_signal_ends_the_process_at_once_with_the_command_that_cleans_up() -> None:
     program = (
-        "from gpucloud.waiter import Waiter\n"
+        "from gpucloud.runtime.tasks import Waiter\n"
         "waiter = Waiter()\n"
         "waiter.clean_up = 'the command'\n"
         "with waiter.listening(), waiter.finishing():\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.model import Purchase, Quota
-from gpucloud.quota import FRESH_FOR, Quotas
+from gpucloud.planning.quota import FRESH_FOR, Quotas
+from gpucloud.resources import Purchase, Quota
 from tests.builders import Clock
 from tests.core.engine import ZONES, Bench
 from tests.memory import MemoryProvider
@@ -48,7 +48,7 @@ def asked_by_a_new_process(bench: Bench, *places: str) -> list[str]:
     """The regions whose quotas a process asks for that considers these places."""
     cloud = bench.providers[0].cloud
     cloud.calls.clear()
-    Quotas(replace(bench.world(), cache=bench.folder)).shortfalls(bench.offers(*places), nodes=1)
+    Quotas(replace(bench.context(), cache=bench.folder)).shortfalls(bench.offers(*places), nodes=1)
     return sorted(call.region for call in cloud.calls if call.action == "headroom")
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.adopt import adopt_found
+from gpucloud.boxes.launch import Tried, check_name, launch, replace_machines
+from gpucloud.boxes.teardown import made_data, take_down
+from gpucloud.clouds.provider import BegunError
 from gpucloud.errors import (
     CloudError,
     ErrorClass,
@@ -22,18 +24,26 @@ from gpucloud.errors import (
     Scope,
     UsageError,
 )
-from gpucloud.launch import Tried, check_name, launch, replace_machines
-from gpucloud.leases import this_process
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim, Lease
-from gpucloud.model import Found, Identity, Kind, Machine, Permission, Ref, Request, Search, Thing
-from gpucloud.plan import MAX_ATTEMPT_SECONDS
-from gpucloud.provider import BegunError
-from gpucloud.recover import refresh, refresh_all, remains, settle
-from gpucloud.store import Box
-from gpucloud.survey import begin, finish
-from gpucloud.sweep import end, look
-from gpucloud.teardown import made_data, take_down
-from gpucloud.world import World
+from gpucloud.inventory.discovery import begin, finish
+from gpucloud.inventory.reconcile import refresh, refresh_all, remains, settle
+from gpucloud.inventory.recover import adopt_found
+from gpucloud.inventory.sweep import end, look
+from gpucloud.journal.leases import this_process
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim, Lease
+from gpucloud.journal.store import Box
+from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS
+from gpucloud.resources import (
+    Identity,
+    Machine,
+    Permission,
+    Ref,
+    Request,
+    Resource,
+    ResourceKind,
+    Search,
+    SearchResult,
+)
+from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market
 from gpucloud_templates import GUARD_LAST_WORDS
 from tests.builders import Clock, a_ref
@@ -53,11 +63,11 @@ def bench(tmp_path: Path) -> Bench:
 
 def ready(bench: Bench, box: str = "b-1", **terms: object) -> Box:
     """A box that its owner uses, and that no process holds."""
-    world = bench.world()
-    made = launch(world, bench.terms(box=box, **terms), bench.offers())
-    world.journal.write(made, "state", {"state": "ready", "facts": {}})
-    world.journal.release(made)
-    return world.journal.box(box)
+    context = bench.context()
+    made = launch(context, bench.terms(box=box, **terms), bench.offers())
+    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.release(made)
+    return context.journal.box(box)
 
 
 def somebody() -> Lease:
@@ -80,7 +90,7 @@ def test_a_type_that_a_cloud_does_not_sell_is_asked_for_in_no_other_region(bench
 
 def test_with_nothing_to_try_nothing_is_tried(bench: Bench) -> None:
     with pytest.raises(NoOfferError, match="nothing could be tried"):
-        launch(bench.world(), bench.terms(), [])
+        launch(bench.context(), bench.terms(), [])
     assert bench.providers[0].cloud.mutating() == []
 
 
@@ -95,7 +105,7 @@ def test_a_launch_goes_from_place_to_place_only_for_a_while(bench: Bench) -> Non
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), times=99, delay_s=MAX_ATTEMPT_SECONDS + 1)
     with pytest.raises(CloudError) as caught:
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert len(caught.value.attempts) == 1
 
 
@@ -103,7 +113,7 @@ def test_a_cloud_that_cannot_be_reached_is_no_reason_to_ask_it_again_elsewhere(b
     """Nothing was sent: nothing is owed, and the other zones are behind the same network."""
     bench.providers[0].cloud.fail("create", ConnectionLost(sent=False), times=999)
     with pytest.raises(CloudError) as caught:
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert (len(caught.value.attempts), bench.billed()) == (1, [])
 
 
@@ -111,21 +121,21 @@ def test_what_a_refused_attempt_left_is_looked_for_again_later_where_it_cannot_b
     bench: Bench,
 ) -> None:
     class Blind(MemoryProvider):
-        def find(self, search: Search, /) -> Found:
+        def find(self, search: Search, /) -> SearchResult:
             raise self.cloud.say(ErrorClass.AUTH)
 
     bench.kind = Blind
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY))
-    box = launch(bench.world(), bench.terms(), bench.offers())
+    box = launch(bench.context(), bench.terms(), bench.offers())
     assert (box.facts["zone"], bench.machines()) == ("use1-az6", 1)
 
 
 def test_machines_that_are_not_fit_are_replaced_by_others(bench: Bench) -> None:
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
     [old] = bench.providers[0].cloud.machines()
-    box = replace_machines(world, box, bench.terms(), bench.offers(), "a GPU is missing")
+    box = replace_machines(context, box, bench.terms(), bench.offers(), "a GPU is missing")
     [new] = bench.providers[0].cloud.machines()
     assert new.ref != old.ref
     assert (box.facts["replaced"], box.facts["nodes"][0]["instance_id"]) == ("a GPU is missing", new.ref.id)
@@ -133,31 +143,31 @@ def test_machines_that_are_not_fit_are_replaced_by_others(bench: Bench) -> None:
 
 def test_a_journal_that_takes_no_more_keeps_no_machine_running(bench: Bench) -> None:
     """From the moment before the billable call: what it makes is ended by its tags."""
-    bench.world()
+    bench.context()
     with closing(sqlite3.connect(bench.folder / "journal.db")) as connection:
         connection.execute(
             "CREATE TRIGGER no_more BEFORE INSERT ON events "
             "WHEN EXISTS (SELECT 1 FROM events WHERE type = 'hashed') BEGIN SELECT json('{'); END"
         )
     with pytest.raises(GpucloudError, match="the journal"):
-        launch(bench.world(), bench.terms(), bench.offers())
-    made = [entry for entry in bench.providers[0].cloud.ledger if entry.ref.kind is Kind.INSTANCE]
+        launch(bench.context(), bench.terms(), bench.offers())
+    made = [entry for entry in bench.providers[0].cloud.ledger if entry.ref.kind is ResourceKind.INSTANCE]
     assert (len(made), bench.billed()) == (1, [])
 
 
 @pytest.mark.parametrize("owed", [False, True])
 def test_a_name_that_is_taken_is_refused_before_anything_is_asked(bench: Bench, owed: bool) -> None:
     """And where what a lost call made may still show, until when."""
-    world = bench.world()
+    context = bench.context()
     if owed:
         bench.providers[0].cloud.fail("create", ConnectionLost(), times=999)
         with pytest.raises(OwedError):
-            launch(world, bench.terms(), bench.offers())
+            launch(context, bench.terms(), bench.offers())
     else:
         ready(bench)
-    check_name(world, "y")
+    check_name(context, "y")
     with pytest.raises(UsageError) as caught:
-        check_name(world, "x")
+        check_name(context, "x")
     assert ("may show until" if owed else "gpucloud down x") in str(caught.value.hint)
 
 
@@ -176,11 +186,11 @@ def test_what_a_create_that_was_cut_off_has_made_is_ended(bench: Bench) -> None:
     cloud.listed = Pace()
     blind = [cloud.fail(action, ConnectionLost(), times=9999) for action in ("list", "delete")]
     with pytest.raises(OwedError):
-        launch(bench.world(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.terms(), bench.offers())
     assert bench.machines() == 1
     for fault in blind:
         cloud.faults.remove(fault)
-    assert settle(bench.world(), budget_s=300) == []
+    assert settle(bench.context(), budget_s=300) == []
     assert bench.billed() == []
 
 
@@ -189,17 +199,17 @@ def test_what_a_create_that_was_cut_off_has_made_is_ended(bench: Bench) -> None:
 
 def test_what_holds_a_thing_of_ours_and_is_not_in_the_journal_is_ended_too(bench: Bench) -> None:
     """As in a box that was taken in from a list that lagged."""
-    world = bench.world()
+    context = bench.context()
     box = ready(bench)
-    for row in world.journal.things(box.id):
-        if row.ref.kind is not Kind.GROUP:
-            world.journal.write(box, "gone", made_data(row.ref, name=row.name))
-    taken = world.take(box)
+    for row in context.journal.things(box.id):
+        if row.ref.kind is not ResourceKind.GROUP:
+            context.journal.write(box, "gone", made_data(row.ref, name=row.name))
+    taken = context.take(box)
     assert taken is not None
-    assert take_down(world, taken, budget_s=600).state is BoxState.DELETED
+    assert take_down(context, taken, budget_s=600).state is BoxState.DELETED
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds() + 1)
     for _ in range(3):
-        assert settle(world, budget_s=300) == []
+        assert settle(context, budget_s=300) == []
     assert bench.billed() == []
 
 
@@ -225,9 +235,9 @@ class SilentClock(WithClock):
         raise self.cloud.say(ErrorClass.AUTH)
 
 
-def ahead(bench: Bench) -> World:
+def ahead(bench: Bench) -> Context:
     """A process on a machine whose clock is two hours ahead of the cloud's."""
-    return replace(bench.world(), clock=lambda: bench.clock() + timedelta(hours=2))
+    return replace(bench.context(), clock=lambda: bench.clock() + timedelta(hours=2))
 
 
 @pytest.mark.parametrize(("kind", "said"), [(WithClock, "not by that of aws"), (SilentClock, "does not say")])
@@ -244,7 +254,7 @@ def test_an_end_counts_only_where_the_clouds_clock_agrees(
 def test_what_somebody_else_has_taken_meanwhile_is_left_to_them(bench: Bench) -> None:
     """Between our look at the journal and our hand on the box."""
     box = ready(bench, expires_at=bench.clock() + timedelta(hours=1))
-    journal = bench.world().journal
+    journal = bench.context().journal
 
     class Hurried(WithClock):
         def server_time(self) -> datetime:
@@ -259,21 +269,23 @@ def test_what_somebody_else_has_taken_meanwhile_is_left_to_them(bench: Bench) ->
 def test_what_cannot_be_finished_is_said_and_left_for_the_next_command(bench: Bench) -> None:
     box = ready(bench)
     cloud = bench.providers[0].cloud
-    world = bench.world()
-    world.journal.write(box, "state", {"state": "deleting"})
+    context = bench.context()
+    context.journal.write(box, "state", {"state": "deleting"})
     cloud.fail("delete", cloud.say(ErrorClass.AUTH), times=99)
-    [trouble] = settle(world)
+    [trouble] = settle(context)
     assert isinstance(trouble, OwedError)
-    assert [each.id for each in remains(world)] == [box.id]
+    assert [each.id for each in remains(context)] == [box.id]
 
 
 def test_second_looks_end_with_the_budget(bench: Bench) -> None:
-    world = bench.world()
+    context = bench.context()
     for name in ("one", "two"):
-        over = take_down(world, ready(bench, f"b-{name}", name=name), budget_s=60)
-        world.journal.write(over, "made", made_data(a_ref(kind=Kind.GROUP, id=f"sg-{name}"), name=name))
+        over = take_down(context, ready(bench, f"b-{name}", name=name), budget_s=60)
+        context.journal.write(
+            over, "made", made_data(a_ref(kind=ResourceKind.GROUP, id=f"sg-{name}"), name=name)
+        )
     calls = len(bench.providers[0].cloud.calls)
-    assert settle(world, budget_s=0) == []
+    assert settle(context, budget_s=0) == []
     assert len(bench.providers[0].cloud.calls) == calls
 
 
@@ -285,14 +297,14 @@ def test_a_cloud_that_does_not_answer_is_said_of_one_box_and_raised_for_one(benc
     cloud = bench.providers[0].cloud
     cloud.fail("get", cloud.say(ErrorClass.AUTH), times=99)
     with pytest.raises(CloudError):
-        refresh(bench.world(), box)
-    assert [type(each) for each in refresh_all(bench.world(), [box])] == [CloudError]
+        refresh(bench.context(), box)
+    assert [type(each) for each in refresh_all(bench.context(), [box])] == [CloudError]
 
 
 def test_a_cloud_that_is_not_installed_any_more_is_said(bench: Bench) -> None:
     box = ready(bench)
     other = replace(bench, providers=[MemoryProvider.named("azure", clock=bench.clock)])
-    [trouble] = refresh_all(other.world(), [box])
+    [trouble] = refresh_all(other.context(), [box])
     assert "cloud 'aws' is not installed" in str(trouble)
 
 
@@ -301,12 +313,12 @@ def test_a_cloud_that_takes_too_long_is_said(bench: Bench) -> None:
     answer = threading.Event()
 
     class Slow(MemoryProvider):
-        def get(self, ref: Ref, /) -> Thing:
+        def get(self, ref: Ref, /) -> Resource:
             answer.wait(10)
             return super().get(ref)
 
     bench.kind = Slow
-    [trouble] = refresh_all(bench.world(), [box], timeout_s=0.05)
+    [trouble] = refresh_all(bench.context(), [box], timeout_s=0.05)
     answer.set()
     assert "no answer within" in str(trouble)
 
@@ -327,7 +339,7 @@ def test_a_stopped_box_has_ended_only_if_its_guard_says_so(tmp_path: Path, words
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     [machine] = bench.providers[0].cloud.machines()
     bench.providers[0].cloud.end(machine.ref)
-    seen = refresh(bench.world(), box)
+    seen = refresh(bench.context(), box)
     assert seen.state is (BoxState.DELETING if words == GUARD_LAST_WORDS else BoxState.READY)
 
 
@@ -336,16 +348,16 @@ def test_a_stopped_box_has_ended_only_if_its_guard_says_so(tmp_path: Path, words
 
 def test_a_box_that_never_was_is_not_in_the_journal(bench: Bench) -> None:
     with pytest.raises(KeyError):
-        bench.world().journal.box("b-none")
+        bench.context().journal.box("b-none")
 
 
 def test_a_sweep_leaves_a_box_to_who_works_on_it(bench: Bench) -> None:
     """Who took it in between the sweep's looks and its hand on the box."""
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
     other = replace(bench, folder=bench.folder / "other")
     other.folder.mkdir()
-    elsewhere = other.world()
+    elsewhere = other.context()
     found = [f for _ in range(4) for f in look(elsewhere, owner=OWNER, older_than=timedelta()).finds]
     assert found
     recovered, _ = adopt_found(

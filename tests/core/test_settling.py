@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud.boxes.launch import abandon, launch
+from gpucloud.boxes.teardown import made_data, take_down
 from gpucloud.errors import CloudError, ErrorClass, OwedError
-from gpucloud.launch import abandon, launch
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim
-from gpucloud.model import Kind, Ref, State
-from gpucloud.recover import refresh, refresh_all, settle
-from gpucloud.store import Box, Journal
-from gpucloud.teardown import made_data, take_down
-from gpucloud.world import World
+from gpucloud.inventory.reconcile import refresh, refresh_all, settle
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim
+from gpucloud.journal.store import Box, Journal
+from gpucloud.resources import Ref, ResourceKind, State
+from gpucloud.runtime.context import Context
 from gpucloud_templates import GUARD_LAST_WORDS
 from tests.builders import Clock, a_ref
 from tests.core.engine import Bench
@@ -30,16 +30,18 @@ def bench(tmp_path: Path) -> Bench:
 
 def over_with_a_group(bench: Bench, name: str) -> Box:
     """A deleted box of which a group is still owed."""
-    world = bench.world()
-    box = take_down(world, ready(bench, f"b-{name}", name=name), budget_s=60)
-    world.journal.write(box, "made", made_data(a_ref(kind=Kind.GROUP, id=f"sg-{name}"), name=f"group-{name}"))
-    world.journal.release(box)
-    return world.journal.box(box.id)
+    context = bench.context()
+    box = take_down(context, ready(bench, f"b-{name}", name=name), budget_s=60)
+    context.journal.write(
+        box, "made", made_data(a_ref(kind=ResourceKind.GROUP, id=f"sg-{name}"), name=f"group-{name}")
+    )
+    context.journal.release(box)
+    return context.journal.box(box.id)
 
 
-def group_of(world: World, box: Box) -> str:
+def group_of(context: Context, box: Box) -> str:
     """What the journal says of its group."""
-    [row] = [row for row in world.journal.things(box.id) if row.name.startswith("group-")]
+    [row] = [row for row in context.journal.things(box.id) if row.name.startswith("group-")]
     return row.state
 
 
@@ -53,40 +55,40 @@ class Slow(MemoryProvider):
 
 def test_settling_leaves_what_another_owner_owes(bench: Bench) -> None:
     over_with_a_group(bench, "one")
-    world = replace(bench.world(), owner="u-somebody-else")
+    context = replace(bench.context(), owner="u-somebody-else")
     calls = len(bench.providers[0].cloud.calls)
-    assert settle(world, budget_s=60) == []
+    assert settle(context, budget_s=60) == []
     assert len(bench.providers[0].cloud.calls) == calls
 
 
 def test_settling_leaves_what_another_process_settles(bench: Bench) -> None:
     box = over_with_a_group(bench, "one")
-    world = bench.world()
-    assert world.journal.take(box.id, somebody(), claim=lambda _: Claim.FREE) is not None
-    assert settle(world, budget_s=60) == []
-    assert group_of(world, box) == "made"
+    context = bench.context()
+    assert context.journal.take(box.id, somebody(), claim=lambda _: Claim.FREE) is not None
+    assert settle(context, budget_s=60) == []
+    assert group_of(context, box) == "made"
 
 
 def test_second_looks_end_when_the_time_is_over(bench: Bench) -> None:
     """The first one takes all of it."""
     boxes = [over_with_a_group(bench, name) for name in ("one", "two")]
     bench.kind = Slow
-    world = bench.world()
-    settle(world, budget_s=30)
-    first, second = (group_of(world, box) for box in boxes)
+    context = bench.context()
+    settle(context, budget_s=30)
+    first, second = (group_of(context, box) for box in boxes)
     assert (first == "made", second == "made") == (False, True)
 
 
 def test_boxes_for_which_there_was_no_time_are_named_and_not_begun(bench: Bench) -> None:
     for name in ("one", "two"):
         box = ready(bench, f"b-{name}", name=name)
-        bench.world().journal.write(box, "state", {"state": "deleting"})
+        bench.context().journal.write(box, "state", {"state": "deleting"})
     bench.kind = Slow
-    world = bench.world()
-    troubles = settle(world, budget_s=30)
+    context = bench.context()
+    troubles = settle(context, budget_s=30)
     assert all(isinstance(trouble, OwedError) for trouble in troubles)
     assert "two may still be billed" in troubles[-1].message
-    assert {row.state for row in world.journal.things("b-two")} == {"made"}
+    assert {row.state for row in context.journal.things("b-two")} == {"made"}
 
 
 def test_a_box_that_its_guard_ended_while_it_was_idle_is_taken_down_by_the_next_command(
@@ -103,23 +105,23 @@ def test_a_box_that_its_guard_ended_while_it_was_idle_is_taken_down_by_the_next_
     bench = Bench(tmp_path, clock, [cloud])
     bench.kind = Console
     box = ready(bench)
-    world = bench.world()
-    world.journal.observe(box, facts={"spec": {**box.facts["spec"], "idle": "30m"}})
+    context = bench.context()
+    context.journal.observe(box, facts={"spec": {**box.facts["spec"], "idle": "30m"}})
     clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     [machine] = cloud.cloud.machines()
     cloud.cloud.end(machine.ref)
-    settle(world, budget_s=600)
-    assert world.journal.box(box.id).state is BoxState.DELETED
+    settle(context, budget_s=600)
+    assert context.journal.box(box.id).state is BoxState.DELETED
     assert bench.billed() == []
 
 
 def test_what_a_launch_that_lost_its_box_has_made_is_left_to_who_keeps_it(bench: Bench) -> None:
     """Another process took the box over, and does not end it."""
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
-    other = world.journal.take(box.id, somebody(), claim=lambda _: Claim.HELD, by_force=True)
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
+    other = context.journal.take(box.id, somebody(), claim=lambda _: Claim.HELD, by_force=True)
     assert other is not None
-    abandon(world, box, CloudError("no", error_class=ErrorClass.SERVER, cloud="aws"))
+    abandon(context, box, CloudError("no", error_class=ErrorClass.SERVER, cloud="aws"))
     assert ("down", "box 'x' was taken over by another gpucloud") in [
         (step, text.partition(";")[0]) for step, text in bench.lines
     ]
@@ -127,21 +129,21 @@ def test_what_a_launch_that_lost_its_box_has_made_is_left_to_who_keeps_it(bench:
 
 
 def test_a_look_asks_nothing_of_a_box_that_is_over(bench: Bench) -> None:
-    world = bench.world()
-    box = take_down(world, ready(bench), budget_s=60)
+    context = bench.context()
+    box = take_down(context, ready(bench), budget_s=60)
     calls = len(bench.providers[0].cloud.calls)
-    assert refresh_all(world, [box]) == []
+    assert refresh_all(context, [box]) == []
     assert len(bench.providers[0].cloud.calls) == calls
 
 
 def test_a_look_at_a_launch_under_way_changes_no_state(bench: Bench) -> None:
     """Its machine is gone: that is for the launch to find out, and to try elsewhere."""
-    world = bench.world()
-    box = launch(world, bench.terms(), bench.offers())
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
     cloud = bench.providers[0].cloud
     cloud.end(cloud.machines()[0].ref)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
-    seen = refresh(world, box)
+    seen = refresh(context, box)
     assert seen.state is box.state
     assert [node["state"] for node in seen.facts["nodes"]] == [State.GONE]
 
@@ -152,12 +154,12 @@ def test_the_end_of_a_machine_goes_by_our_clock_where_its_cloud_tells_no_time(be
     cloud = bench.providers[0].cloud
     cloud.end(cloud.machines()[0].ref)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
-    [node] = refresh(bench.world(), box).facts["nodes"]
+    [node] = refresh(bench.context(), box).facts["nodes"]
     assert node["ended_at"] == bench.clock().isoformat()
 
 
 def test_a_renewal_of_nothing_writes_nothing(bench: Bench) -> None:
-    journal = bench.world().journal
+    journal = bench.context().journal
     file = bench.folder / "journal.db-wal"
     before = file.read_bytes()
     journal.renew()
@@ -166,12 +168,12 @@ def test_a_renewal_of_nothing_writes_nothing(bench: Bench) -> None:
 
 def test_everything_that_boxes_ever_had_is_kept(bench: Bench) -> None:
     """By which a sweep knows a machine of a box from one that only carries its tags."""
-    world = bench.world()
+    context = bench.context()
     box = ready(bench)
     machine = bench.providers[0].cloud.machines()[0].ref
-    take_down(world, box, budget_s=60)
-    assert machine in [row.ref for row in world.journal.things_of([box.id])]
-    assert world.journal.things_of(["b-other"]) == []
+    take_down(context, box, budget_s=60)
+    assert machine in [row.ref for row in context.journal.things_of([box.id])]
+    assert context.journal.things_of(["b-other"]) == []
 
 
 def test_the_journal_goes_by_this_machine_s_clock_where_its_file_is_gone(tmp_path: Path) -> None:

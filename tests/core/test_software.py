@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from gpucloud.boot import gpu_of, possible
 from gpucloud.errors import UsageError
+from gpucloud.planning.boot_images import gpu_of, possible
 from gpucloud_templates.software import (
     PYTHONS,
     Gpu,

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucloud.errors import UsageError
-from gpucloud.model import Purchase
-from gpucloud.spec import Spec, deadline, json_schema
-from gpucloud.spec_file import flag_of, load_spec
-from gpucloud.spec_yaml import MAX_BYTES, parse
+from gpucloud.resources import Purchase
+from gpucloud.spec.file import flag_of, load_spec
+from gpucloud.spec.model import Spec, deadline, json_schema
+from gpucloud.spec.yaml import MAX_BYTES, parse
 from gpucloud_pricing import PURCHASES
 
 FULL = """\

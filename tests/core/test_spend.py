@@ -10,8 +10,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud.spend import charges, first_of_month, months
-from gpucloud.store import Box
+from gpucloud.costs.spend import charges, first_of_month, months
+from gpucloud.journal.store import Box
 from tests.builders import START, a_box
 
 FACTS = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpucloud.errors import UsageError
-from gpucloud.ssh import Failure, Target, client, connect, explain_failure
-from gpucloud.ssh_boot import Gpu, is_model, parse_gpus
-from gpucloud.ssh_keys import create_keys, delete_keys, find_program, pinned
+from gpucloud.ssh.boot import Gpu, is_model, parse_gpus
+from gpucloud.ssh.client import Failure, Target, client, connect, explain_failure
+from gpucloud.ssh.keys import create_keys, delete_keys, find_program, pinned
 from gpucloud_pricing.gpu_models import MODELS
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud.ssh_guard import read_status
+from gpucloud.ssh.guard import read_status
 
 SAID: dict[str, Any] = {
     "box": "mine",

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import UsageError
-from gpucloud.leases import this_process
-from gpucloud.lifecycle import BoxState, Claim, Lease
-from gpucloud.store import Box, Journal, NameTakenError, StaleWriterError
+from gpucloud.journal.leases import this_process
+from gpucloud.journal.lifecycle import BoxState, Claim, Lease
+from gpucloud.journal.store import Box, Journal, NameTakenError, StaleWriterError
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 GROUP = {"cloud": "aws", "account": "1", "region": "r", "kind": "group", "id": "sg-1", "name": "n"}

@@ -11,14 +11,23 @@ from typing import Any
 
 import pytest
 
-from gpucloud.adopt import adopt_box, state_of
-from gpucloud.bill import price_of
+from gpucloud.boxes.launch import launch
+from gpucloud.costs.resource_prices import price_of
 from gpucloud.errors import OwedError
-from gpucloud.launch import launch
-from gpucloud.lifecycle import BoxState, Lease, new_id
-from gpucloud.model import BadTags, Kind, Purchase, Search, Tags, Thing, Unread, rfc3339
-from gpucloud.survey import EVERYWHERE, Survey, begin, by_box, finish
-from gpucloud.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again
+from gpucloud.inventory.discovery import EVERYWHERE, Survey, begin, by_box, finish
+from gpucloud.inventory.recover import adopt_box, state_of
+from gpucloud.inventory.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again
+from gpucloud.journal.lifecycle import BoxState, Lease, new_id
+from gpucloud.resources import (
+    BadTags,
+    Purchase,
+    Resource,
+    ResourceKind,
+    Search,
+    Tags,
+    UnreadableRegion,
+    rfc3339,
+)
 from gpucloud_pricing import Market
 from tests.builders import START, Clock, a_box, a_machine, a_ref, a_thing, some_tags
 from tests.core.engine import Bench
@@ -33,8 +42,12 @@ LATER, EARLIER = rfc3339(NOW + AN_HOUR), rfc3339(NOW - A_MINUTE)
 
 
 def found(
-    age: timedelta | None = AN_HOUR, *, kind: Kind = Kind.DISK, region: str = "us-east-1", **tags: str
-) -> Thing:
+    age: timedelta | None = AN_HOUR,
+    *,
+    kind: ResourceKind = ResourceKind.DISK,
+    region: str = "us-east-1",
+    **tags: str,
+) -> Resource:
     """A thing that a sweep comes upon."""
     return a_thing(
         ref=a_ref(kind=kind, region=region),
@@ -49,7 +62,7 @@ def known(state: BoxState, **changes: Any) -> Any:
     return a_box(**{**values, "facts": PLACE, **changes})
 
 
-CASES: list[tuple[str, Thing, Any, Reason | None]] = [
+CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     # --- of a box that the journal does not know
     ("an old stranger is a leak", found(), None, Reason.NOT_IN_JOURNAL),
     ("a young one may be about to be written down", found(A_MINUTE), None, Reason.YOUNG),
@@ -77,7 +90,7 @@ CASES: list[tuple[str, Thing, Any, Reason | None]] = [
     ("one that nothing tells the age of", found(None), None, Reason.NOT_IN_JOURNAL),
     (
         "a network costs nothing and is a remain all the same",
-        found(kind=Kind.NETWORK),
+        found(kind=ResourceKind.NETWORK),
         None,
         Reason.NOT_IN_JOURNAL,
     ),
@@ -172,7 +185,7 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
 
 
 def judged(
-    things: list[Thing], *boxes: Any, owner: str = OWNER, older_than: timedelta = OLD_ENOUGH
+    things: list[Resource], *boxes: Any, owner: str = OWNER, older_than: timedelta = OLD_ENOUGH
 ) -> list[Find]:
     survey = Survey(things=tuple(things), unread=(), left_out={}, clocks={"aws": NOW})
     journal = {box.id: box for box in boxes if box is not None}
@@ -182,7 +195,7 @@ def judged(
 @pytest.mark.parametrize(
     ("thing", "box", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_what_is_unwanted(thing: Thing, box: Any, reason: Reason | None) -> None:
+def test_what_is_unwanted(thing: Resource, box: Any, reason: Reason | None) -> None:
     assert [find.reason for find in judged([thing], box)] == ([] if reason is None else [reason])
 
 
@@ -210,7 +223,7 @@ def test_any_age_is_old_enough_where_that_is_said() -> None:
         (found(None), BoxState.DELETING),
     ],
 )
-def test_what_a_box_is_that_is_found(thing: Thing, state: BoxState | None) -> None:
+def test_what_a_box_is_that_is_found(thing: Resource, state: BoxState | None) -> None:
     assert state_of([thing], NOW) is state
 
 
@@ -222,7 +235,9 @@ def test_another_owner_who_is_named_takes_the_place_of_ours() -> None:
 
 def test_ages_and_ends_go_by_the_clock_of_the_cloud() -> None:
     """Whatever this machine believes: the same thing is young in one cloud and old in another."""
-    things = tuple(replace(found(), ref=a_ref(cloud=cloud, kind=Kind.DISK)) for cloud in ("aws", "azure"))
+    things = tuple(
+        replace(found(), ref=a_ref(cloud=cloud, kind=ResourceKind.DISK)) for cloud in ("aws", "azure")
+    )
     clocks = {"aws": NOW, "azure": NOW - AN_HOUR}
     survey = Survey(things=things, unread=(), left_out={}, clocks=clocks)
     finds = judge(survey, {}, owner=OWNER, older_than=OLD_ENOUGH, may_take=lambda _: True)
@@ -252,10 +267,10 @@ def forget_everything(bench: Bench) -> None:
 
 def sweep(bench: Bench, *, older_than: timedelta = OLD_ENOUGH, owner: str = OWNER) -> list[Find]:
     """A sweep as the command does it; what was ended."""
-    world = bench.world()
-    first = look(world, owner=owner, older_than=older_than)
-    again = look_again(world, first, owner=owner, older_than=older_than)
-    assert end(world, again.finds, MARKET) == []
+    context = bench.context()
+    first = look(context, owner=owner, older_than=older_than)
+    again = look_again(context, first, owner=owner, older_than=older_than)
+    assert end(context, again.finds, MARKET) == []
     return list(again.finds)
 
 
@@ -266,10 +281,10 @@ def swept_until_shown(bench: Bench) -> list[str]:
 
 def live(bench: Bench, box: str = "b-1", **terms: Any) -> None:
     """A box that its owner uses."""
-    world = bench.world()
-    made = launch(world, bench.terms(box=box, name=box, **terms), bench.offers())
-    world.journal.write(made, "state", {"state": "ready", "facts": {}})
-    world.journal.release(made)
+    context = bench.context()
+    made = launch(context, bench.terms(box=box, name=box, **terms), bench.offers())
+    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.release(made)
 
 
 def test_a_lost_journal_is_no_reason_to_lose_a_box(bench: Bench) -> None:
@@ -279,7 +294,7 @@ def test_a_lost_journal_is_no_reason_to_lose_a_box(bench: Bench) -> None:
     bench.clock.sleep(OLD_ENOUGH.total_seconds())
     assert sweep(bench)
     assert bench.billed() == []
-    box = bench.world().journal.box("b-1")
+    box = bench.context().journal.box("b-1")
     assert (box.state, box.facts["recovered"]) == (BoxState.DELETED, True)
 
 
@@ -297,11 +312,11 @@ def test_a_box_that_was_found_is_in_the_journal_before_anything_of_it_is_ended(b
     forget_everything(bench)
     bench.clock.sleep(3600)
     bench.providers[0].cloud.deny("delete")
-    world = bench.world()
-    first = look(world, owner=OWNER, older_than=OLD_ENOUGH)
-    [trouble] = end(world, list(first.finds), MARKET)
+    context = bench.context()
+    first = look(context, owner=OWNER, older_than=OLD_ENOUGH)
+    [trouble] = end(context, list(first.finds), MARKET)
     assert isinstance(trouble, OwedError)
-    assert [box.state for box in bench.world().journal.boxes(owner=OWNER)] == [BoxState.DELETING]
+    assert [box.state for box in bench.context().journal.boxes(owner=OWNER)] == [BoxState.DELETING]
     bench.providers[0].cloud.denied.clear()
     sweep(bench)
     assert bench.billed() == []
@@ -311,12 +326,12 @@ def test_what_is_taken_into_a_journal_between_the_looks_is_left_alone(bench: Ben
     live(bench)
     forget_everything(bench)
     bench.clock.sleep(3600)
-    world = bench.world()
-    first = look(world, owner=OWNER, older_than=OLD_ENOUGH)
+    context = bench.context()
+    first = look(context, owner=OWNER, older_than=OLD_ENOUGH)
     [(_, things)] = by_box(thing for thing in first.survey.things)
-    other_shell = bench.world()
+    other_shell = bench.context()
     assert adopt_box(other_shell, things, BoxState.READY, MARKET)
-    assert look_again(world, first, owner=OWNER, older_than=OLD_ENOUGH).finds == ()
+    assert look_again(context, first, owner=OWNER, older_than=OLD_ENOUGH).finds == ()
 
 
 def test_a_region_that_cannot_be_read_is_said_and_nothing_is_concluded_of_it(bench: Bench) -> None:
@@ -324,7 +339,7 @@ def test_a_region_that_cannot_be_read_is_said_and_nothing_is_concluded_of_it(ben
     forget_everything(bench)
     bench.clock.sleep(3600)
     bench.providers[0].cloud.deny("list", "us-east-1")
-    swept = look(bench.world(), owner=OWNER, older_than=timedelta())
+    swept = look(bench.context(), owner=OWNER, older_than=timedelta())
     assert swept.finds == ()
     assert [region.region for region in swept.survey.unread] == ["us-east-1"]
 
@@ -332,9 +347,9 @@ def test_a_region_that_cannot_be_read_is_said_and_nothing_is_concluded_of_it(ben
 def test_a_cloud_that_does_not_answer_is_unread_where_something_was_there(bench: Bench) -> None:
     live(bench)
     bench.providers[0].cloud.deny("account")
-    survey = finish(bench.world(), begin(bench.world(), Search()))
+    survey = finish(bench.context(), begin(bench.context(), Search()))
     assert [(each.cloud, each.region) for each in survey.unread] == [("aws", EVERYWHERE)]
-    assert isinstance(survey.unread[0], Unread)
+    assert isinstance(survey.unread[0], UnreadableRegion)
 
 
 def test_a_stray_of_a_living_box_is_ended_and_the_box_is_not(bench: Bench) -> None:
@@ -343,12 +358,12 @@ def test_a_stray_of_a_living_box_is_ended_and_the_box_is_not(bench: Bench) -> No
     cloud = bench.providers[0].cloud
     kept = sorted(bench.billed())
     tags = some_tags(owner=OWNER, box="b-1").as_dict()
-    stray = cloud.add(a_ref(region="us-west-2", kind=Kind.DISK, id="vol-stray"), "stray", tags)
+    stray = cloud.add(a_ref(region="us-west-2", kind=ResourceKind.DISK, id="vol-stray"), "stray", tags)
     cloud.bill(stray, Decimal("0.01"))
     bench.clock.sleep(3600)
     assert swept_until_shown(bench) == ["vol-stray"]
     assert sorted(bench.billed()) == kept
-    assert bench.world().journal.box("b-1").state is BoxState.READY
+    assert bench.context().journal.box("b-1").state is BoxState.READY
 
 
 def test_what_is_left_of_a_box_that_is_over_is_ended(bench: Bench) -> None:
@@ -358,7 +373,7 @@ def test_what_is_left_of_a_box_that_is_over_is_ended(bench: Bench) -> None:
     sweep(bench)
     cloud = bench.providers[0].cloud
     tags = some_tags(owner=OWNER, box="b-1").as_dict()
-    cloud.bill(cloud.add(a_ref(kind=Kind.DISK, id="vol-late"), "late", tags), Decimal("0.01"))
+    cloud.bill(cloud.add(a_ref(kind=ResourceKind.DISK, id="vol-late"), "late", tags), Decimal("0.01"))
     bench.clock.sleep(60)
     assert swept_until_shown(bench) == ["vol-late"]
     assert bench.billed() == []
@@ -367,12 +382,12 @@ def test_what_is_left_of_a_box_that_is_over_is_ended(bench: Bench) -> None:
 def test_a_found_box_is_as_it_was(bench: Bench) -> None:
     """Name, run, end, place, price: from its tags, its machine and the market."""
     live(bench, "b-named", run_id="ci-7")
-    before = bench.world().journal.box("b-named")
+    before = bench.context().journal.box("b-named")
     forget_everything(bench)
-    world = bench.world()
-    survey = finish(world, begin(world, Search(owner=OWNER)))
+    context = bench.context()
+    survey = finish(context, begin(context, Search(owner=OWNER)))
     [(owner, things)] = by_box(survey.things)
-    box = adopt_box(world, things, BoxState.READY, MARKET)
+    box = adopt_box(context, things, BoxState.READY, MARKET)
     assert box is not None
     assert (owner, box.name, box.run_id, box.op) == (OWNER, before.name, "ci-7", before.op)
     assert box.expires_at == before.expires_at
@@ -380,27 +395,27 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
         assert box.facts[fact] == before.facts[fact], fact
     assert box.facts["gpu"]["model"] == "T4"
     assert box.facts["price"]["currency"] == "USD"
-    assert {row.ref for row in world.journal.things(box.id)} >= {thing.ref for thing in things}
-    assert adopt_box(world, things, BoxState.READY, MARKET) is None, "it is known now"
+    assert {row.ref for row in context.journal.things(box.id)} >= {thing.ref for thing in things}
+    assert adopt_box(context, things, BoxState.READY, MARKET) is None, "it is known now"
 
 
 def test_two_found_boxes_of_one_name_get_two(bench: Bench) -> None:
     live(bench, "b-1")
-    world = bench.world()
-    survey = finish(world, begin(world, Search(owner=OWNER)))
+    context = bench.context()
+    survey = finish(context, begin(context, Search(owner=OWNER)))
     [(_, things)] = by_box(survey.things)
     tags = things[0].tags
     assert isinstance(tags, Tags)
     others = [replace(thing, tags=replace(tags, box="b-other")) for thing in things]
-    box = adopt_box(world, others, BoxState.DELETING, MARKET)
+    box = adopt_box(context, others, BoxState.DELETING, MARKET)
     assert box is not None
     assert box.name == "b-1-2"
-    world.journal.rebuild()
-    assert world.journal.box("b-other") == box
+    context.journal.rebuild()
+    assert context.journal.box("b-other") == box
 
 
 def test_a_thing_that_nobody_can_name_is_called_by_its_id(bench: Bench) -> None:
-    box = adopt_box(bench.world(), [found(box="b-0123456789ABCDEF")], BoxState.DELETING, MARKET)
+    box = adopt_box(bench.context(), [found(box="b-0123456789ABCDEF")], BoxState.DELETING, MARKET)
     assert box is not None
     assert box.name == "found-89abcdef"
 
@@ -418,9 +433,9 @@ def test_no_sweep_ever_ends_what_is_not_unwanted() -> None:
         assert not ended & wanted, f"seed {seed}, ledger {number}"
 
 
-def _salted(chance: random.Random) -> tuple[list[Thing], list[Any], set[Any]]:
+def _salted(chance: random.Random) -> tuple[list[Resource], list[Any], set[Any]]:
     """Some of everything: things, what the journal knows, and what must survive."""
-    things: list[Thing] = []
+    things: list[Resource] = []
     boxes: list[Any] = []
     wanted: set[Any] = set()
     for number in range(chance.randint(1, 12)):
@@ -430,7 +445,10 @@ def _salted(chance: random.Random) -> tuple[list[Thing], list[Any], set[Any]]:
         expired = chance.random() < 0.2
         mine = [
             found(age, kind=kind, owner=owner, box=box, expires=EARLIER if expired else LATER)
-            for kind in chance.sample([Kind.DISK, Kind.NIC, Kind.GROUP, Kind.ADDRESS], chance.randint(1, 4))
+            for kind in chance.sample(
+                [ResourceKind.DISK, ResourceKind.NIC, ResourceKind.GROUP, ResourceKind.ADDRESS],
+                chance.randint(1, 4),
+            )
         ]
         things += mine
         state = chance.choice([None, *BoxState])
@@ -457,20 +475,23 @@ def _salted(chance: random.Random) -> tuple[list[Thing], list[Any], set[Any]]:
     [
         (a_machine(ref=a_ref(cloud="aws"), instance_type="g4dn.xlarge"), "0.526 USD"),
         (a_machine(ref=a_ref(cloud="aws"), instance_type="x.y"), "no price of x.y in us-east-1 is known"),
-        (a_thing(ref=a_ref(kind=Kind.DISK), size_gib=100), "0.010959 USD"),
-        (a_thing(ref=a_ref(kind=Kind.DISK, cloud="azure", region="eastus"), size_gib=100), "0.027 USD"),
-        (a_thing(ref=a_ref(kind=Kind.DISK)), "the cloud does not tell its size in a list"),
-        (a_thing(ref=a_ref(kind=Kind.ADDRESS)), "0.005 USD"),
-        (a_thing(ref=a_ref(kind=Kind.GROUP)), "0 USD"),
-        (a_thing(ref=a_ref(kind=Kind.SPOT_REQUEST)), "0 USD"),
-        (a_thing(ref=a_ref(kind=Kind.SNAPSHOT)), "no price of a snapshot is known"),
+        (a_thing(ref=a_ref(kind=ResourceKind.DISK), size_gib=100), "0.010959 USD"),
         (
-            a_thing(ref=a_ref(kind=Kind.ADDRESS, cloud="nowhere")),
+            a_thing(ref=a_ref(kind=ResourceKind.DISK, cloud="azure", region="eastus"), size_gib=100),
+            "0.027 USD",
+        ),
+        (a_thing(ref=a_ref(kind=ResourceKind.DISK)), "the cloud does not tell its size in a list"),
+        (a_thing(ref=a_ref(kind=ResourceKind.ADDRESS)), "0.005 USD"),
+        (a_thing(ref=a_ref(kind=ResourceKind.GROUP)), "0 USD"),
+        (a_thing(ref=a_ref(kind=ResourceKind.SPOT_REQUEST)), "0 USD"),
+        (a_thing(ref=a_ref(kind=ResourceKind.SNAPSHOT)), "no price of a snapshot is known"),
+        (
+            a_thing(ref=a_ref(kind=ResourceKind.ADDRESS, cloud="nowhere")),
             "no address price is known for nowhere us-east-1",
         ),
     ],
 )
-def test_what_a_found_thing_costs_per_hour(thing: Thing, price: str) -> None:
+def test_what_a_found_thing_costs_per_hour(thing: Resource, price: str) -> None:
     found = price_of(MARKET, thing)
     assert (found if isinstance(found, str) else f"{found.amount.normalize():f} {found.currency}") == price
 

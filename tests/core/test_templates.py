@@ -19,7 +19,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpucloud.ssh_keys import create_keys
+from gpucloud.ssh.keys import create_keys
 from gpucloud_templates import MAX_BYTES, BootPlan, Metadata, Software, TooLargeError, packed, render
 from gpucloud_templates.cloud_config import CHECKPOINT
 

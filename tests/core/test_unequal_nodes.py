@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.bringup import targets
+from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import made_data, take_down
 from gpucloud.cli.boxes import box_document
-from gpucloud.cloud import Cloud, Clouds
+from gpucloud.clouds.cloud import Cloud, Clouds
+from gpucloud.costs.spend import charges, paid_per_hour
 from gpucloud.errors import OwedError
-from gpucloud.launch import launch
-from gpucloud.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.model import Kind, Purchase, Search
-from gpucloud.recover import refresh, refresh_all, settle
-from gpucloud.spend import charges, paid_per_hour
-from gpucloud.store import Box
-from gpucloud.survey import begin, finish
-from gpucloud.teardown import made_data, take_down
+from gpucloud.inventory.discovery import begin, finish
+from gpucloud.inventory.reconcile import refresh, refresh_all, settle
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.journal.store import Box
+from gpucloud.resources import Purchase, ResourceKind, Search
 from tests.builders import Clock, a_ref, some_tags
 from tests.core.engine import OWNER, Bench
 from tests.memory import TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
@@ -33,11 +33,11 @@ def a_bench(folder: Path, temperament: Temperament = TOKEN_ATOMIC) -> Bench:
 
 
 def ready(bench: Bench, box: str = "b-1", **terms: object) -> Box:
-    world = bench.world()
-    made = launch(world, bench.terms(box=box, **terms), bench.offers(purchase=Purchase.SPOT))
-    world.journal.write(made, "state", {"state": "ready", "facts": {}})
-    world.journal.release(made)
-    return world.journal.box(box)
+    context = bench.context()
+    made = launch(context, bench.terms(box=box, **terms), bench.offers(purchase=Purchase.SPOT))
+    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.release(made)
+    return context.journal.box(box)
 
 
 @pytest.mark.parametrize("temperament", [TOKEN_ATOMIC, VANISHING])
@@ -53,7 +53,7 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
     cloud = bench.providers[0].cloud
     cloud.preempt(a_ref(id=first, region=box.facts["region"]))
     for _ in range(2):  # what is known to be gone is not asked for again
-        seen = refresh(bench.world(), bench.world().journal.box(box.id))
+        seen = refresh(bench.context(), bench.context().journal.box(box.id))
         assert seen.state is BoxState.READY
         assert [node["instance_id"] for node in seen.facts["nodes"]] == [first, *others]
         assert [node["state"] for node in seen.facts["nodes"]] == ["gone", "running", "running"]
@@ -68,7 +68,7 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
 
     for each in others:
         cloud.preempt(a_ref(id=each, region=box.facts["region"]))
-    assert refresh(bench.world(), seen).state is BoxState.INTERRUPTED
+    assert refresh(bench.context(), seen).state is BoxState.INTERRUPTED
 
 
 def test_a_node_that_is_unknown_by_its_id_is_gone_once_it_can_not_be_late(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_a_node_that_is_unknown_by_its_id_is_gone_once_it_can_not_be_late(tmp_pa
     box = ready(bench, nodes=2)
     cloud = bench.providers[0].cloud
     del cloud.items[box.facts["region"], box.facts["nodes"][1]["instance_id"]]
-    assert refresh(bench.world(), box).gone_nodes == 0
+    assert refresh(bench.context(), box).gone_nodes == 0
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
-    assert refresh(bench.world(), box).gone_nodes == 1
+    assert refresh(bench.context(), box).gone_nodes == 1
 
 
 def test_a_cloud_whose_sdk_is_missing_breaks_no_command_about_others(tmp_path: Path) -> None:
@@ -89,23 +89,23 @@ def test_a_cloud_whose_sdk_is_missing_breaks_no_command_about_others(tmp_path: P
     there = Bench(tmp_path, clock, both[1:])
     here, lost = ready(bench), ready(there, "b-2", name="y", expires_at=clock() + timedelta(minutes=30))
     clock.sleep(3600)
-    world = bench.world()
+    context = bench.context()
 
     def missing() -> MemoryProvider:
         raise ImportError("Azure needs its SDK")
 
-    world = replace(world, clouds=Clouds({"aws": lambda: both[0], "azure": missing}))
-    assert isinstance(world.clouds["aws"], Cloud)
-    [trouble] = refresh_all(world, [here, lost])
+    context = replace(context, clouds=Clouds({"aws": lambda: both[0], "azure": missing}))
+    assert isinstance(context.clouds["aws"], Cloud)
+    [trouble] = refresh_all(context, [here, lost])
     assert "Azure needs its SDK" in trouble.message
-    assert "Azure needs its SDK" in settle(world)[0].message
-    survey = finish(world, begin(world, Search(owner=OWNER)))
+    assert "Azure needs its SDK" in settle(context)[0].message
+    survey = finish(context, begin(context, Search(owner=OWNER)))
     assert {thing.ref.cloud for thing in survey.things} == {"aws"}
     assert [region.cloud for region in survey.unread] == ["azure"]
-    assert take_down(world, here, budget_s=600).state is BoxState.DELETED
+    assert take_down(context, here, budget_s=600).state is BoxState.DELETED
     before = clock()
     with pytest.raises(OwedError, match="Azure needs its SDK"):
-        take_down(world, lost, budget_s=600)
+        take_down(context, lost, budget_s=600)
     assert clock() - before < timedelta(minutes=1)
 
 
@@ -113,8 +113,8 @@ class Undeclared(MemoryProvider):
     """Does not say where keys come among its kinds."""
 
     @property
-    def deletion_order(self) -> Sequence[Kind]:
-        return [kind for kind in super().deletion_order if kind is not Kind.KEY]
+    def deletion_order(self) -> Sequence[ResourceKind]:
+        return [kind for kind in super().deletion_order if kind is not ResourceKind.KEY]
 
 
 def test_a_kind_that_a_provider_does_not_declare_is_deleted_last(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_a_kind_that_a_provider_does_not_declare_is_deleted_last(tmp_path: Path)
     bench.kind = Undeclared
     box = ready(bench)
     cloud = bench.providers[0].cloud
-    key = a_ref(kind=Kind.KEY, id="key-1", region=box.facts["region"])
+    key = a_ref(kind=ResourceKind.KEY, id="key-1", region=box.facts["region"])
     cloud.add(key, "key", some_tags(owner=OWNER, box="b-1").as_dict())
-    world = bench.world()
-    world.journal.write(box, "made", made_data(key, name="key"))
-    assert take_down(world, world.journal.box(box.id), budget_s=600).state is BoxState.DELETED
+    context = bench.context()
+    context.journal.write(box, "made", made_data(key, name="key"))
+    assert take_down(context, context.journal.box(box.id), budget_s=600).state is BoxState.DELETED
     deleted = [call.name for call in cloud.calls if call.action == "delete"]
     assert deleted[-1] == "key-1"

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from gpucloud.errors import InterruptedBySignal
-from gpucloud.waiter import TimedOutError, Waiter
+from gpucloud.runtime.tasks import TimedOutError, Waiter
 
 
 def fail() -> None:
@@ -95,7 +95,7 @@ def test_a_signal_that_another_thread_got_ends_the_wait() -> None:
     """The kernel may choose any thread: that the main one sleeps must not matter."""
     program = (
         "import signal, threading, time\n"
-        "from gpucloud.waiter import Waiter\n"
+        "from gpucloud.runtime.tasks import Waiter\n"
         "from gpucloud.errors import InterruptedBySignal\n"
         "waiter = Waiter()\n"
         "def blow():\n"
@@ -117,7 +117,7 @@ def test_where_no_thread_can_be_had_the_call_is_made_all_the_same() -> None:
     program = (
         "import resource, threading\n"
         "from pathlib import Path\n"
-        "from gpucloud.waiter import Waiter\n"
+        "from gpucloud.runtime.tasks import Waiter\n"
         "waiter = Waiter()\n"
         "used = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20),) * 2)\n"
@@ -134,7 +134,7 @@ def test_a_thread_that_dies_as_it_begins_is_not_waited_for() -> None:
     """So it is where memory runs out between its first instruction and its first line."""
     program = (
         "import threading\n"
-        "from gpucloud.waiter import Waiter\n"
+        "from gpucloud.runtime.tasks import Waiter\n"
         "def die(self):\n"
         "    raise MemoryError\n"
         "threading.Thread._set_tstate_lock = threading.Thread._set_ident = die\n"

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gpucloud.ssh_boot import parse_gpus, parse_slices
+from gpucloud.ssh.boot import parse_gpus, parse_slices
 from gpucloud_templates.guard.rules import read_gpus
 from gpucloud_templates.guard.watch import GPU_QUERY
 

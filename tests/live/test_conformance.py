@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from gpucloud.cloud import Clouds
-from gpucloud.model import Order, Purchase
-from gpucloud.plan import Candidate
-from gpucloud.provider import PriceSource, Provider
-from gpucloud.quote import candidates_of
+from gpucloud.clouds.cloud import Clouds
+from gpucloud.clouds.provider import PriceSource, Provider
+from gpucloud.planning.plan import Candidate
+from gpucloud.planning.planner import candidates_of
+from gpucloud.resources import Order, Purchase
 from gpucloud_pricing import Demand, Market, parse_wishes
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance

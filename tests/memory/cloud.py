@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Held, Kind, Purchase, Ref, State
+from gpucloud.resources import HeldCapacity, Purchase, Ref, ResourceKind, State
 from tests.builders import Clock
 from tests.memory.faults import CloudSaid, Fault
 from tests.memory.temperament import Temperament
@@ -25,7 +25,13 @@ DISK_PRICE = Decimal("0.01")
 ADDRESS_PRICE = Decimal("0.005")
 UNPRICED = Decimal(1)
 SPOT_SHARE = Decimal("0.3")
-PREFIX = {Kind.INSTANCE: "i", Kind.DISK: "vol", Kind.NIC: "eni", Kind.GROUP: "sg", Kind.NETWORK: "vpc"}
+PREFIX = {
+    ResourceKind.INSTANCE: "i",
+    ResourceKind.DISK: "vol",
+    ResourceKind.NIC: "eni",
+    ResourceKind.GROUP: "sg",
+    ResourceKind.NETWORK: "vpc",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,7 @@ class MemoryCloud:
         self.boots, self.ends, self.shown = boots, ends, shown
         self.listed = listed or Pace(looks=temperament.listed_after_looks)
         self.remembers = remembers
-        self.held: list[Held] = []
+        self.held: list[HeldCapacity] = []
         self.faults: list[Fault] = []
         self.denied: set[tuple[str, str]] = set()
         self.caller = "198.51.100.7"
@@ -172,7 +178,7 @@ class MemoryCloud:
             return [
                 item
                 for item in self.items.values()
-                if item.ref.kind is Kind.INSTANCE and item.state is not State.GONE
+                if item.ref.kind is ResourceKind.INSTANCE and item.state is not State.GONE
             ]
 
     def preempt(self, ref: Ref) -> None:
@@ -248,7 +254,7 @@ class MemoryCloud:
 
     # --- making
 
-    def new_id(self, kind: Kind) -> str:
+    def new_id(self, kind: ResourceKind) -> str:
         """An id that nothing had before."""
         self._count += 1
         return f"{PREFIX.get(kind, str(kind))}-{self._count:017x}"
@@ -267,7 +273,7 @@ class MemoryCloud:
         self.items[ref.region, ref.id] = item
         return item
 
-    def by_name(self, region: str, kind: Kind, name: str) -> Item | None:
+    def by_name(self, region: str, kind: ResourceKind, name: str) -> Item | None:
         """The living thing with this name."""
         for item in self.items.values():
             if (item.ref.region, item.ref.kind, item.name) == (region, kind, name) and _lives(item):
@@ -362,8 +368,8 @@ class MemoryCloud:
             raise self.say(ErrorClass.NOT_FOUND, f"{id} does not exist in {region}")
         if item.state in {State.GONE, State.STOPPING}:
             return
-        slow = item.ref.kind in {Kind.INSTANCE, Kind.RESOURCE_GROUP}
-        if item.ref.kind is not Kind.RESOURCE_GROUP:
+        slow = item.ref.kind in {ResourceKind.INSTANCE, ResourceKind.RESOURCE_GROUP}
+        if item.ref.kind is not ResourceKind.RESOURCE_GROUP:
             self._refuse_in_use(item)
         if not slow:
             self._gone(item, None)
@@ -388,15 +394,15 @@ class MemoryCloud:
         self._stop_billing(item.ref)
         for part in self.parts_of(item):
             self._gone(part, reason)
-        if item.ref.kind is Kind.RESOURCE_GROUP:
+        if item.ref.kind is ResourceKind.RESOURCE_GROUP:
             for other in inside:
                 if _lives(other):
                     self._gone(other, reason)
-        if item.ref.kind is Kind.INSTANCE and not item.doomed:
+        if item.ref.kind is ResourceKind.INSTANCE and not item.doomed:
             place = (str(item.spec["zone"]), str(item.spec["instance_type"]))
             if place in self.stock:
                 self.stock[place] += 1
-        if item.ref.kind is not Kind.INSTANCE:
+        if item.ref.kind is not ResourceKind.INSTANCE:
             del self.items[item.ref.region, item.ref.id]
 
     def _stop_billing(self, ref: Ref) -> None:

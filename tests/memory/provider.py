@@ -11,27 +11,27 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.provider import Inquiry, PriceList, Record, Verdict
 from gpucloud.errors import RULES, ErrorClass, Scope
-from gpucloud.model import (
+from gpucloud.resources import (
     End,
-    Found,
-    Held,
-    Kind,
+    HeldCapacity,
     Machine,
     Order,
     Purchase,
     Quote,
     Ref,
     Request,
+    Resource,
+    ResourceKind,
     Search,
+    SearchResult,
     State,
     Tags,
-    Thing,
     Timers,
-    Unread,
+    UnreadableRegion,
     rfc3339,
 )
-from gpucloud.provider import Inquiry, PriceList, Record, Verdict
 from gpucloud_pricing.history import Coverage
 from tests.memory.cloud import ADDRESS_PRICE, DISK_PRICE, UNPRICED, Item, MemoryCloud
 from tests.memory.faults import CloudSaid, ConnectionLost
@@ -62,7 +62,7 @@ class MemoryProvider:
         return self.cloud.name
 
     @property
-    def deletion_order(self) -> Sequence[Kind]:
+    def deletion_order(self) -> Sequence[ResourceKind]:
         return self.cloud.temperament.deletion_order
 
     @property
@@ -80,7 +80,7 @@ class MemoryProvider:
 
     def prepare(self, order: Order, record: Record, /) -> Request:
         stands_on = [self._make(kind, order, record) for kind in self.cloud.temperament.stands_on]
-        group = next(ref for ref in stands_on if ref.kind is Kind.GROUP)
+        group = next(ref for ref in stands_on if ref.kind is ResourceKind.GROUP)
         self.admit(group, order.allow_from, order.ports)
         return {
             "key": order.key,
@@ -100,7 +100,7 @@ class MemoryProvider:
             "tags": {**order.extra_tags, **order.tags.as_dict()},
         }
 
-    def _make(self, kind: Kind, order: Order, record: Record) -> Ref:
+    def _make(self, kind: ResourceKind, order: Order, record: Record) -> Ref:
         """One thing that the box stands on, found by name or made; it holds on to those made before it."""
         name = f"{order.name}-{order.region}" if self.cloud.temperament.put_by_name else order.name
         cloud, region = self.cloud, order.region
@@ -178,8 +178,8 @@ class MemoryProvider:
         in_stock = cloud.take_stock(request["zone"], request["instance_type"], request["nodes"])
         if not in_stock and not cloud.temperament.vanishes:
             raise cloud.say(ErrorClass.CAPACITY, f"no {request['instance_type']} in {request['zone']}")
-        new = [cloud.new_id(Kind.INSTANCE) for _ in range(request["nodes"])]
-        refs = [self._ref(region, Kind.INSTANCE, each) for each in new]
+        new = [cloud.new_id(ResourceKind.INSTANCE) for _ in range(request["nodes"])]
+        refs = [self._ref(region, ResourceKind.INSTANCE, each) for each in new]
         items = [self._boot(request, node, ref, doomed=not in_stock) for node, ref in enumerate(refs)]
         cloud.tokens[region, token] = (dict(request), tuple(ref.id for ref in refs))
         return items
@@ -250,13 +250,13 @@ class MemoryProvider:
             by_name = cloud.temperament.put_by_name
             id = f"{ref.id}-{kind}" if by_name else cloud.new_id(kind)  # noqa: A001
             parent = None if doomed else ref.id
-            needs = stands_on if kind is Kind.NIC else stands_on[:1] if by_name else ()
+            needs = stands_on if kind is ResourceKind.NIC else stands_on[:1] if by_name else ()
             if (ref.region, id) in cloud.items:  # left behind by an earlier failure: taken up again
                 cloud.items[ref.region, id].parent = parent
                 continue
             part = cloud.add(self._ref(ref.region, kind, id), id, tags, parent=parent, needs=needs)
             if kind.billable:
-                cloud.bill(part, DISK_PRICE if kind is Kind.DISK else ADDRESS_PRICE)
+                cloud.bill(part, DISK_PRICE if kind is ResourceKind.DISK else ADDRESS_PRICE)
         return machine
 
     def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
@@ -273,7 +273,7 @@ class MemoryProvider:
 
     # --- looking
 
-    def get(self, ref: Ref, /) -> Thing:
+    def get(self, ref: Ref, /) -> Resource:
         cloud, key = self.cloud, (ref.region, ref.id)
         try:
             return self._thing(cloud.call("get", ref.region, lambda: cloud.look(*key), name=ref.id))
@@ -286,18 +286,18 @@ class MemoryProvider:
                 raise
             return self._thing(past)
 
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         cloud = self.cloud
         used = {region for region, _ in list(cloud.items)}
         regions = search.regions if search.regions is not None else tuple(sorted({*cloud.zones, *used}))
-        things: list[Thing] = []
-        unread: list[Unread] = []
+        things: list[Resource] = []
+        unread: list[UnreadableRegion] = []
         for region in regions:
             try:
                 things += [self._thing(item) for item in self._list(region, search)]
             except (CloudSaid, ConnectionLost) as error:
-                unread.append(Unread(cloud=self.name, region=region, error=str(error)))
-        return Found(things=tuple(things), unread=tuple(unread))
+                unread.append(UnreadableRegion(cloud=self.name, region=region, error=str(error)))
+        return SearchResult(things=tuple(things), unread=tuple(unread))
 
     def _list(self, region: str, search: Search) -> Sequence[Item]:
         cloud = self.cloud
@@ -381,7 +381,7 @@ class MemoryProvider:
                     )
         return found
 
-    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[Held]:
+    def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
         held = self.cloud.call("held", region, lambda: self.cloud.held)
         return [h for h in held if h.region == region and h.instance_type in instance_types and h.free]
 
@@ -406,17 +406,19 @@ class MemoryProvider:
 
     # --- the cloud's things in the engine's words
 
-    def _ref(self, region: str, kind: Kind, id: str) -> Ref:  # noqa: A002
+    def _ref(self, region: str, kind: ResourceKind, id: str) -> Ref:  # noqa: A002
         return Ref(cloud=self.name, account=self.cloud.account, region=region, kind=kind, id=id)
 
     def _machine_ref(self, request: Request, node: int) -> Ref:
         id = f"{request['stands_on'][0]}/{_node_name(request, node)}"  # noqa: A001
-        return self._ref(request["region"], Kind.INSTANCE, id)
+        return self._ref(request["region"], ResourceKind.INSTANCE, id)
 
-    def _thing(self, item: Item) -> Thing:
-        if item.ref.kind is Kind.INSTANCE:
+    def _thing(self, item: Item) -> Resource:
+        if item.ref.kind is ResourceKind.INSTANCE:
             return self._machine(item)
-        return Thing(ref=item.ref, state=item.state, tags=Tags.parse(item.tags), created_at=item.created_at)
+        return Resource(
+            ref=item.ref, state=item.state, tags=Tags.parse(item.tags), created_at=item.created_at
+        )
 
     def _machine(self, item: Item) -> Machine:
         with self.cloud.lock:
@@ -449,7 +451,7 @@ def _matches(item: Item, search: Search) -> bool:
     if (
         tags is None
         or not search.admits(tags)
-        or (search.machines_only and item.ref.kind is not Kind.INSTANCE)
+        or (search.machines_only and item.ref.kind is not ResourceKind.INSTANCE)
     ):
         return False
     return search.token is None or item.spec.get("key") == search.token

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucloud.errors import ErrorClass, Scope
-from gpucloud.model import Kind
+from gpucloud.resources import ResourceKind
 
 C = ErrorClass
 
@@ -20,9 +20,9 @@ class Temperament:
     """
 
     name: str
-    stands_on: Sequence[Kind]
-    deletion_order: Sequence[Kind]
-    parts: Sequence[Kind]
+    stands_on: Sequence[ResourceKind]
+    deletion_order: Sequence[ResourceKind]
+    parts: Sequence[ResourceKind]
     put_by_name: bool  # names are the ids; a put with other parameters conflicts; failures come late
     vanishes: bool  # without stock the ids of a create call are worth nothing
     empty_when_denied: bool  # a list without permission is an empty list
@@ -41,21 +41,21 @@ class Temperament:
 
 TOKEN_ATOMIC = Temperament(
     name="token and atomic",
-    stands_on=(Kind.GROUP,),
+    stands_on=(ResourceKind.GROUP,),
     deletion_order=(
-        Kind.INSTANCE,
-        Kind.SPOT_REQUEST,
-        Kind.NIC,
-        Kind.ADDRESS,
-        Kind.DISK,
-        Kind.SNAPSHOT,
-        Kind.GROUP,
-        Kind.NETWORK,
-        Kind.KEY,
-        Kind.SCHEDULE,
-        Kind.RESOURCE_GROUP,
+        ResourceKind.INSTANCE,
+        ResourceKind.SPOT_REQUEST,
+        ResourceKind.NIC,
+        ResourceKind.ADDRESS,
+        ResourceKind.DISK,
+        ResourceKind.SNAPSHOT,
+        ResourceKind.GROUP,
+        ResourceKind.NETWORK,
+        ResourceKind.KEY,
+        ResourceKind.SCHEDULE,
+        ResourceKind.RESOURCE_GROUP,
     ),
-    parts=(Kind.DISK, Kind.NIC),
+    parts=(ResourceKind.DISK, ResourceKind.NIC),
     put_by_name=False,
     vanishes=False,
     empty_when_denied=False,
@@ -86,21 +86,21 @@ TOKEN_ATOMIC = Temperament(
 
 BY_NAME_LONG_RUNNING = Temperament(
     name="by name, long-running",
-    stands_on=(Kind.RESOURCE_GROUP, Kind.GROUP, Kind.NETWORK),
+    stands_on=(ResourceKind.RESOURCE_GROUP, ResourceKind.GROUP, ResourceKind.NETWORK),
     deletion_order=(
-        Kind.SCHEDULE,
-        Kind.INSTANCE,
-        Kind.NIC,
-        Kind.ADDRESS,
-        Kind.DISK,
-        Kind.SNAPSHOT,
-        Kind.NETWORK,
-        Kind.GROUP,
-        Kind.KEY,
-        Kind.SPOT_REQUEST,
-        Kind.RESOURCE_GROUP,
+        ResourceKind.SCHEDULE,
+        ResourceKind.INSTANCE,
+        ResourceKind.NIC,
+        ResourceKind.ADDRESS,
+        ResourceKind.DISK,
+        ResourceKind.SNAPSHOT,
+        ResourceKind.NETWORK,
+        ResourceKind.GROUP,
+        ResourceKind.KEY,
+        ResourceKind.SPOT_REQUEST,
+        ResourceKind.RESOURCE_GROUP,
     ),
-    parts=(Kind.DISK, Kind.NIC, Kind.ADDRESS),
+    parts=(ResourceKind.DISK, ResourceKind.NIC, ResourceKind.ADDRESS),
     put_by_name=True,
     vanishes=False,
     empty_when_denied=False,
@@ -132,9 +132,9 @@ BY_NAME_LONG_RUNNING = Temperament(
 
 VANISHING = Temperament(
     name="vanishing",
-    stands_on=(Kind.NETWORK, Kind.GROUP),
+    stands_on=(ResourceKind.NETWORK, ResourceKind.GROUP),
     deletion_order=TOKEN_ATOMIC.deletion_order,
-    parts=(Kind.DISK, Kind.NIC),
+    parts=(ResourceKind.DISK, ResourceKind.NIC),
     put_by_name=False,
     vanishes=True,
     empty_when_denied=True,

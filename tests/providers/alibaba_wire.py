@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from gpucloud.model import Kind, Order, Purchase, Ref, Tags
+from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
 
 ACCOUNT = "1234567890123456"
 REQUEST_ID = "473469C7-AA6F-4DC5-B3DB-A3DC0DE3C83E"
@@ -108,7 +108,7 @@ class Remembered:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def making(self, kind: Kind, name: str, /) -> None:
+    def making(self, kind: ResourceKind, name: str, /) -> None:
         self.told.append(("making", name))
 
     def made(self, ref: Ref, /) -> None:
@@ -140,5 +140,5 @@ def order(**changes: Any) -> Order:
     return Order(**(values | changes))
 
 
-def ref(kind: Kind, thing_id: str, *, account: str = ACCOUNT, region: str = "cn-hangzhou") -> Ref:
+def ref(kind: ResourceKind, thing_id: str, *, account: str = ACCOUNT, region: str = "cn-hangzhou") -> Ref:
     return Ref(cloud="alibaba", account=account, region=region, kind=kind, id=thing_id)

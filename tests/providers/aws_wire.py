@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
-from gpucloud.model import Kind, Order, Purchase, Ref, Tags
+from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
 
 ACCOUNT = "123456789012"
 IDENTITY = (
@@ -114,7 +114,7 @@ class Remembered:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def making(self, kind: Kind, name: str, /) -> None:
+    def making(self, kind: ResourceKind, name: str, /) -> None:
         self.told.append(("making", name))
 
     def made(self, ref: Ref, /) -> None:
@@ -146,5 +146,5 @@ def order(**changes: Any) -> Order:
     return Order(**(values | changes))
 
 
-def ref(kind: Kind, thing_id: str, *, account: str = ACCOUNT, region: str = "us-east-1") -> Ref:
+def ref(kind: ResourceKind, thing_id: str, *, account: str = ACCOUNT, region: str = "us-east-1") -> Ref:
     return Ref(cloud="aws", account=account, region=region, kind=kind, id=thing_id)

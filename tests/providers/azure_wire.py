@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gpucloud.model import Kind, Order, Purchase, Ref, Tags
+from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TENANT = "00000000-0000-0000-0000-000000000001"
@@ -182,9 +182,9 @@ class Remembered:
     """A record that keeps what it was told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Kind, str]] = []
+        self.told: list[tuple[str, ResourceKind, str]] = []
 
-    def making(self, kind: Kind, name: str, /) -> None:
+    def making(self, kind: ResourceKind, name: str, /) -> None:
         self.told.append(("making", kind, name))
 
     def made(self, ref: Ref, /) -> None:
@@ -216,7 +216,7 @@ def order(**changes: Any) -> Order:
     return Order(**values | changes)
 
 
-def ref(kind: Kind, thing_id: str, **changes: Any) -> Ref:
+def ref(kind: ResourceKind, thing_id: str, **changes: Any) -> Ref:
     """A name for one thing of this subscription."""
     values: dict[str, Any] = {
         "cloud": "azure",

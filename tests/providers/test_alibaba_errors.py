@@ -16,8 +16,8 @@ import darabonba.exceptions
 import pytest
 import Tea.exceptions
 
+from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import RULES, ErrorClass, Scope
-from gpucloud.provider import Verdict
 from gpucloud_alibaba import errors
 from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.errors import classify, table

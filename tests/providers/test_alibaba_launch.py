@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import ErrorClass, Scope, UsageError
-from gpucloud.model import Kind, Machine, Purchase, Search, State
+from gpucloud.resources import Machine, Purchase, ResourceKind, Search, State
 from gpucloud_alibaba import network
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.provider import AlibabaProvider
@@ -193,7 +193,7 @@ def test_a_machine_is_what_was_ordered_until_the_cloud_shows_it(wire: Wire) -> N
     a_cloud(wire)
     cloud = provider()
     [machine] = cloud.create(cloud.prepare(order(), Remembered()))
-    assert (machine.ref, machine.state) == (ref(Kind.INSTANCE, "i-1"), State.PENDING)
+    assert (machine.ref, machine.state) == (ref(ResourceKind.INSTANCE, "i-1"), State.PENDING)
     assert machine.tags == order().tags
     assert (machine.zone, machine.purchase) == ("cn-hangzhou-i", Purchase.ON_DEMAND)
 
@@ -431,7 +431,7 @@ def test_another_address_is_let_in_in_place_of_the_old_one(wire: Wire) -> None:
     wire.say("DescribeSecurityGroupAttribute", {"Permissions": {"Permission": [old]}})
     wire.say("AuthorizeSecurityGroup", {"RequestId": REQUEST_ID})
     wire.say("RevokeSecurityGroup", {"RequestId": REQUEST_ID})
-    provider().admit(ref(Kind.GROUP, "sg-1"), ["192.0.2.1/32"], [])
+    provider().admit(ref(ResourceKind.GROUP, "sg-1"), ["192.0.2.1/32"], [])
     assert list(wire.sent)[-2:] == ["AuthorizeSecurityGroup", "RevokeSecurityGroup"]
     assert wire.sent["AuthorizeSecurityGroup"][0]["Permissions.1.SourceCidrIp"] == "192.0.2.1/32"
     assert wire.sent["RevokeSecurityGroup"][0]["SecurityGroupRuleId.1"] == "sgr-1"
@@ -443,7 +443,7 @@ def test_another_address_is_let_in_in_place_of_the_old_one(wire: Wire) -> None:
 def shown(wire: Wire, **changes: Any) -> Machine:
     wire.say("DescribeInstances", page("Instances", "Instance", instance(**changes)))
     wire.say("DescribeDisks", page("Disks", "Disk", {"DiskId": "d-1"}))
-    machine = provider().get(ref(Kind.INSTANCE, "i-1"))
+    machine = provider().get(ref(ResourceKind.INSTANCE, "i-1"))
     assert isinstance(machine, Machine)
     return machine
 
@@ -454,7 +454,10 @@ def test_a_running_machine_is_given_with_its_parts_and_addresses(wire: Wire) -> 
     assert (machine.public_ip, machine.private_ip) == ("203.0.113.9", "10.42.8.3")
     assert machine.tags == order().tags
     assert machine.created_at == datetime(2026, 11, 21, 11, 59, tzinfo=UTC)
-    assert {(part.kind, part.id) for part in machine.parts} == {(Kind.DISK, "d-1"), (Kind.NIC, "eni-1")}
+    assert {(part.kind, part.id) for part in machine.parts} == {
+        (ResourceKind.DISK, "d-1"),
+        (ResourceKind.NIC, "eni-1"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -493,7 +496,7 @@ def test_a_machine_that_vanished_for_lack_of_stock_is_gone_with_that_reason(wire
         "DescribeInstanceHistoryEvents",
         page("InstanceSystemEventSet", "InstanceSystemEventType", event("SystemFailure.Delete")),
     )
-    machine = provider().get(ref(Kind.INSTANCE, "i-1"))
+    machine = provider().get(ref(ResourceKind.INSTANCE, "i-1"))
     assert isinstance(machine, Machine)
     assert (machine.state, machine.reason) == (State.GONE, "SystemFailure.Delete")
 
@@ -501,7 +504,7 @@ def test_a_machine_that_vanished_for_lack_of_stock_is_gone_with_that_reason(wire
 def test_a_machine_that_is_unknown_without_such_an_event_is_not_found(wire: Wire) -> None:
     wire.say("DescribeInstances", page("Instances", "Instance"), PROVEN)
     wire.say("DescribeInstanceHistoryEvents", page("InstanceSystemEventSet", "InstanceSystemEventType"))
-    verdict = classify(raised(lambda: provider().get(ref(Kind.INSTANCE, "i-1"))))
+    verdict = classify(raised(lambda: provider().get(ref(ResourceKind.INSTANCE, "i-1"))))
     assert verdict is not None
     assert verdict.error_class is ErrorClass.NOT_FOUND
 
@@ -511,7 +514,7 @@ def test_a_machine_that_is_unknown_without_such_an_event_is_not_found(wire: Wire
 )
 def test_an_empty_answer_to_somebody_who_may_not_look_never_means_gone(wire: Wire, dry_run: Answer) -> None:
     wire.say("DescribeInstances", page("Instances", "Instance"), dry_run)
-    verdict = classify(raised(lambda: provider().get(ref(Kind.INSTANCE, "i-1"))))
+    verdict = classify(raised(lambda: provider().get(ref(ResourceKind.INSTANCE, "i-1"))))
     assert verdict is not None
     assert verdict.error_class is ErrorClass.AUTH
 
@@ -590,7 +593,7 @@ def test_a_machine_is_looked_for_by_the_token_that_it_carries(wire: Wire) -> Non
 def test_the_console_is_decoded(wire: Wire) -> None:
     text = base64.b64encode(b"boot\r\n\x1b[0m").decode()
     wire.say("GetInstanceConsoleOutput", {"ConsoleOutput": text})
-    assert provider().console(ref(Kind.INSTANCE, "i-1")) == "boot\r\n\x1b[0m"
+    assert provider().console(ref(ResourceKind.INSTANCE, "i-1")) == "boot\r\n\x1b[0m"
 
 
 # --- ending
@@ -599,17 +602,17 @@ def test_the_console_is_decoded(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("kind", "thing_id", "action", "gone"),
     [
-        (Kind.INSTANCE, "i-1", "DeleteInstances", "InvalidInstanceId.NotFound"),
-        (Kind.DISK, "d-1", "DeleteDisk", "InvalidDiskId.NotFound"),
-        (Kind.NIC, "eni-1", "DeleteNetworkInterface", "InvalidEniId.NotFound"),
-        (Kind.ADDRESS, "eip-1", "ReleaseEipAddress", "InvalidAllocationId.NotFound"),
-        (Kind.GROUP, "sg-1", "DeleteSecurityGroup", "InvalidSecurityGroupId.NotFound"),
-        (Kind.NETWORK, "vsw-1", "DeleteVSwitch", "InvalidVSwitchId.NotFound"),
-        (Kind.NETWORK, "vpc-1", "DeleteVpc", "InvalidVpcId.NotFound"),
+        (ResourceKind.INSTANCE, "i-1", "DeleteInstances", "InvalidInstanceId.NotFound"),
+        (ResourceKind.DISK, "d-1", "DeleteDisk", "InvalidDiskId.NotFound"),
+        (ResourceKind.NIC, "eni-1", "DeleteNetworkInterface", "InvalidEniId.NotFound"),
+        (ResourceKind.ADDRESS, "eip-1", "ReleaseEipAddress", "InvalidAllocationId.NotFound"),
+        (ResourceKind.GROUP, "sg-1", "DeleteSecurityGroup", "InvalidSecurityGroupId.NotFound"),
+        (ResourceKind.NETWORK, "vsw-1", "DeleteVSwitch", "InvalidVSwitchId.NotFound"),
+        (ResourceKind.NETWORK, "vpc-1", "DeleteVpc", "InvalidVpcId.NotFound"),
     ],
 )
 def test_every_kind_can_be_ended_and_what_is_gone_is_no_failure(
-    wire: Wire, kind: Kind, thing_id: str, action: str, gone: str
+    wire: Wire, kind: ResourceKind, thing_id: str, action: str, gone: str
 ) -> None:
     wire.say(action, {"RequestId": REQUEST_ID}, refusal(gone, status=404))
     cloud = provider()
@@ -620,21 +623,21 @@ def test_every_kind_can_be_ended_and_what_is_gone_is_no_failure(
 
 def test_a_running_machine_is_ended_by_force(wire: Wire) -> None:
     wire.say("DeleteInstances", {"RequestId": REQUEST_ID})
-    provider().delete(ref(Kind.INSTANCE, "i-1"))
+    provider().delete(ref(ResourceKind.INSTANCE, "i-1"))
     assert wire.sent["DeleteInstances"][0]["Force"] == "True"
 
 
 @pytest.mark.parametrize(
     ("kind", "thing_id", "action", "code"),
     [
-        (Kind.INSTANCE, "i-1", "DeleteInstances", "IncorrectInstanceStatus.Initializing"),
-        (Kind.GROUP, "sg-1", "DeleteSecurityGroup", "DependencyViolation"),
-        (Kind.NETWORK, "vsw-1", "DeleteVSwitch", "DependencyViolation.EnhancedNic"),
-        (Kind.NETWORK, "vpc-1", "DeleteVpc", "DependencyViolation.VSwitch"),
+        (ResourceKind.INSTANCE, "i-1", "DeleteInstances", "IncorrectInstanceStatus.Initializing"),
+        (ResourceKind.GROUP, "sg-1", "DeleteSecurityGroup", "DependencyViolation"),
+        (ResourceKind.NETWORK, "vsw-1", "DeleteVSwitch", "DependencyViolation.EnhancedNic"),
+        (ResourceKind.NETWORK, "vpc-1", "DeleteVpc", "DependencyViolation.VSwitch"),
     ],
 )
 def test_what_is_still_in_use_is_refused_for_now(
-    wire: Wire, kind: Kind, thing_id: str, action: str, code: str
+    wire: Wire, kind: ResourceKind, thing_id: str, action: str, code: str
 ) -> None:
     wire.say(action, refusal(code, status=403))
     verdict = classify(raised(lambda: provider().delete(ref(kind, thing_id))))
@@ -650,11 +653,11 @@ def test_the_clouds_own_end_is_moved(wire: Wire) -> None:
     wire.say("ModifyInstanceAutoReleaseTime", {"RequestId": REQUEST_ID})
     wire.say("TagResources", {"RequestId": REQUEST_ID})
     things = [
-        ref(Kind.INSTANCE, "i-1"),
-        ref(Kind.INSTANCE, "i-2"),
-        ref(Kind.GROUP, "sg-1"),
-        ref(Kind.NETWORK, "vsw-1"),
-        ref(Kind.NETWORK, "vpc-1"),
+        ref(ResourceKind.INSTANCE, "i-1"),
+        ref(ResourceKind.INSTANCE, "i-2"),
+        ref(ResourceKind.GROUP, "sg-1"),
+        ref(ResourceKind.NETWORK, "vsw-1"),
+        ref(ResourceKind.NETWORK, "vpc-1"),
     ]
     provider().extend(things, NOW + timedelta(hours=5), (), ignored)
     times = [call["AutoReleaseTime"] for call in wire.sent["ModifyInstanceAutoReleaseTime"]]
@@ -675,7 +678,7 @@ def test_the_clouds_own_end_is_moved(wire: Wire) -> None:
 def test_a_box_without_an_end_is_not_released(wire: Wire) -> None:
     wire.say("ModifyInstanceAutoReleaseTime", {"RequestId": REQUEST_ID})
     wire.say("TagResources", {"RequestId": REQUEST_ID})
-    provider().extend([ref(Kind.INSTANCE, "i-1")], None, (), ignored)
+    provider().extend([ref(ResourceKind.INSTANCE, "i-1")], None, (), ignored)
     assert "AutoReleaseTime" not in wire.sent["ModifyInstanceAutoReleaseTime"][0]
     assert wire.sent["TagResources"][0]["Tag.1.Value"] == "none"
 
@@ -684,11 +687,11 @@ def test_a_box_without_an_end_is_not_released(wire: Wire) -> None:
 def test_what_belongs_to_another_account_is_never_touched(wire: Wire, verb: str) -> None:
     """Another account would show nothing, which must not pass for gone."""
     with pytest.raises(UsageError, match=f"of account {ACCOUNT}"):
-        getattr(provider(), verb)(ref(Kind.INSTANCE, "i-1", account="999"))
+        getattr(provider(), verb)(ref(ResourceKind.INSTANCE, "i-1", account="999"))
     assert set(wire.sent) == {"GetCallerIdentity"}
 
 
 def test_a_kind_that_the_cloud_does_not_have_is_refused(wire: Wire) -> None:
     for verb in ("get", "delete"):
         with pytest.raises(UsageError, match="no things of kind"):
-            getattr(provider(), verb)(ref(Kind.RESOURCE_GROUP, "rg-1"))
+            getattr(provider(), verb)(ref(ResourceKind.RESOURCE_GROUP, "rg-1"))

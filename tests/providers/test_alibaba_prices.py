@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.model import Purchase
-from gpucloud.provider import (
+from gpucloud.clouds.provider import (
     CanExtend,
     CapacitySource,
     Checkup,
@@ -20,6 +19,7 @@ from gpucloud.provider import (
     PriceSource,
     QuotaSource,
 )
+from gpucloud.resources import Purchase
 from gpucloud_alibaba import price_list
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.provider import AlibabaProvider
@@ -213,7 +213,7 @@ def test_held_capacity_is_not_quoted(wire: Wire) -> None:
 
 
 def test_a_bid_in_an_unknown_currency_is_refused() -> None:
-    from gpucloud.bill import reference_rate
+    from gpucloud.costs.resource_prices import reference_rate
     from gpucloud.errors import UsageError
 
     assert reference_rate("USD") == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import ErrorClass
-from gpucloud.model import Order, Ref
+from gpucloud.resources import Order, Ref
 from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws.provider import AwsProvider
 from tests.builders import an_order

@@ -11,8 +11,8 @@ import botocore.exceptions
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, Scope
-from gpucloud.provider import Verdict
 from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.errors import classify, table

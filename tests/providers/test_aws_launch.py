@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpucloud.bill import reference_rate
+from gpucloud.costs.resource_prices import reference_rate
 from gpucloud.errors import ErrorClass, Scope, UsageError
-from gpucloud.model import Kind, Machine, Purchase, Search, State, Unread
+from gpucloud.resources import Machine, Purchase, ResourceKind, Search, State, UnreadableRegion
 from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.create import market_of
@@ -232,7 +232,7 @@ def test_a_changed_address_is_let_in_and_the_old_one_is_not(aws: AwsProvider) ->
     record = Remembered()
     aws.prepare(order(nodes=2), record)
     group_id = record.told[-1][1]
-    aws.admit(ref(Kind.GROUP, group_id), ["198.51.100.9/32"], [443])
+    aws.admit(ref(ResourceKind.GROUP, group_id), ["198.51.100.9/32"], [443])
     [group] = ec2().describe_security_groups(GroupIds=[group_id])["SecurityGroups"]
     let_in = {
         (rule.get("FromPort"), r["CidrIp"]) for rule in group["IpPermissions"] for r in rule["IpRanges"]
@@ -276,7 +276,7 @@ def test_a_machine_is_shown_with_what_was_made_with_it(aws: AwsProvider) -> None
     assert (seen.state, seen.purchase, seen.instance_type) == (State.RUNNING, Purchase.SPOT, "g4dn.xlarge")
     assert seen.tags == order().tags
     assert seen.created_at is not None
-    assert {part.kind for part in seen.parts} >= {Kind.DISK, Kind.NIC}
+    assert {part.kind for part in seen.parts} >= {ResourceKind.DISK, ResourceKind.NIC}
     for part in seen.parts:
         assert aws.get(part).ref == part
 
@@ -293,14 +293,14 @@ def test_an_ended_machine_is_gone_with_the_clouds_word_for_why(aws: AwsProvider)
 @pytest.mark.parametrize(
     ("kind", "thing_id"),
     [
-        (Kind.INSTANCE, "i-0123456789abcdef0"),
-        (Kind.DISK, "vol-0123456789abcdef0"),
-        (Kind.NIC, "eni-0123456789abcdef0"),
-        (Kind.GROUP, "sg-0123456789abcdef0"),
+        (ResourceKind.INSTANCE, "i-0123456789abcdef0"),
+        (ResourceKind.DISK, "vol-0123456789abcdef0"),
+        (ResourceKind.NIC, "eni-0123456789abcdef0"),
+        (ResourceKind.GROUP, "sg-0123456789abcdef0"),
     ],
 )
 def test_what_does_not_exist_is_not_found_and_its_deletion_is_success(
-    aws: AwsProvider, kind: Kind, thing_id: str
+    aws: AwsProvider, kind: ResourceKind, thing_id: str
 ) -> None:
     with pytest.raises((ClientError, errors.GoneError)) as caught:
         aws.get(ref(kind, thing_id))
@@ -312,7 +312,7 @@ def test_what_does_not_exist_is_not_found_and_its_deletion_is_success(
 
 def test_another_accounts_thing_is_neither_looked_at_nor_called_gone(aws: AwsProvider) -> None:
     """Under other credentials AWS says "not found", which must not end what is owed."""
-    foreign = ref(Kind.INSTANCE, "i-0123456789abcdef0", account="999999999999")
+    foreign = ref(ResourceKind.INSTANCE, "i-0123456789abcdef0", account="999999999999")
     for verb in (aws.get, aws.delete):
         with pytest.raises(UsageError, match="999999999999"):
             verb(foreign)
@@ -325,7 +325,7 @@ def test_a_search_finds_every_kind_in_every_region(aws: AwsProvider) -> None:
     assert found.unread == ()
     for region in ("us-east-1", "eu-west-1"):
         kinds = {thing.ref.kind for thing in found.things if thing.ref.region == region}
-        assert kinds >= {Kind.INSTANCE, Kind.DISK, Kind.GROUP}
+        assert kinds >= {ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.GROUP}
 
 
 @pytest.mark.parametrize(
@@ -342,13 +342,13 @@ def test_many_things_come_in_pages(aws: AwsProvider, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("gpucloud_aws.find.PAGE_SIZE", 5)
     launched(aws, nodes=12)
     found = aws.find(Search(owner="own-1", regions=("us-east-1",)))
-    assert len([thing for thing in found.things if thing.ref.kind is Kind.INSTANCE]) == 12
+    assert len([thing for thing in found.things if thing.ref.kind is ResourceKind.INSTANCE]) == 12
 
 
 def test_everything_found_can_be_ended_in_the_declared_order(moto: str) -> None:
     """Also a volume and an address that no instance holds: remains of something older."""
     aws = AwsProvider()
-    aws.delete(ref(Kind.ADDRESS, "eipalloc-0123456789abcdef0"))  # gone already: fine
+    aws.delete(ref(ResourceKind.ADDRESS, "eipalloc-0123456789abcdef0"))  # gone already: fine
     launched(aws, purchase=Purchase.SPOT)
     ec2().create_volume(Size=1, AvailabilityZone="us-east-1a", TagSpecifications=tagged("volume"))
     ec2().allocate_address(Domain="vpc", TagSpecifications=tagged("elastic-ip"))
@@ -388,7 +388,7 @@ def test_nothing_billed_is_left_after_what_a_launch_made_is_ended(sandbox: Sandb
     assert len(sandbox.status()["billing"]) > 0
     for machine in machines:
         for made in (machine.ref, *machine.parts):
-            if made.kind in {Kind.INSTANCE, Kind.SPOT_REQUEST}:
+            if made.kind in {ResourceKind.INSTANCE, ResourceKind.SPOT_REQUEST}:
                 aws.delete(made)
     assert sandbox.status()["billing"] == []
 
@@ -402,7 +402,13 @@ def test_everything_billed_carries_the_tags_that_find_it(sandbox: SandboxClient)
     billed = {entry["id"] for entry in sandbox.status()["billing"] if entry["kind"] != "address"}
     assert {thing.ref.id for thing in found.things} >= billed
     kinds = {thing.ref.kind for thing in found.things}
-    assert kinds == {Kind.INSTANCE, Kind.DISK, Kind.NIC, Kind.SPOT_REQUEST, Kind.GROUP}
+    assert kinds == {
+        ResourceKind.INSTANCE,
+        ResourceKind.DISK,
+        ResourceKind.NIC,
+        ResourceKind.SPOT_REQUEST,
+        ResourceKind.GROUP,
+    }
 
 
 def test_looking_quoting_and_searching_change_nothing(sandbox: SandboxClient) -> None:
@@ -486,11 +492,11 @@ ZONES = """<availabilityZoneInfo><item><zoneName>us-east-1a</zoneName><zoneId>us
 def test_an_interruption_is_told_from_other_ends(wire: Wire, reason: str, preempted: bool) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", INSTANCE.format(reason=reason)))
     wire.say("DescribeAvailabilityZones", answer("DescribeAvailabilityZones", ZONES))
-    seen = AwsProvider().get(ref(Kind.INSTANCE, "i-1"))
+    seen = AwsProvider().get(ref(ResourceKind.INSTANCE, "i-1"))
     assert isinstance(seen, Machine)
     assert (seen.state, seen.preempted, seen.reason) == (State.GONE, preempted, reason)
     assert seen.zone == "use1-az6", "an AZ name is turned into its id where AWS says only the name"
-    assert [part.kind for part in seen.parts] == [Kind.SPOT_REQUEST]
+    assert [part.kind for part in seen.parts] == [ResourceKind.SPOT_REQUEST]
 
 
 def test_a_lost_create_is_looked_up_by_its_token(wire: Wire) -> None:
@@ -504,13 +510,13 @@ def test_a_lost_create_is_looked_up_by_its_token(wire: Wire) -> None:
 def test_an_empty_answer_without_an_id_is_not_found(wire: Wire) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", "<reservationSet/>"))
     with pytest.raises(errors.GoneError):
-        AwsProvider().get(ref(Kind.INSTANCE, "i-1"))
+        AwsProvider().get(ref(ResourceKind.INSTANCE, "i-1"))
 
 
 def test_an_answer_about_another_instance_is_not_taken_for_this_one(wire: Wire) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", INSTANCE.format(reason="x")))
     with pytest.raises(errors.GoneError):
-        AwsProvider().get(ref(Kind.INSTANCE, "i-2"))
+        AwsProvider().get(ref(ResourceKind.INSTANCE, "i-2"))
 
 
 def test_an_answer_without_ids_leaves_the_outcome_of_a_create_unknown(wire: Wire) -> None:
@@ -561,7 +567,9 @@ def test_a_region_that_cannot_be_read_is_unread_with_the_clouds_code_and_not_emp
     found = AwsProvider().find(Search(owner="own-1", regions=("us-east-1",)))
     assert found.things == ()
     assert found.unread == (
-        Unread(cloud="aws", region="us-east-1", error="UnauthorizedOperation: You are not authorized"),
+        UnreadableRegion(
+            cloud="aws", region="us-east-1", error="UnauthorizedOperation: You are not authorized"
+        ),
     )
 
 

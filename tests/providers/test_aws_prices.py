@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.model import Purchase
-from gpucloud.provider import CapacitySource, ConsoleLog, Echo, Ingress, Inquiry, PriceSource
+from gpucloud.clouds.provider import CapacitySource, ConsoleLog, Echo, Ingress, Inquiry, PriceSource
+from gpucloud.resources import Purchase
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
 from tests.providers.aws_wire import Answer, Wire, answer, refusal

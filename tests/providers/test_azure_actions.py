@@ -14,7 +14,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.core.rest import HttpRequest
 
 import gpucloud_azure
-from gpucloud.model import Kind
+from gpucloud.resources import ResourceKind
 from gpucloud_azure.actions import ACTIONS, ASSIGNING, ON_THE_WAY, Repeat, refuse_unlisted
 from gpucloud_azure.errors import ActionRefusedError
 from gpucloud_azure.ids import TYPES, id_in
@@ -29,7 +29,7 @@ POLICY: dict[str, Any] = json.loads(
 HOME = "https://management.azure.com"
 IN_SUBSCRIPTION = f"/subscriptions/{SUBSCRIPTION}"
 IN_GROUP = f"{IN_SUBSCRIPTION}/resourceGroups/group"
-DISK = id_in(SUBSCRIPTION, "group", Kind.DISK, "disk")
+DISK = id_in(SUBSCRIPTION, "group", ResourceKind.DISK, "disk")
 
 PURCHASES = [
     ("PUT", "/providers/Microsoft.Capacity/reservationOrders/order-1"),
@@ -103,7 +103,7 @@ def test_what_changes_anything_says_why_it_may_be_repeated() -> None:
 
 def test_every_kind_that_is_found_can_be_read_and_deleted() -> None:
     for kind in TYPES:
-        path = IN_GROUP if kind is Kind.RESOURCE_GROUP else id_in(SUBSCRIPTION, "group", kind, "name")
+        path = IN_GROUP if kind is ResourceKind.RESOURCE_GROUP else id_in(SUBSCRIPTION, "group", kind, "name")
         for method in ("GET", "DELETE"):
             refuse_unlisted(method, f"{HOME}{path}?api-version=1", HOME)
 
@@ -177,7 +177,7 @@ def test_a_change_is_sent_once_and_a_read_a_few_times(azure_wire: Wire) -> None:
     azure_wire.say("GET", "/disks/disk", Answer(refusal("InternalServerError"), 503))
     for call in (provider.delete, provider.get):
         with pytest.raises(HttpResponseError):
-            call(ref(Kind.DISK, DISK))
+            call(ref(ResourceKind.DISK, DISK))
     assert len(azure_wire.calls("DELETE")) == 1
     assert len(azure_wire.calls("GET", "/disks/disk")) == 3
 
@@ -185,7 +185,7 @@ def test_a_change_is_sent_once_and_a_read_a_few_times(azure_wire: Wire) -> None:
 def test_throttling_is_left_to_the_engine(azure_wire: Wire) -> None:
     azure_wire.say("GET", "/disks/disk", Answer(refusal("TooManyRequests"), 429, {"Retry-After": "30"}))
     with pytest.raises(HttpResponseError):
-        AzureProvider().get(ref(Kind.DISK, DISK))
+        AzureProvider().get(ref(ResourceKind.DISK, DISK))
     assert len(azure_wire.calls("GET", "/disks/disk")) == 1
 
 
@@ -193,7 +193,7 @@ def test_a_provider_that_is_not_registered_is_not_registered_by_the_way(azure_wi
     """The SDK's own pipeline would do so, and change the subscription."""
     azure_wire.say("DELETE", "/disks/disk", Answer(refusal("MissingSubscriptionRegistration"), 409))
     with pytest.raises(HttpResponseError):
-        AzureProvider().delete(ref(Kind.DISK, DISK))
+        AzureProvider().delete(ref(ResourceKind.DISK, DISK))
     assert not [sent for sent in azure_wire.calls("POST") if "register" in sent.path]
 
 

@@ -9,10 +9,10 @@ import azure.core.exceptions
 import azure.identity
 import pytest
 
+from gpucloud.clouds.error_table import row_for, table_of
+from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, Scope
-from gpucloud.model import Kind
-from gpucloud.provider import Verdict
-from gpucloud.verdicts import row_for, table_of
+from gpucloud.resources import ResourceKind
 from gpucloud_azure import errors
 from gpucloud_azure.errors import classify
 from gpucloud_azure.ids import id_in
@@ -32,7 +32,7 @@ MEANS = {
 CLASS_OF_SDK = {"py:HttpResponseError", "ResourceExistsError"}
 """Judged by what the answer says; see the tests of the status and of the code."""
 
-DISK = id_in(SUBSCRIPTION, "group", Kind.DISK, "disk")
+DISK = id_in(SUBSCRIPTION, "group", ResourceKind.DISK, "disk")
 
 
 def collected() -> list[tuple[str, str, str]]:
@@ -242,7 +242,7 @@ def test_a_connection_that_was_never_made_is_known_not_to_have_been_sent(
     provider.account()
     monkeypatch.setenv("GPUCLOUD_AZURE_PRICES_URL", "https://127.0.0.1:1/none")
     monkeypatch.setattr("gpucloud_azure.pipeline.READ_RETRIES", 0)
-    from gpucloud.model import Purchase
+    from gpucloud.resources import Purchase
 
     verdict = raised_by(lambda: provider.quotes("eastus", ["Standard_X"], Purchase.SPOT))
     assert (verdict.code, verdict.error_class, verdict.sent) == (
@@ -255,7 +255,7 @@ def test_a_connection_that_was_never_made_is_known_not_to_have_been_sent(
 def test_an_answer_that_never_came_leaves_the_outcome_unknown(asked: Wire) -> None:
     asked.say("DELETE", "/disks/disk", Answer(hang_up=True))
     provider = AzureProvider()
-    verdict = raised_by(lambda: provider.delete(ref(Kind.DISK, DISK)))
+    verdict = raised_by(lambda: provider.delete(ref(ResourceKind.DISK, DISK)))
     assert verdict.error_class is ErrorClass.SERVER
     assert verdict.sent
     assert len(asked.calls("DELETE")) == 1

@@ -14,7 +14,7 @@ import pytest
 from azure.core.exceptions import AzureError, HttpResponseError
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.model import End, Kind, Machine, Purchase, Search, State
+from gpucloud.resources import End, Machine, Purchase, ResourceKind, Search, State
 from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
 from gpucloud_azure.errors import ChangedRequestError, NotEndingError, classify
@@ -30,7 +30,7 @@ pytest_plugins = ["tests.providers.azure_sandbox"]
 FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
 GROUP = group_name(order())
 [VM] = machine_names(order())
-MACHINE = id_in(SUBSCRIPTION, GROUP, Kind.INSTANCE, VM)
+MACHINE = id_in(SUBSCRIPTION, GROUP, ResourceKind.INSTANCE, VM)
 
 
 def machine_body(**changes: Any) -> dict[str, Any]:
@@ -190,15 +190,21 @@ def test_everything_is_tagged(azure_wire: Wire) -> None:
 
 def test_the_address_is_told_before_it_is_made_and_each_thing_after(azure_wire: Wire) -> None:
     class Asks(Remembered):
-        def making(self, kind: Kind, name: str, /) -> None:
+        def making(self, kind: ResourceKind, name: str, /) -> None:
             super().making(kind, name)
-            if kind is Kind.ADDRESS:
+            if kind is ResourceKind.ADDRESS:
                 assert not azure_wire.calls("PUT", "-ip")
 
     record = Asks()
     AzureProvider().prepare(order(), record)
     kinds = [kind for event, kind, _ in record.told if event == "making"]
-    assert kinds == [Kind.RESOURCE_GROUP, Kind.NETWORK, Kind.GROUP, Kind.ADDRESS, Kind.NIC]
+    assert kinds == [
+        ResourceKind.RESOURCE_GROUP,
+        ResourceKind.NETWORK,
+        ResourceKind.GROUP,
+        ResourceKind.ADDRESS,
+        ResourceKind.NIC,
+    ]
     assert {kind for event, kind, _ in record.told if event == "made"} == set(kinds)
 
 
@@ -208,7 +214,12 @@ def test_what_was_refused_is_told_by_its_id_as_well_so_that_it_can_be_proven_gon
     with pytest.raises(HttpResponseError):
         AzureProvider().prepare(order(), record)
     made = {kind for event, kind, _ in record.told if event == "made"}
-    assert made == {Kind.RESOURCE_GROUP, Kind.NETWORK, Kind.GROUP, Kind.ADDRESS}
+    assert made == {
+        ResourceKind.RESOURCE_GROUP,
+        ResourceKind.NETWORK,
+        ResourceKind.GROUP,
+        ResourceKind.ADDRESS,
+    }
     assert not azure_wire.calls("PUT", "-nic")
 
 
@@ -240,7 +251,7 @@ def test_the_next_attempt_has_machines_of_other_names() -> None:
 def accepted(wire: Wire) -> None:
     def vm(name: str) -> dict[str, Any]:
         return {
-            "id": id_in(SUBSCRIPTION, GROUP, Kind.INSTANCE, name),
+            "id": id_in(SUBSCRIPTION, GROUP, ResourceKind.INSTANCE, name),
             "name": name,
             "location": "eastus",
             "properties": {
@@ -509,7 +520,7 @@ def test_ids_and_tags_are_compared_without_regard_to_case() -> None:
 
 def test_what_another_subscription_has_is_refused_and_not_taken_for_gone(azure_wire: Wire) -> None:
     provider = AzureProvider()
-    mine = ref(Kind.INSTANCE, MACHINE)
+    mine = ref(ResourceKind.INSTANCE, MACHINE)
     foreign = replace(mine, id=MACHINE.replace(SUBSCRIPTION, "99999999-2222-3333-4444-555555555555"))
     for other in (replace(mine, account="another"), foreign):
         for call in (provider.get, provider.delete, provider.console):
@@ -523,7 +534,7 @@ def test_a_resource_group_that_is_not_ours_is_left_alone(azure_wire: Wire) -> No
         "GET", "/resourcegroups/theirs", Answer({"id": "x", "location": "eastus", "tags": {"a": "b"}})
     )
     with pytest.raises(UsageError, match="tags"):
-        AzureProvider().delete(ref(Kind.RESOURCE_GROUP, group_id(SUBSCRIPTION, "theirs")))
+        AzureProvider().delete(ref(ResourceKind.RESOURCE_GROUP, group_id(SUBSCRIPTION, "theirs")))
     assert not azure_wire.calls("DELETE")
 
 
@@ -541,8 +552,8 @@ def test_the_console_is_read_with_its_own_signature_and_without_our_token(azure_
     blob = f"{azure_wire.url}/blob/serial.log?sig=x"
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({"serialConsoleLogBlobUri": blob}))
     azure_wire.say("GET", "/blob/serial.log", Answer("login:", headers={"content-type": "text/plain"}))
-    assert "login:" in AzureProvider().console(ref(Kind.INSTANCE, MACHINE))
+    assert "login:" in AzureProvider().console(ref(ResourceKind.INSTANCE, MACHINE))
     [asked] = azure_wire.calls("GET", "/blob/serial.log")
     assert "authorization" not in asked.headers
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({}))
-    assert AzureProvider().console(ref(Kind.INSTANCE, MACHINE)) == ""
+    assert AzureProvider().console(ref(ResourceKind.INSTANCE, MACHINE)) == ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.model import Purchase
+from gpucloud.resources import Purchase
 from gpucloud_azure import checkup, prices
 from gpucloud_azure.provider import AzureProvider
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, refusal

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from gpucloud.attempt import Boot, Terms
-from gpucloud.ceiling import Agreement
-from gpucloud.cloud import Backoff, Cloud, Clouds
+from gpucloud.boxes.attempt import Boot, Terms
+from gpucloud.boxes.ceiling import Agreement
+from gpucloud.boxes.launch import launch
+from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.errors import CloudError
-from gpucloud.launch import launch
-from gpucloud.model import Purchase
-from gpucloud.plan import Candidate
+from gpucloud.journal.store import Box, Journal
+from gpucloud.planning.plan import Candidate
+from gpucloud.resources import Purchase
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Waiter
 from gpucloud.sandbox.client import Endpoint, SandboxClient
-from gpucloud.store import Box, Journal
-from gpucloud.waiter import Waiter
-from gpucloud.world import World
 from tests.cli.test_guard import until
 from tests.core.test_plan import a_candidate
 
@@ -55,7 +55,7 @@ def offer(cloud: str) -> Candidate:
 def launched(folder: Path, cloud: str) -> Box:
     """A box whose guest does nothing about its end."""
     providers = {each.name: each.load() for each in entry_points(group="gpucloud.providers")}
-    world = World(
+    context = Context(
         owner="u-tester",
         journal=Journal.open(folder / "journal.db", lambda: datetime.now(UTC)),
         clouds=Clouds(providers, lambda it: Cloud(provider=it, backoff=Backoff(first_s=0.05, budget_s=0.5))),
@@ -72,10 +72,10 @@ def launched(folder: Path, cloud: str) -> Box:
         listed=lambda _cloud, _region: {},
         prices=Agreement(usd=lambda amount, _currency: amount),
         allow_from=lambda _cloud: ("203.0.113.7/32",),
-        expires_at=world.clock() + TTL,
+        expires_at=context.clock() + TTL,
         ttl_role=ROLE if cloud == "aws" else None,
     )
-    return launch(world, terms, [offer(cloud)])
+    return launch(context, terms, [offer(cloud)])
 
 
 def compute(clouds: SandboxClient) -> list[Any]:

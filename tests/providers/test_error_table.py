@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.provider import Provider
 from gpucloud.errors import ErrorClass
-from gpucloud.provider import Provider
 from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider

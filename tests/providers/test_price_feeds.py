@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud.cloud import Cloud
-from gpucloud.provider import MISSING, NO_PRICE, OTHER_TYPE, Provider
-from gpucloud.refresh import ASKED_AT_ONCE, Refreshed, Wanted
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, Provider
+from gpucloud.market.refresh import ASKED_AT_ONCE, Refreshed, Wanted
 from gpucloud_aws.spot_advisor import MOST_BYTES
 from gpucloud_pricing.history import PriceHistory
 from tests.builders import START, Clock

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gpucloud.sandbox.boxes import Boxes, BoxSpec
-from gpucloud.ssh import Target, disconnect, wait_until_reachable
-from gpucloud.ssh_boot import rotate_host_key, wait_until_ready
-from gpucloud.ssh_keys import create_keys
+from gpucloud.ssh.boot import rotate_host_key, wait_until_ready
+from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
+from gpucloud.ssh.keys import create_keys
 from gpucloud_aws.sandbox import metadata
 from gpucloud_templates import BootPlan, render
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpucloud.ssh import ConnectionFailedError, run
-from gpucloud.ssh_boot import boot_state, gpu_list, wait_until_ready
+from gpucloud.ssh.boot import boot_state, gpu_list, wait_until_ready
+from gpucloud.ssh.client import ConnectionFailedError, run
 from gpucloud_templates import Software
 from tests.sandbox.box_rental import PATIENCE_S, Rental
 

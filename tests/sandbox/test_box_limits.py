@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.ssh import LONGEST_LINE, MOST_BYTES, ConnectionFailedError, Target, lines, run
-from gpucloud.ssh_boot import boot_state
-from gpucloud.ssh_guard import guard_status
-from gpucloud.ssh_job import FOLDER, Follower, start
+from gpucloud.ssh.boot import boot_state
+from gpucloud.ssh.client import LONGEST_LINE, MOST_BYTES, ConnectionFailedError, Target, lines, run
+from gpucloud.ssh.guard import guard_status
+from gpucloud.ssh.job import FOLDER, Follower, start
 from gpucloud_templates import GUARD_STATUS, READY_MARKER
 from tests.sandbox.box_rental import Rental, until
 

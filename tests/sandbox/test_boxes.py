@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from gpucloud.sandbox.boxes import NOTICE
-from gpucloud.ssh import (
+from gpucloud.ssh.boot import boot_state, gpu_list, is_model, rotate_host_key, wait_until_ready
+from gpucloud.ssh.client import (
     ConnectionFailedError,
     Failure,
     client,
@@ -28,9 +29,8 @@ from gpucloud.ssh import (
     relay,
     run,
 )
-from gpucloud.ssh_boot import boot_state, gpu_list, is_model, rotate_host_key, wait_until_ready
-from gpucloud.ssh_files import rsync_down, rsync_up
-from gpucloud.ssh_keys import BoxKeys, create_keys, pin, pinned
+from gpucloud.ssh.files import rsync_down, rsync_up
+from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
 from gpucloud_templates import Software
 from tests.processes import runs
@@ -143,7 +143,7 @@ def test_a_crash_while_the_host_key_is_replaced_locks_nobody_out(
     with monkeypatch.context() as patched:
         # The crash itself is simulated: the calls after it never happen.
         name = "pin" if lost == "before the box changes" else "disconnect"
-        patched.setattr(f"gpucloud.ssh_boot.{name}", crash)
+        patched.setattr(f"gpucloud.ssh.boot.{name}", crash)
         with pytest.raises(KeyboardInterrupt):
             rotate_host_key(target)
     disconnect(target)

@@ -6,7 +6,16 @@ import copy
 from collections.abc import Callable, Mapping
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access, groups, machines, making, network, operations, schedules, validate
+from gpucloud_azure.sandbox import (
+    access,
+    groups,
+    machine_put,
+    machines,
+    network,
+    operations,
+    schedules,
+    validate,
+)
 from gpucloud_azure.sandbox.groups import being_deleted, check_tags, group_of
 from gpucloud_azure.sandbox.lists import hides
 from gpucloud_azure.sandbox.places import check_location
@@ -105,9 +114,9 @@ def _put_machine(
     subscription: Subscription, old: Document | None, id_: str, body: Json, origin: str
 ) -> Answer:
     if old is None:
-        machine = making.put(subscription, id_, body)
+        machine = machine_put.put(subscription, id_, body)
     else:
-        machine = making.put_again(subscription, old, body)
+        machine = machine_put.put_again(subscription, old, body)
     headers = operations.begin(subscription, origin, machine, "made", located=False)
     return Answer(status=200 if old else 201, body=machines.show(machine, view=False), headers=headers)
 

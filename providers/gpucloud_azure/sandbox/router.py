@@ -12,7 +12,6 @@ from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
     access,
     catalog,
-    children,
     groups,
     lists,
     machines,
@@ -22,6 +21,7 @@ from gpucloud_azure.sandbox import (
     resources,
     roles,
     schedules,
+    subresources,
     tags,
 )
 from gpucloud_azure.sandbox.places import check_location, sizes_in
@@ -376,14 +376,14 @@ def _of_child(subscription: Subscription, asked: Route, request: Request, origin
     access.check(subscription, f"{asked.kind}/{asked.rest[2]}/{verb}", request.path)
     if asked.kind == MACHINE and request.method == "GET" and below == ["instanceview"]:
         return Answer(body=machines.instance_view(machines.find(subscription, asked.id)))
-    document = children.owner(subscription, asked.kind, asked.id)
+    document = subresources.owner(subscription, asked.kind, asked.id)
     match request.method, len(below):
         case "GET", 1 | 2:
-            return children.look(subscription, document, below)
+            return subresources.look(subscription, document, below)
         case "PUT", 2:
-            return children.put(subscription, document, below, body_of(request), origin)
+            return subresources.put(subscription, document, below, body_of(request), origin)
         case "DELETE", 2:
-            return children.delete(subscription, document, below, origin)
+            return subresources.delete(subscription, document, below, origin)
         case _:
             raise _unknown(request)
 

@@ -10,9 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gpucloud.clouds.provider import Record, Verdict
 from gpucloud.errors import ErrorClass, Scope
-from gpucloud.model import Found, Kind, Machine, Order, Purchase, Ref, Request, Search, State, Tags, Thing
-from gpucloud.provider import Record, Verdict
+from gpucloud.resources import (
+    Machine,
+    Order,
+    Purchase,
+    Ref,
+    Request,
+    Resource,
+    ResourceKind,
+    Search,
+    SearchResult,
+    State,
+    Tags,
+)
 from gpucloud_dummy.ground import Ground, Row
 
 __all__ = ["DummyProvider"]
@@ -45,9 +57,9 @@ class DummyProvider:
         return "dummy"
 
     @property
-    def deletion_order(self) -> Sequence[Kind]:
+    def deletion_order(self) -> Sequence[ResourceKind]:
         """Instances hold on to the group."""
-        return (Kind.INSTANCE, Kind.DISK, Kind.GROUP)
+        return (ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.GROUP)
 
     @property
     def ending(self) -> str:
@@ -60,9 +72,9 @@ class DummyProvider:
 
     def prepare(self, order: Order, record: Record, /) -> Request:
         """One group, by name."""
-        ref = self._ref(order.region, Kind.GROUP, order.name)
+        ref = self._ref(order.region, ResourceKind.GROUP, order.name)
         if not self._change(lambda rows: ref.id in rows):
-            record.making(Kind.GROUP, order.name)
+            record.making(ResourceKind.GROUP, order.name)
             row: Row = {"kind": "group", "region": order.region, "state": "running", "since": _now()}
             self._change(lambda rows: rows.setdefault(ref.id, {**row, "tags": order.tags.as_dict()}))
         record.made(ref)
@@ -109,18 +121,18 @@ class DummyProvider:
             raise DummyError("OtherParameters", f"{ids[0]} was asked for with other parameters")
         return [self._machine(rows, each) for each in ids]
 
-    def get(self, ref: Ref, /) -> Thing:
+    def get(self, ref: Ref, /) -> Resource:
         """One thing; machines that ended are shown for ever."""
         rows = self._change(lambda rows: rows)
         if ref.id not in rows or rows[ref.id]["region"] != ref.region:
             raise DummyError("Unknown", f"{ref.id} does not exist")
         return self._thing(rows, ref.id)
 
-    def find(self, search: Search, /) -> Found:
+    def find(self, search: Search, /) -> SearchResult:
         """The folder is one list of everything."""
         rows = self._change(lambda rows: rows)
         things = [self._thing(rows, each) for each in rows if _matches(rows[each], search)]
-        return Found(things=tuple(thing for thing in things if thing.state is not State.GONE))
+        return SearchResult(things=tuple(thing for thing in things if thing.state is not State.GONE))
 
     def delete(self, ref: Ref, /) -> None:
         """Machines stop first; a disk goes with its machine."""
@@ -132,7 +144,7 @@ class DummyProvider:
             users = [each for each, other in rows.items() if _uses(other, ref.id)]
             if users or row.get("of") in rows:
                 raise DummyError("InUse", f"{ref.id} is used by {users or row['of']}")
-            if ref.kind is Kind.INSTANCE:
+            if ref.kind is ResourceKind.INSTANCE:
                 row["state"] = "stopping"
             else:
                 del rows[ref.id]
@@ -160,15 +172,15 @@ class DummyProvider:
     def _change(self, change: Callable[[dict[str, Row]], T]) -> T:
         return self._ground().change(change)
 
-    def _ref(self, region: str, kind: Kind, id: str) -> Ref:  # noqa: A002
+    def _ref(self, region: str, kind: ResourceKind, id: str) -> Ref:  # noqa: A002
         return Ref(cloud=self.name, account=self.account(), region=region, kind=kind, id=id)
 
-    def _thing(self, rows: dict[str, Row], id: str) -> Thing:  # noqa: A002
+    def _thing(self, rows: dict[str, Row], id: str) -> Resource:  # noqa: A002
         row = rows[id]
         if row["kind"] == "instance":
             return self._machine(rows, id)
-        return Thing(
-            ref=self._ref(row["region"], Kind(row["kind"]), id),
+        return Resource(
+            ref=self._ref(row["region"], ResourceKind(row["kind"]), id),
             state=State(row["state"]),
             tags=Tags.parse(row["tags"]),
             created_at=datetime.fromisoformat(row["since"]),
@@ -178,7 +190,7 @@ class DummyProvider:
         row, request = rows[id], rows[id]["request"]
         runs = row["state"] == "running"
         return Machine(
-            ref=self._ref(row["region"], Kind.INSTANCE, id),
+            ref=self._ref(row["region"], ResourceKind.INSTANCE, id),
             state=State(row["state"]),
             tags=Tags.parse(row["tags"]),
             created_at=datetime.fromisoformat(row["since"]),
@@ -187,7 +199,9 @@ class DummyProvider:
             purchase=Purchase(request["purchase"]),
             public_ip=row["address"] if runs else None,
             private_ip=row["address"].replace("203.0.113.", "10.0.0.") if runs else None,
-            parts=(self._ref(row["region"], Kind.DISK, f"{id}-disk"),) if f"{id}-disk" in rows else (),
+            parts=(self._ref(row["region"], ResourceKind.DISK, f"{id}-disk"),)
+            if f"{id}-disk" in rows
+            else (),
         )
 
 

@@ -1,0 +1,1 @@
+"""The life of a box: launch, bring-up, extension, connection and teardown."""

@@ -1,0 +1,432 @@
+"""One attempt to buy: intent, preparation, the billable call, and what its answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_facts
+from gpucloud.boxes.ends import ensure_end
+from gpucloud.boxes.teardown import (
+    TAKE_DOWN_S,
+    adopt,
+    end_machines,
+    made_data,
+    node_facts,
+    owed_error,
+    owed_refs,
+)
+from gpucloud.clouds.audit import about
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.errors import (
+    BoxLostError,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    InterruptedBySignal,
+    OutcomeUnknownError,
+    PriceError,
+    Scope,
+)
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box, StaleWriterError
+from gpucloud.planning.plan import Candidate
+from gpucloud.resources import (
+    End,
+    Machine,
+    Order,
+    Ref,
+    Request,
+    ResourceKind,
+    Search,
+    SearchResult,
+    State,
+    Tags,
+    cloud_name,
+    expires_text,
+    request_hash,
+    short_id,
+    token_for,
+)
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
+
+PREPARE_TIMEOUT_S = 120.0
+CREATE_TIMEOUT_S = 180.0
+IN_FLIGHT_S = 20.0
+"""After a signal, for a call that is under way: of the minute that there is, most is for the deletion."""
+START_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """What boots: user-data as it travels, and what is written down of it, as plain JSON."""
+
+    user_data: bytes
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is wanted besides the offer. ``boot`` gives what boots on it: the same for the same offer.
+
+    ``listed`` gives what a cloud takes in a region beside the compute (``resource_prices.listed_prices``).
+    ``prices`` is what was agreed of them. An ``attended`` box is to end with the process that launches it,
+    and is the only living one of its run. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
+    """
+
+    box: str
+    name: str
+    run_id: str | None
+    nodes: int
+    disk_gib: int
+    image: str
+    boot: Callable[[Candidate, Cloud], Boot]
+    listed: Callable[[str, str], Mapping[str, Any]]
+    allow_from: Callable[[Cloud], Sequence[str]]
+    prices: Agreement
+    ports: tuple[int, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    expires_at: datetime | None = None
+    ttl_role: str | None = None
+    box_identity: str | None = None
+    attended: bool = False
+    spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
+    """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
+    number = len(context.journal.intents(box.id)) + 1
+    cloud = context.clouds.usable(candidate.cloud)
+    account = context.waiter.run(cloud.account)
+    boot = terms.boot(candidate, cloud)
+    order = _order(
+        box,
+        terms,
+        candidate,
+        account,
+        number,
+        allow_from=tuple(terms.allow_from(cloud)),
+        user_data=boot.user_data,
+    )
+    intent = f"{box.op}.{number}"
+    context.journal.write(box, "intended", _intended(intent, order, candidate, terms, boot))
+    context.tell("network", candidate.place)
+    request = _prepare(context, box, cloud, order)
+    context.journal.write(box, "hashed", {"intent": intent, "request_hash": request_hash(request)})
+    context.tell("create", f"{candidate.place} at {candidate.price} {candidate.currency} per hour")
+    with about(price=format(candidate.price, "f"), currency=candidate.currency):
+        machines = _create(context, box, cloud, order, intent=intent, request=request)
+    _arm_end(context, box, cloud, order, machines)
+    _check_bought(candidate, machines)
+    candidate = replace(candidate, zone=candidate.zone or machines[0].zone)
+    asked = begin_check(context, terms.prices, candidate)
+    machines = _wait_until_running(context, box, cloud, machines)
+    for machine in machines:
+        for part in machine.parts:
+            context.journal.write(box, "made", made_data(part, name=order.name))
+    price = price_facts(in_force(context, asked, candidate))
+    facts = {"nodes": [node_facts(machine) for machine in machines], **price}
+    context.journal.write(box, "state", {"state": str(BoxState.BOOTSTRAPPING), "facts": facts})
+    return context.journal.held(box)
+
+
+def _prepare(context: Context, box: Box, cloud: Cloud, order: Order) -> Request:
+    recorder = _Recorder(context, box, order, cloud.name)
+    call = context.waiter.start(lambda: cloud.prepare(order, recorder))
+    try:
+        request: Request = context.waiter.wait(call, PREPARE_TIMEOUT_S)
+    except InterruptedBySignal:
+        with context.waiter.finishing(), suppress(CloudError, TimedOutError):
+            context.waiter.wait(call, IN_FLIGHT_S)
+        raise
+    except TimedOutError as error:
+        raise cloud.late(f"preparing {order.region} took too long ({error})") from error
+    return request
+
+
+def _order(
+    box: Box,
+    terms: Terms,
+    candidate: Candidate,
+    account: str,
+    number: int,
+    *,
+    allow_from: tuple[str, ...],
+    user_data: bytes,
+) -> Order:
+    return Order(
+        key=token_for(
+            op=box.op, account=account, region=candidate.region, zone=candidate.zone, attempt=number
+        ),
+        name=cloud_name(terms.name, box.id),
+        account=account,
+        region=candidate.region,
+        zone=candidate.zone,
+        instance_type=candidate.instance_type,
+        arch=candidate.arch,
+        gpu_model=candidate.gpu_model,
+        gpu_count=candidate.gpu_count,
+        purchase=candidate.purchase,
+        nodes=terms.nodes,
+        disk_gib=terms.disk_gib,
+        image=terms.image,
+        user_data=user_data,
+        allow_from=allow_from,
+        ports=terms.ports,
+        tags=Tags(
+            owner=box.owner,
+            box=box.id,
+            op=box.op,
+            run=terms.run_id or "",
+            expires=expires_text(terms.expires_at),
+        ),
+        extra_tags=dict(terms.tags),
+        max_price_usd=candidate.ceiling_usd,
+        reservation=candidate.reservation,
+        deadline=terms.expires_at,
+        ttl_role=terms.ttl_role,
+        box_identity=terms.box_identity,
+    )
+
+
+def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: Boot) -> dict[str, Any]:
+    return {
+        "intent": intent,
+        "op": order.tags.op,
+        "cloud": candidate.cloud,
+        "account": order.account,
+        "region": order.region,
+        "zone": order.zone,
+        "token": order.key,
+        "name": order.name,
+        "ceiling_usd": format(candidate.ceiling_usd, "f"),
+        "expires": order.tags.expires,
+        "facts": {
+            **candidate.where(),
+            "account": order.account,
+            "gpu": {
+                "model": candidate.gpu_model,
+                "count": format(candidate.gpu_count, "f"),
+                "memory_gib": format(candidate.gpu_memory_gib, "f"),
+            },
+            "interconnect": candidate.interconnect,
+            **price_facts(candidate),
+            "listed": dict(terms.listed(candidate.cloud, candidate.region)),
+            "nodes": [],
+            "allow_from": list(order.allow_from),
+            "ports": list(order.ports),
+            "boot": dict(boot.facts),
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """Writes down what ``prepare`` makes, before and after."""
+
+    context: Context
+    box: Box
+    order: Order
+    cloud: str
+
+    def making(self, kind: ResourceKind, name: str, /) -> None:
+        """A thing is about to be made."""
+        ref = Ref(cloud=self.cloud, account=self.order.account, region=self.order.region, kind=kind, id="")
+        self.context.journal.write(self.box, "making", made_data(ref, name=name))
+
+    def made(self, ref: Ref, /) -> None:
+        """Its id is known."""
+        self.context.journal.write(self.box, "made", made_data(ref, name=self.order.name))
+
+
+def _create(
+    context: Context, box: Box, cloud: Cloud, order: Order, *, intent: str, request: Request
+) -> Sequence[Machine]:
+    """Makes the billable call and writes its outcome down, whatever happens meanwhile."""
+    # A process that was paused may go on long after another one has taken its box.
+    still_held = partial(context.journal.check, box)
+    call = context.waiter.start(lambda: cloud.create(request, before=still_held))
+    try:
+        machines, _ = context.waiter.wait(call, CREATE_TIMEOUT_S)
+    except OutcomeUnknownError as error:
+        machines = _look(context, cloud, order, error)
+        if not machines:
+            if error.error_class is ErrorClass.BAD_PARAM:
+                # The cloud complained about the request itself and shows nothing: look once more later.
+                _resolve(context, box, intent, "watched")
+            raise
+    except CloudError as error:
+        _resolve_refused(context, box, intent, error)
+        raise
+    except TimedOutError as error:
+        raise OutcomeUnknownError(
+            f"{cloud.name}: the create call gave no answer ({error})",
+            error_class=ErrorClass.SERVER,
+            cloud=cloud.name,
+        ) from error
+    except InterruptedBySignal:
+        # What the call under way makes must be known before it can be ended.
+        with context.waiter.finishing():
+            try:
+                late, _ = context.waiter.wait(call, IN_FLIGHT_S)
+                _adopt(context, box, cloud, intent, late, name=order.name)
+            except (OutcomeUnknownError, TimedOutError):
+                pass  # the intent stays open, and is looked up when the box is taken down
+            except CloudError as error:
+                _resolve_refused(context, box, intent, error)
+        raise
+    _adopt(context, box, cloud, intent, machines, name=order.name)
+    return list(machines)
+
+
+def _adopt(
+    context: Context, box: Box, cloud: Cloud, intent: str, machines: Sequence[Machine], *, name: str
+) -> None:
+    """Writes down what the create call made; ends it where the box was taken over meanwhile.
+
+    Raises:
+        StaleWriterError: it was, and the machines are asked to end.
+        OwedError: it was, and they cannot be asked.
+    """
+    try:
+        adopt(context, box, intent, machines, name=name)
+    except StaleWriterError as stale:
+        ids = ", ".join(short_id(machine.ref.id) for machine in machines)
+        context.tell("down", f"{stale.message}; ending {ids}")
+        with context.waiter.finishing():
+            try:
+                for machine in machines:
+                    context.waiter.run(partial(cloud.delete, machine.ref), CREATE_TIMEOUT_S)
+            except (CloudError, TimedOutError) as error:
+                said = error if isinstance(error, CloudError) else None
+                raise owed_error(box, owed_refs(box, [each.ref for each in machines]), said) from stale
+        raise
+
+
+def _resolve_refused(context: Context, box: Box, intent: str, error: CloudError) -> None:
+    """A refusal says that its own try made nothing, but nothing of an earlier one without an answer."""
+    _resolve(context, box, intent, "watched" if error.earlier_unknown else "closed")
+
+
+def _resolve(context: Context, box: Box, intent: str, status: str) -> None:
+    context.journal.write(box, "resolved", {"intent": intent, "status": status})
+
+
+def _look(context: Context, cloud: Cloud, order: Order, cause: CloudError) -> Sequence[Machine]:
+    """Looks whether a create call without a clear answer made something after all."""
+    context.tell("create", f"no clear answer ({cause.code}); looking whether it was made")
+    search = Search(token=order.key, regions=(order.region,))
+    try:
+        found: SearchResult = context.waiter.run(lambda: cloud.find(search))
+    except CloudError:
+        return []
+    machines = [thing for thing in found.things if isinstance(thing, Machine)]
+    return machines if len(machines) == order.nodes else []
+
+
+def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: Sequence[Machine]) -> None:
+    """Has machines end from outside, however they were found out; those that would not are ended now.
+
+    Raises:
+        CloudError: they would not, and are gone.
+        OwedError: they would not, and may still be there.
+    """
+    end = End(
+        at=order.deadline,
+        ttl_role=order.ttl_role,
+        box_identity=order.box_identity,
+        extra_tags=order.extra_tags,
+    )
+    try:
+        ensure_end(context, box, cloud, machines, end)
+    except CloudError as error:
+        context.tell("create", f"{error.message}; ending it")
+        end_machines(context, box, budget_s=TAKE_DOWN_S)
+        error.message = f"{error.message}. It was ended: nothing but itself would have ended it"
+        raise
+
+
+def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
+    """Refuses a machine that is not what was agreed to, before it costs anything worth mentioning."""
+    for machine in machines:
+        got = (machine.instance_type, str(machine.purchase), machine.zone or candidate.zone)
+        wanted = (candidate.instance_type, str(candidate.purchase), candidate.zone or machine.zone)
+        if got != wanted:
+            raise PriceError(
+                f"{candidate.cloud} started {' '.join(got)} instead of {' '.join(wanted)}",
+                hint="it was taken down; this should never happen: please report it",
+            )
+
+
+def _wait_until_running(
+    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine]
+) -> Sequence[Machine]:
+    """Looks until every machine runs and has an address."""
+    context.tell("boot", f"waiting for {', '.join(short_id(machine.ref.id) for machine in machines)}")
+    try:
+        with context.waiter.within(START_TIMEOUT_S):
+            current = _once_running(context, box, cloud, machines)
+    except TimedOutError as error:
+        raise cloud.late(f"{machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s") from error
+    ended = [machine for machine in current if _has_ended(machine)]
+    if ended:
+        raise _never_started(context, box, cloud, ended[0])
+    return current
+
+
+def _once_running(context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine]) -> Sequence[Machine]:
+    """The machines as they are once all run, or one has ended.
+
+    Raises:
+        StaleWriterError: another process has taken the box over, and its machines are not shown.
+        TimedOutError: neither came in the time that the waiter gives.
+    """
+    pause_s = 0.02
+    current = list(machines)
+    while True:
+        if _all_run(current) or any(map(_has_ended, current)):
+            return current
+        if not context.waiter.left_s:
+            raise TimedOutError("they do not run")
+        calls = [context.waiter.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
+        seen = [context.waiter.wait(call, CREATE_TIMEOUT_S) for call in calls]
+        # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations. Some clouds
+        # do not show either what was ended, as whoever takes the box over does.
+        if None in seen:
+            context.journal.check(box)
+        current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
+        if not _all_run(current):
+            context.waiter.pause(pause_s)
+            pause_s = min(pause_s * 1.6, 3.0)
+
+
+def _has_ended(machine: Machine) -> bool:
+    return machine.state is State.GONE or machine.ended_itself or machine.preempted
+
+
+def _all_run(machines: Sequence[Machine]) -> bool:
+    return all(machine.state is State.RUNNING and machine.public_ip for machine in machines)
+
+
+def _never_started(context: Context, box: Box, cloud: Cloud, machine: Machine) -> GpucloudError:
+    """A refusal that came late: the next offer may be tried once every machine of this one is gone."""
+    context.tell(
+        "create", f"{short_id(machine.ref.id)} ended before it ran; making sure that nothing of it is left"
+    )
+    end_machines(context, box, budget_s=TAKE_DOWN_S)
+    if machine.ended_itself:
+        return BoxLostError(
+            f"{cloud.name}: {machine.ref.id} powered itself off while it booted", taken_back=False
+        )
+    return CloudError(
+        f"{cloud.name}: {machine.ref.id} ended before it ran: {machine.reason or 'no reason given'}",
+        error_class=ErrorClass.CAPACITY,
+        cloud=cloud.name,
+        code=machine.reason,
+        scope=Scope.ZONE,
+    )

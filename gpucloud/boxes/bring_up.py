@@ -1,0 +1,264 @@
+"""From running machines to a usable box: ssh answers, the boot has ended, the GPUs are what is paid for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpucloud.boxes.teardown import machine_ref
+from gpucloud.errors import BoxLostError, GpucloudError
+from gpucloud.journal.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S, BoxState
+from gpucloud.journal.store import Box
+from gpucloud.resources import Machine, Purchase, State
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
+from gpucloud.ssh.boot import (
+    BootState,
+    Gpu,
+    Slice,
+    gpu_list,
+    is_model,
+    mig_slices,
+    rotate_host_key,
+    wait_until_ready,
+)
+from gpucloud.ssh.client import ConnectionFailedError, Target, run, wait_until_reachable
+from gpucloud.ssh.keys import keep_ready
+
+USER = "gpucloud"
+"""The user that every box gets, whatever its image calls its own."""
+LOOK_EVERY_S = 20.0
+"""How often the cloud is asked whether a machine that does not answer is still there."""
+PEERS_FILE = "/var/lib/gpucloud/peers.json"
+
+
+class NotReadyError(GpucloudError):
+    """A box that runs but is not what was paid for, or never answered."""
+
+
+class UnfitError(NotReadyError):
+    """A box whose hardware is not what was paid for: another one of the same kind may be."""
+
+
+def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
+    """How to reach each node of a box that has addresses."""
+    return [
+        Target(
+            box_id=box.id,
+            host=node["public_ip"],
+            user=USER,
+            keys=keys,
+            node=number,
+            proxy_command=proxy_command,
+        )
+        for number, node in enumerate(box.facts["nodes"])
+        if node["public_ip"]
+    ]
+
+
+def bring_up(context: Context, box: Box, keys: Path, proxy_command: str | None) -> Box:
+    """Waits until every node is ready and writes that down.
+
+    Raises:
+        NotReadyError: a node did not answer, its boot failed, or its driver is too old.
+        UnfitError: its GPUs are not those that were rented, or failed the test that was asked for.
+        BoxLostError: a machine ended while it was waited for.
+        InterruptedBySignal: a signal came first.
+    """
+    nodes = targets(box, keys, proxy_command)
+    boot: dict[str, Any] = box.facts.get("boot", {})
+    try:
+        context.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
+        _all(
+            context, box, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes]
+        )
+        steps: Sequence[str] = boot.get("steps", ())
+        _all(context, box, [partial(rotate_host_key, target, steps=steps) for target in nodes])
+        context.tell("setup", "waiting for the set-up to end")
+        ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=steps)
+        tells = [partial(context.tell, "setup"), *[_say_nothing] * (len(nodes) - 1)]
+        booted: list[BootState] = _all(
+            context,
+            box,
+            [partial(ready, target, tell=tell) for target, tell in zip(nodes, tells, strict=True)],
+        )
+        context.tell("gpus", "asking the GPUs")
+        answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
+        if len(nodes) > 1:
+            _all(context, box, [partial(_introduce, box, target) for target in nodes])
+        for target, gpus in zip(nodes, answers, strict=True):
+            check_gpus(box, target.alias, gpus)
+            check_driver(target.alias, gpus, boot.get("least_driver"))
+        cut = _cut(context, box, nodes, boot["mig"]) if boot.get("mig") else []
+        tested = _accepted(context, box, nodes) if box.facts["spec"].get("accept_test") else []
+    except ConnectionFailedError as error:
+        _check_there(context, box)
+        raise NotReadyError(
+            f"box {box.name!r} did not become ready: {error.message}", hint=error.hint
+        ) from error
+    except TimedOutError as error:
+        raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
+    names = Counter(gpu.name for gpus in answers for gpu in gpus)
+    context.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
+    facts: dict[str, Any] = {
+        "gpus_seen": dict(names),
+        "driver": answers[0][0].driver,
+        "boot_seconds": dict(booted[0].seconds),
+        "accept_test": tested,
+        "mig": cut,
+    }
+    context.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
+    now_ready = context.journal.held(box)
+    keep_ready(keys, now_ready.facts)
+    return now_ready
+
+
+def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> list[dict[str, Any]]:
+    """What the GPU test measured on each node.
+
+    Raises:
+        UnfitError: it is not good enough, or the test did not come to an end.
+    """
+    from gpucloud.boxes.gpu_test import measure, shortcomings, summary
+
+    context.tell("gpus", "testing memory, arithmetic and connections")
+    rented = Decimal(box.facts["gpu"]["count"])
+    try:
+        results = _all(context, box, [partial(measure, target) for target in nodes])
+    except BoxLostError:
+        raise
+    except (GpucloudError, TimedOutError) as error:  # a GPU that hangs takes the test along
+        raise UnfitError(f"the GPU test of {box.name!r} did not end: {error}") from error
+    for target, measured in zip(nodes, results, strict=True):
+        wrong = shortcomings(
+            measured,
+            count=whole_gpus(rented),
+            share=min(float(rented), 1.0),
+            interconnect=box.facts["interconnect"],
+        )
+        if wrong:
+            raise UnfitError(
+                f"{target.alias} failed the GPU test: {'; '.join(wrong)}",
+                hint="it was taken down; try again, or another type: --zone, --cloud",
+            )
+        context.tell("gpus", summary(measured))
+    return [measured.model_dump(mode="json", by_alias=True) for measured in results]
+
+
+def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
+    """Holds what answers against what is paid for.
+
+    Raises:
+        UnfitError: count or model differ.
+    """
+    model = str(box.facts["gpu"]["model"])
+    count = whole_gpus(Decimal(box.facts["gpu"]["count"]))
+    right = [gpu for gpu in gpus if is_model(gpu.name, model)]
+    if len(right) != count or len(gpus) != count:
+        seen = ", ".join(gpu.name for gpu in gpus) or "none"
+        raise UnfitError(
+            f"{where} should have {count} x {model}; its driver shows: {seen}",
+            hint="it was taken down; try again, or another type: --zone, --cloud",
+        )
+
+
+def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> list[dict[str, Any]]:
+    """The MIG slices of each node.
+
+    Raises:
+        UnfitError: they are not those that were asked for.
+    """
+    profile, _, counts = wanted.partition("=")
+    count = sum(map(int, counts.split(",")))
+    found: list[list[Slice]] = _all(context, box, [partial(mig_slices, target) for target in nodes])
+    for target, each in zip(nodes, found, strict=True):
+        if [one.profile for one in each] != [profile] * count:
+            seen = ", ".join(one.profile for one in each) or "none"
+            raise UnfitError(f"{target.alias} should have {count} slices {profile}; its driver shows: {seen}")
+    context.tell("gpus", f"{count} slices {profile}" + (" on each node" if len(nodes) > 1 else ""))
+    return [
+        {"node": target.node, "gpu": one.gpu, "profile": one.profile, "uuid": one.uuid}
+        for target, each in zip(nodes, found, strict=True)
+        for one in each
+    ]
+
+
+def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
+    """Holds the driver that answers against what the image promises, and what the recipe needs.
+
+    Raises:
+        NotReadyError: it is older.
+    """
+    for gpu in gpus if least else ():
+        if _version(gpu.driver) < _version(str(least)):
+            raise NotReadyError(
+                f"{where} has driver {gpu.driver}, and {least} was promised",
+                hint="it was taken down; ask for another --image: gpucloud images",
+            )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+def whole_gpus(count: Decimal) -> int:
+    """How many GPUs a box shows: a share of one shows as one."""
+    return max(int(count), 1)
+
+
+def _introduce(box: Box, target: Target) -> None:
+    """Tells a node its rank and its peers' private addresses."""
+    peers = [node["private_ip"] for node in box.facts["nodes"]]
+    text = json.dumps({"rank": target.node, "nodes": len(peers), "peers": peers})
+    done = run(target, ["sudo", "-n", "tee", PEERS_FILE], stdin=text.encode())
+    if done.code:
+        raise NotReadyError(f"{target.alias}: cannot write {PEERS_FILE}: {done.err.decode(errors='replace')}")
+
+
+def _say_nothing(_: str) -> None:
+    pass
+
+
+def _all(context: Context, box: Box, calls: Sequence[partial[Any]]) -> list[Any]:
+    """Runs one call per node at the same time; the first failure in their order is raised.
+
+    Raises:
+        BoxLostError: a machine has ended meanwhile, so that its answer would be waited for in vain.
+    """
+    running = [context.waiter.start(call) for call in calls]
+    end = context.clock() + timedelta(seconds=STEP_TIMEOUT_S)
+    results: list[Any] = []
+    for call in running:
+        while True:
+            try:
+                results.append(context.waiter.wait(call, LOOK_EVERY_S))
+                break
+            except TimedOutError:
+                if call.done or context.clock() >= end:
+                    raise
+                _check_there(context, box)
+    return results
+
+
+def _check_there(context: Context, box: Box) -> None:
+    for node in range(len(box.facts["nodes"])):
+        ref = machine_ref(box, node)
+        try:
+            cloud = context.clouds[ref.cloud]
+            machine = context.waiter.run(partial(cloud.get, ref), CALL_TIMEOUT_S)
+        except (GpucloudError, TimedOutError):  # it will be asked again
+            continue
+        taken_back = box.facts["purchase"] == Purchase.SPOT
+        ended = machine is None and cloud.forgets_ended
+        if isinstance(machine, Machine):
+            # What ran once and is stopped now was powered off: nobody stops a box that boots.
+            ended, taken_back = machine.state in {State.STOPPED, State.GONE}, machine.preempted
+        if ended:
+            why = "was taken back by its cloud" if taken_back else "ended by itself"
+            raise BoxLostError(f"box {box.name!r} {why} while it booted", taken_back=taken_back)

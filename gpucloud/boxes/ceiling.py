@@ -1,0 +1,149 @@
+"""Holds prices against what was agreed to: before the billable call, and once more after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from gpucloud.errors import CloudError, ErrorClass, PriceError, Scope
+from gpucloud.planning.plan import Candidate, repriced
+from gpucloud.resources import Purchase
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Call, TimedOutError
+
+QUOTE_AGE = timedelta(seconds=60)
+"""How old a price may be that is bought on without asking again."""
+QUOTE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What was agreed about prices, besides the ceiling of each offer.
+
+    ``usd`` turns an amount of a currency into USD; ``None`` for a currency without a rate. ``agreed_at`` is
+    when a question was answered: what was quoted before is asked again; ``None`` where nobody was asked.
+    ``unconfirmed`` tells that a price may be bought on which the cloud does not name again.
+    """
+
+    usd: Callable[[Decimal, str], Decimal | None]
+    agreed_at: datetime | None = None
+    unconfirmed: bool = False
+
+
+def confirmed(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate:
+    """The candidate at a price that holds now: asked again where its quote is old, or older than the yes.
+
+    A price that the cloud never named (the market's data, which the plan allows where it is fresh or
+    accepted) is bought on when the cloud still names none. One that it named, and cannot name again, may have
+    moved: spot goes on, because its bid is in the call that buys it; anything else does not.
+
+    Raises:
+        CloudError: of class ``price``: it costs more than its ceiling now, or that cannot be told.
+    """
+    if candidate.purchase is Purchase.RESERVED or not _is_old(context, agreement, candidate):
+        return candidate
+    said, now = "it names none", None
+    try:
+        now = _asked(context, agreement, candidate)
+    except (CloudError, TimedOutError) as error:
+        said = str(error)
+    if now is None:
+        if not candidate.quoted or candidate.purchase is Purchase.SPOT or agreement.unconfirmed:
+            return candidate
+        raise _refusal(
+            candidate,
+            f"{candidate.place}: {candidate.cloud} named {candidate.price} {candidate.currency} per hour"
+            f" and does not confirm it: {said}",
+            hint="try again, or buy all the same with --accept-snapshot-price",
+        )
+    if now.price_usd > candidate.ceiling_usd:
+        raise _refusal(candidate, _above(candidate, now), hint="plan again, or name a limit: --max-price")
+    return now
+
+
+def _is_old(context: Context, agreement: Agreement, candidate: Candidate) -> bool:
+    at = candidate.quoted_at
+    if at is None or context.clock() - at > QUOTE_AGE:
+        return True
+    return agreement.agreed_at is not None and at < agreement.agreed_at
+
+
+def _refusal(candidate: Candidate, message: str, *, hint: str) -> CloudError:
+    zonal = candidate.purchase is Purchase.SPOT and candidate.zone
+    return CloudError(
+        message,
+        error_class=ErrorClass.PRICE,
+        cloud=candidate.cloud,
+        scope=Scope.ZONE if zonal else Scope.REGION,
+        hint=hint,
+        sent=False,
+    )
+
+
+def begin_check(context: Context, agreement: Agreement, bought: Candidate) -> Call | None:
+    """Starts to ask what costs what was just bought: the same type, zone and way of paying.
+
+    Returns:
+        What :func:`in_force` waits for; ``None`` for held capacity, which is paid for already.
+    """
+    if bought.purchase is Purchase.RESERVED:
+        return None
+    return context.waiter.start(partial(_ask, context, agreement, bought))
+
+
+def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candidate:
+    """The candidate at the price in force; as it was bought where the cloud does not say.
+
+    Raises:
+        PriceError: it costs more than its ceiling.
+    """
+    now: Candidate | None = None
+    if asked is not None:
+        try:
+            now = context.waiter.wait(asked, QUOTE_TIMEOUT_S)
+        except (CloudError, TimedOutError) as error:
+            context.tell("create", f"its price was not confirmed: {error}")
+    if now is None:
+        return bought
+    if now.price_usd > bought.ceiling_usd:
+        refusal = PriceError(
+            f"{_above(bought, now)}; it is taken down", hint="plan again, or name a limit: --max-price"
+        )
+        refusal.cloud = bought.cloud
+        raise refusal
+    return now
+
+
+def _asked(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate | None:
+    call = context.waiter.start(partial(_ask, context, agreement, candidate))
+    answer: Candidate | None = context.waiter.wait(call, QUOTE_TIMEOUT_S)
+    return answer
+
+
+def _ask(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate | None:
+    asked_at = context.clock()
+    cloud = context.clouds[candidate.cloud]
+    quotes = cloud.quotes(candidate.region, [candidate.instance_type], candidate.purchase)
+    stamped = [replace(quote, as_of=asked_at) for quote in quotes]
+    return repriced(candidate, stamped, usd=agreement.usd)
+
+
+def _above(agreed: Candidate, now: Candidate) -> str:
+    """How a price and its ceiling stand, for people."""
+    return (
+        f"{agreed.place} costs {now.price} {now.currency} per hour ({now.price_usd:f} USD), and"
+        f" {agreed.price} {agreed.currency} was planned with at most {agreed.ceiling_usd:f} USD"
+    )
+
+
+def price_facts(candidate: Candidate) -> dict[str, Any]:
+    """The price of a box, as its record holds it."""
+    return {
+        "price": {"amount": format(candidate.price, "f"), "currency": candidate.currency},
+        "price_as_of": candidate.as_of.isoformat(),
+        "price_source": candidate.source,
+    }

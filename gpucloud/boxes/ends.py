@@ -1,0 +1,38 @@
+"""What ends machines from outside: one step after they are known, however they were found out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from gpucloud.boxes.teardown import made_data
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.journal.store import Box
+from gpucloud.resources import End, Machine
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
+
+ARM_TIMEOUT_S = 180.0
+
+
+def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], end: End) -> None:
+    """Has the cloud end machines of a box when they should end, and writes down what does it.
+
+    Args:
+        world: the outside.
+        box: whose machines they are; the journal knows their ids.
+        cloud: theirs.
+        machines: all of one region.
+        end: when they end, and what the cloud needs for it.
+
+    Raises:
+        CloudError: one of them would have no end. It is there all the same.
+    """
+    try:
+        timers = context.waiter.run(partial(cloud.ensure_end, machines, end), ARM_TIMEOUT_S)
+    except TimedOutError as error:
+        raise cloud.late(f"could not set what ends the box from outside: {error}") from error
+    for ref in timers.things:
+        context.journal.write(box, "made", made_data(ref, name=ref.id))
+    if timers.ids:
+        context.journal.write(box, "seen", {"facts": {"timers": list(timers.ids)}})

@@ -1,0 +1,101 @@
+"""Moves the end of a box: everywhere, or it says where not.
+
+A box ends by the first of several layers: the journal's deadline, the cloud's timer, the guard on each node.
+The journal never tells a later end than all the others have taken: it is moved first when the box is to end
+sooner, and last when it is to live longer. So a command that dies in the middle leaves a box that ends at one
+of the two times, and never later than the journal says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from gpucloud.clouds.audit import about
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box
+from gpucloud.resources import State, rfc3339
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.guard import move_end
+
+CALL_TIMEOUT_S = 120.0
+
+
+class HalfMovedError(GpucloudError):
+    """Some of what ends a box has the new end, and some the old one."""
+
+
+def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> Box:
+    """Moves every layer to a new end.
+
+    Args:
+        world: the outside.
+        box: a box that this process holds, and that :func:`check_movable` lets pass.
+        nodes: how to reach its nodes.
+        expires_at: the new end; ``None`` for none.
+
+    Returns:
+        The box as it is now.
+
+    Raises:
+        CloudError: the cloud did not move its timer. The guards still have the old end.
+        HalfMovedError: the cloud did, but not every guard. Repeating goes on.
+    """
+    later = expires_at is None or (box.expires_at is not None and expires_at > box.expires_at)
+    if not later:
+        _write(context, box, expires_at)
+    cloud = context.clouds.usable(box.facts["cloud"])
+    gone = {node["instance_id"] for node in box.facts["nodes"] if node["state"] == State.GONE}
+    rows = context.journal.things(box.id)
+    things = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
+    context.tell("extend", f"moving the end that {cloud.name} knows")
+    with context.waiter.finishing():
+        timers = box.facts.get("timers", ())
+        note = partial(_note_timers, context, box)
+        with about(box=box.id):
+            note(context.waiter.run(partial(cloud.extend, things, expires_at, timers, note), CALL_TIMEOUT_S))
+        context.tell("extend", "moving the end that the box knows")
+        _move_guards(context, box, nodes, expires_at)
+    if later:
+        _write(context, box, expires_at)
+    return context.journal.held(box)
+
+
+def check_movable(context: Context, box: Box) -> None:
+    """Refuses what has no end that could be moved.
+
+    Raises:
+        UsageError: the box is not ready, or past its end.
+    """
+    over = box.expires_at is not None and box.expires_at < context.clock()
+    if box.state is not BoxState.READY or over:
+        state = "past its end" if box.state is BoxState.READY else str(box.state)
+        raise UsageError(
+            f"the end of {box.name!r} cannot be moved: it is {state}",
+            hint=f"see it: gpucloud show {box.name} --live",
+        )
+
+
+def _move_guards(context: Context, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> None:
+    left_s = None if expires_at is None else (expires_at - context.clock()).total_seconds()
+    calls = [context.waiter.start(partial(move_end, node, expires_at, left_s=left_s)) for node in nodes]
+    for node, call in zip(nodes, calls, strict=True):
+        try:
+            context.waiter.wait(call, CALL_TIMEOUT_S)
+        except (GpucloudError, TimedOutError) as error:
+            raise HalfMovedError(
+                f"the guard of {node.alias} still has the old end: {error}",
+                hint=f"repeat the command; until then {box.name} ends at the earlier of both times",
+            ) from error
+
+
+def _note_timers(context: Context, box: Box, timers: Sequence[str]) -> None:
+    context.journal.write(box, "seen", {"facts": {"timers": list(timers)}})
+
+
+def _write(context: Context, box: Box, expires_at: datetime | None) -> None:
+    context.journal.write(box, "extended", {"expires_at": rfc3339(expires_at) if expires_at else None})

@@ -1,0 +1,51 @@
+"""What the guards of boxes say: asked over ssh, all at once, and written down. Changes nothing on a box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from gpucloud.errors import GpucloudError
+from gpucloud.journal.store import Box
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud.runtime.tasks import Call
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.guard import guard_status
+
+GUARD_TIMEOUT_S = 30.0
+
+Asked = Sequence[tuple[Box, Sequence[tuple[Target, Call]]]]
+"""The questions that are under way, to the nodes of each box."""
+
+
+def ask_guards(context: Context, boxes: Iterable[tuple[Box, Sequence[Target]]]) -> Asked:
+    """Begins to ask the guards of these boxes, each node's; :func:`write_answers` waits.
+
+    Args:
+        world: the outside.
+        boxes: each with its nodes.
+    """
+    return [
+        (box, [(target, context.waiter.start(partial(guard_status, target))) for target in targets])
+        for box, targets in boxes
+    ]
+
+
+def write_answers(context: Context, asked: Asked) -> list[GpucloudError]:
+    """Writes down what the guards say that were asked.
+
+    Returns:
+        What could not be asked, one error per node.
+    """
+    troubles: list[GpucloudError] = []
+    for box, calls in asked:
+        said: list[Mapping[str, Any] | None] = []
+        for target, call in calls:
+            with isolated(troubles, f"the guard of {target.alias}"):
+                said.append(context.waiter.wait(call, GUARD_TIMEOUT_S))
+        if said:
+            with isolated(troubles, f"box {box.name!r}"):
+                context.journal.observe(box, facts={"guards": said})
+    return troubles

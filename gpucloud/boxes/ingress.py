@@ -1,0 +1,56 @@
+"""Gets into a box also when the caller's address has changed since it was let in."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import partial
+
+from gpucloud.clouds.audit import about
+from gpucloud.errors import UsageError
+from gpucloud.journal.store import Box
+from gpucloud.resources import ResourceKind
+from gpucloud.runtime.context import Context
+from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, wait_until_reachable
+
+RULE_TIMEOUT_S = 30.0
+
+
+def reach(context: Context, box: Box, target: Target) -> None:
+    """Opens the shared connection; where nobody answers, lets our present address in first (journalled).
+
+    Raises:
+        ConnectionFailedError: the box did not let us in, and a changed address is not why.
+        UsageError: our address is not one of those that the user named with ``allow_from``.
+        CloudError: the rule could not be moved.
+    """
+    try:
+        context.waiter.run(partial(connect, target))
+    except ConnectionFailedError as error:
+        if error.failure is not Failure.UNREACHABLE or not _admit(context, box):
+            raise
+        context.waiter.run(partial(wait_until_reachable, target, timeout_s=RULE_TIMEOUT_S))
+
+
+def _admit(context: Context, box: Box) -> bool:
+    """Moves the box's rule to our present address; False where that is let in already, or unknown."""
+    cloud = context.clouds.usable(box.facts["cloud"])
+    address = context.waiter.run(partial(context.clouds.caller_address, cloud.name))
+    if address is None:
+        return False
+    own = ipaddress.ip_network(address)
+    allowed = [ipaddress.ip_network(cidr) for cidr in box.facts.get("allow_from", ())]
+    if any(each.version == own.version and own.subnet_of(each) for each in allowed):  # type: ignore[arg-type]
+        return False
+    if box.facts.get("spec", {}).get("allow_from"):
+        raise UsageError(
+            f"your address {address} is not one that {box.name!r} lets in: {', '.join(map(str, allowed))}",
+            hint="these were named with allow_from, so they are not changed: connect from one of them",
+        )
+    context.tell("network", f"your address is now {address}: letting it in")
+    ports = tuple(box.facts.get("ports", ()))
+    for thing in context.journal.things(box.id):
+        if thing.ref.kind is ResourceKind.GROUP and thing.ref.id:
+            with about(box=box.id):
+                context.waiter.run(partial(cloud.admit, thing.ref, (str(own),), ports))
+    context.journal.observe(box, facts={"allow_from": [str(own)]})
+    return True

@@ -1,0 +1,285 @@
+"""Launches one box: walks the plan's attempts until one starts, and leaves nothing behind when none does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from gpucloud.boxes.attempt import Terms, buy
+from gpucloud.boxes.ceiling import confirmed
+from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, end_unrecorded, made_data, take_down
+from gpucloud.clouds.audit import about
+from gpucloud.errors import (
+    RULES,
+    BoxLostError,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    Next,
+    NoOfferError,
+    OutcomeUnknownError,
+    OwedError,
+    Scope,
+    UsageError,
+)
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
+from gpucloud.journal.store import Box, JournalError, StaleWriterError
+from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
+from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
+
+
+@dataclass(slots=True)
+class Tried:
+    """The attempts so far, and what they taught about what is not worth trying."""
+
+    attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    errors: list[CloudError] = field(default_factory=list[CloudError])
+    lost: BoxLostError | None = None
+    _blocked: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+
+    def failed(self, candidate: Candidate, error: CloudError) -> None:
+        """Notes a refusal."""
+        self.errors.append(error)
+        self.attempts.append(
+            {
+                **candidate.where(),
+                "class": str(error.error_class),
+                "code": error.code,
+                "message": error.message,
+                "request_id": error.request_id,
+            }
+        )
+        purchase = str(candidate.purchase)
+        match error.scope:
+            case Scope.CLOUD:
+                self._blocked.add((candidate.cloud,))
+            case Scope.REGION:
+                self._blocked.add((candidate.cloud, candidate.region, candidate.instance_type, purchase))
+            case Scope.TYPE:
+                self._blocked.add((candidate.cloud, candidate.instance_type, purchase))
+            case _:
+                pass
+
+    def ended_itself(self, candidate: Candidate, error: BoxLostError) -> None:
+        """Notes a machine that powered itself off while it booted: once is an accident.
+
+        Raises:
+            BoxLostError: it is the second. Every other machine would do the same.
+        """
+        self.attempts.append(
+            {
+                **candidate.where(),
+                "class": error.error_class,
+                "code": None,
+                "message": error.message,
+                "request_id": None,
+            }
+        )
+        if self.lost is not None:
+            error.message = (
+                f"two machines powered themselves off while they booted; the last: {error.message}"
+            )
+            error.hint = (
+                "no other would stay: look at this machine's clock (gpucloud check), --ttl and --image"
+            )
+            raise error
+        self.lost = error
+
+    def skip(self, candidate: Candidate) -> bool:
+        """Whether an earlier refusal covers this one."""
+        purchase = str(candidate.purchase)
+        return bool(
+            {
+                (candidate.cloud,),
+                (candidate.cloud, candidate.region, candidate.instance_type, purchase),
+                (candidate.cloud, candidate.instance_type, purchase),
+            }
+            & self._blocked
+        )
+
+    def verdict(self) -> GpucloudError:
+        """The error of a launch for which no attempt was left, with the exit code that fits them all."""
+        if not self.errors:
+            if self.lost is not None:
+                return self.lost
+            return NoOfferError("nothing could be tried", hint="see what is on offer: gpucloud offers --why")
+        for error_class in (
+            ErrorClass.CAPACITY,
+            ErrorClass.UNSUPPORTED,
+            ErrorClass.QUOTA,
+            ErrorClass.PRICE,
+            ErrorClass.AUTH,
+            ErrorClass.BILLING,
+        ):
+            of_class = [error for error in self.errors if error.error_class == error_class]
+            if of_class:
+                return self._summary(of_class[-1])
+        return self._summary(self.errors[-1])
+
+    def _summary(self, last: CloudError) -> GpucloudError:
+        count = len(self.attempts)
+        last.message = f"none of {count} attempt{'s' if count != 1 else ''} started; the last: {last.message}"
+        last.attempts = self.attempts
+        return last
+
+
+def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> Box:
+    """Provisions one box and gives it in state ``bootstrapping``, its lease still held.
+
+    Args:
+        world: the outside.
+        terms: what is wanted besides the offer.
+        candidates: what to try, in order.
+
+    Raises:
+        UsageError: the name is taken; nothing was spent.
+        CloudError: nothing started and nothing is left; ``attempts`` tells what was tried.
+        OwedError: something may still be billed.
+        InterruptedBySignal: ended by a signal; nothing is left.
+    """
+    box = context.journal.plan_box(
+        id=terms.box,
+        name=terms.name,
+        owner=context.owner,
+        run_id=terms.run_id,
+        op=new_id("op-", context.clock(), context.randomness(10)),
+        expires_at=terms.expires_at,
+        facts={
+            "spec": dict(terms.spec),
+            "disk_gib": terms.disk_gib,
+            "image": terms.image,
+            "attended": terms.attended,
+        },
+        lease=context.lease(),
+        alone=terms.attended,
+    )
+    context.waiter.clean_up = f"gpucloud down {terms.name} --yes"
+    tried = Tried()
+    try:
+        return _first_that_starts(context, box, terms, candidates, tried)
+    except BaseException as error:
+        abandon(context, box, error, tried.attempts)
+        raise
+
+
+def replace_machines(
+    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str
+) -> Box:
+    """Ends the machines of a box that are not fit for use, and buys others; as :func:`launch` otherwise.
+
+    Args:
+        world: the outside.
+        box: a box in state ``bootstrapping`` that this process holds.
+        terms: those of its launch, with keys that nobody has used.
+        candidates: what to try, in order: the same offer may well give another machine.
+        why: what was wrong with it, for the box's record.
+    """
+    context.tell("down", f"{why}; ending it, and trying once more")
+    end_machines(context, box, budget_s=TAKE_DOWN_S)
+    context.journal.write(box, "seen", {"facts": {"replaced": why}})
+    return _first_that_starts(context, box, terms, candidates, Tried())
+
+
+def abandon(
+    context: Context,
+    box: Box,
+    cause: BaseException,
+    attempts: list[dict[str, Any]] | None = None,
+    *,
+    ends_as: BoxState = BoxState.FAILED,
+) -> None:
+    """Takes down what was made before a failure; of a box that was taken over, that is the other's to do.
+
+    Raises:
+        OwedError: it cannot be confirmed.
+    """
+    if isinstance(cause, GpucloudError) and attempts:
+        cause.attempts = attempts
+    context.tell("down", f"taking down what was made for {box.name!r}")
+    with context.waiter.finishing():
+        try:
+            try:
+                take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)
+            except StaleWriterError as stale:
+                context.tell("down", stale.message)
+            except JournalError as broken:
+                context.tell("down", f"{broken.message}; ending it all the same")
+                end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
+        except OwedError as owed:
+            owed.attempts = attempts or []
+            owed.message = f"{cause}; {owed.message}"
+            raise owed from cause
+        finally:
+            context.journal.release(box)
+
+
+def _first_that_starts(
+    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], tried: Tried
+) -> Box:
+    end = context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
+    for candidate in candidates:
+        if tried.skip(candidate):
+            continue
+        if context.clock() > end:
+            break
+        try:
+            offer = confirmed(context, terms.prices, candidate)
+        except CloudError as error:
+            tried.failed(candidate, error)
+            context.tell("quote", f"{error.message}; trying the next")
+            continue
+        try:
+            with about(box=box.id):
+                return buy(context, box, terms, offer)
+        except CloudError as error:
+            if isinstance(error, OutcomeUnknownError):
+                raise
+            tried.failed(candidate, error)
+            _clear(context, box, candidate)
+            context.tell("create", f"{candidate.place}: {error.code}; trying the next")
+            if RULES[ErrorClass(error.error_class)].next in {Next.STOP, Next.AGAIN}:
+                raise
+        except BoxLostError as error:
+            tried.ended_itself(candidate, error)
+            _clear(context, box, candidate)
+            context.tell("create", f"{error.message}; trying the next")
+    raise tried.verdict()
+
+
+def _clear(context: Context, box: Box, candidate: Candidate) -> None:
+    """Makes sure that a refused attempt left nothing billable behind, before another one is made.
+
+    Raises:
+        OwedError: something is left and cannot be ended.
+    """
+    try:
+        cloud = context.clouds.usable(candidate.cloud)
+        search = Search(box=box.id, regions=(candidate.region,))
+        found: SearchResult = context.waiter.run(lambda: cloud.find(search))
+    except (CloudError, TimedOutError):
+        return  # what cannot be read now is looked for again when the box is taken down
+    for thing in found.things:
+        if thing.state is not State.GONE and thing.ref.kind is not ResourceKind.GROUP:
+            context.journal.write(box, "made", made_data(thing.ref, name=thing.ref.id))
+    end_machines(context, box, budget_s=TAKE_DOWN_S)
+
+
+def check_name(context: Context, name: str) -> None:
+    """Refuses a name that a living box has, before anything is asked or bought.
+
+    Raises:
+        UsageError: the name is taken.
+    """
+    for box in context.journal.boxes(owner=context.owner):
+        if box.name != name:
+            continue
+        hint = f"choose another --name, or end it: gpucloud down {name}"
+        unknown = [i for i in context.journal.intents(box.id, unresolved=True) if i.status == "open"]
+        if box.state is BoxState.DELETING and unknown:
+            until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
+            hint = f"its launch was cut off, and may show until {rfc3339(until)}: choose another --name"
+        raise UsageError(f"a box named {name!r} is living already ({box.state})", hint=hint)

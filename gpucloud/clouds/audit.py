@@ -1,0 +1,188 @@
+"""The record of every call that changes something in a cloud: who, when, what, for which box, its outcome.
+
+A file of its own beside the journal, one JSON object a line, only ever appended to. A call is written down
+before it is sent and again with its outcome: one without an outcome was sent by a process that ended first,
+or is under way. Parameters are not in it, so no secret can be: only the names of the call and of its target.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gpucloud.clouds.provider import Answered, ApiCall
+from gpucloud.resources import rfc3339
+
+FILE = "audit.jsonl"
+LONGEST = 2000
+"""Characters of one value: what is longer is cut, so that a line is written as a whole."""
+
+BLOCK = 65536
+LONGEST_LINE = 65536
+MOST_UNDER_WAY = 10_000
+"""Outcomes that are kept until their calls are found: more were never under way at once."""
+
+Entry = Mapping[str, Any]
+_about: ContextVar[Mapping[str, Any]] = ContextVar("about", default={})  # noqa: B039  (never changed)
+
+
+@contextmanager
+def about(**facts: Any) -> Generator[None]:
+    """While the body runs, calls are for this: ``box``, ``price`` per hour and node, ``currency``."""
+    token = _about.set({**_about.get(), **facts})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+class Audit:
+    """Writes the record. Safe to use from several threads and processes: each line is one write.
+
+    Args:
+        folder: the state folder.
+        owner: whose boxes these are.
+        command: the command that makes the calls: its name, no arguments.
+        clock: gives the time in UTC.
+        new_id: gives a text that no other call has.
+        complain: told once, if the record cannot be written: that is no reason to leave a box running.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        owner: str,
+        command: str,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        complain: Callable[[str], None],
+    ) -> None:
+        self._path = folder / FILE
+        self._clock = clock
+        self._new_id = new_id
+        self._complain = complain
+        self._complained = False
+        self._who = {"owner": owner, "user": _user(), "host": socket.gethostname(), "pid": os.getpid()}
+        self._command = command
+
+    def witness(self, call: ApiCall, /) -> Answered:
+        """Writes down that a call is about to be sent; gives what writes down how it ended."""
+        number = self._new_id()
+        what = {
+            "cloud": call.cloud,
+            "region": call.region,
+            "action": call.action,
+            "target": call.target,
+        }
+        self._write({"call": number, **self._who, "command": self._command, **what, **_about.get()})
+
+        def answered(outcome: str, request_id: str | None) -> None:
+            self._write({"call": number, "outcome": outcome, "request_id": request_id})
+
+        return answered
+
+    def _write(self, fields: Mapping[str, Any]) -> None:
+        cut = {name: value[:LONGEST] if isinstance(value, str) else value for name, value in fields.items()}
+        line = json.dumps({"at": rfc3339(self._clock()), **cut}) + "\n"
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, line.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if not self._complained:
+                self._complained = True
+                self._complain(f"the audit record {self._path} cannot be written: {error.strerror}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What was read of the record.
+
+    Attributes:
+        calls: in the order in which they were sent, each with ``outcome``, ``request_id`` and ``answered_at``
+            (``None`` where nothing is known).
+        damaged: how many of the lines that were read make no sense: a disk may have been full in the middle.
+        more: whether there are older calls that were asked for.
+    """
+
+    calls: Sequence[Entry]
+    damaged: int
+    more: bool
+
+
+def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | None = None) -> Record:
+    """The newest calls on record. The file is read from its end, and no further than is needed.
+
+    Args:
+        folder: the state folder.
+        wanted: which calls are asked for.
+        most: how many of them; ``None`` for all.
+    """
+    calls: list[dict[str, Any]] = []
+    outcomes: dict[str, dict[str, Any]] = {}
+    damaged, more = 0, False
+    for line in _backwards(folder / FILE):
+        try:
+            entry: dict[str, Any] = json.loads(line)
+            number = str(entry.pop("call"))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            damaged += 1
+            continue
+        if "action" not in entry:
+            outcomes[number] = entry
+            if len(outcomes) > MOST_UNDER_WAY:
+                del outcomes[next(iter(outcomes))]
+            continue
+        answer = outcomes.pop(number, {})
+        call = {
+            **entry,
+            "outcome": answer.get("outcome"),
+            "request_id": answer.get("request_id"),
+            "answered_at": answer.get("at"),
+        }
+        if not wanted(call):
+            continue
+        if most is not None and len(calls) == most:
+            more = True
+            break
+        calls.append(call)
+    return Record(calls=calls[::-1], damaged=damaged, more=more)
+
+
+def _backwards(path: Path) -> Generator[bytes]:
+    """The lines of a file, the last one first; of one that is longer than any of ours, only its end."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        at = file.seek(0, os.SEEK_END)
+        rest = b""
+        while at:
+            size = min(BLOCK, at)
+            at = file.seek(at - size)
+            first, *lines = (file.read(size) + rest).split(b"\n")
+            yield from (line for line in reversed(lines) if line)
+            rest = first[-LONGEST_LINE:]
+        if rest:
+            yield rest
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return str(os.getuid())

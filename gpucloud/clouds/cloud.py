@@ -1,0 +1,498 @@
+"""One cloud as the engine uses it: a provider, wrapped once with retries, logging and words for errors."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpucloud.clouds.provider import (
+    Audited,
+    BegunError,
+    CanExtend,
+    CapacitySource,
+    Checkup,
+    CommitmentInquiry,
+    CommitmentSource,
+    ConsoleLog,
+    Echo,
+    EndsFromOutside,
+    ForgetsEnded,
+    IdentitySource,
+    ImageSource,
+    Ingress,
+    Inquiry,
+    MetadataSource,
+    PriceList,
+    PriceSource,
+    Provider,
+    QuotaSource,
+    Record,
+    Remarks,
+    Verdict,
+    Witness,
+)
+from gpucloud.errors import (
+    RULES,
+    CloudError,
+    ErrorClass,
+    Next,
+    OutcomeUnknownError,
+    Scope,
+    UsageError,
+)
+from gpucloud.resources import (
+    BadTags,
+    End,
+    HeldCapacity,
+    Identity,
+    Machine,
+    Order,
+    Permission,
+    Purchase,
+    Quota,
+    Quote,
+    Ref,
+    Request,
+    Resource,
+    ResourceKind,
+    Search,
+    SearchResult,
+    Timers,
+)
+
+if TYPE_CHECKING:
+    from gpucloud_pricing import Commitment
+    from gpucloud_templates import Image, Metadata, SelfDelete
+
+log = logging.getLogger("gpucloud.clouds.cloud")
+T = TypeVar("T")
+_HTML = re.compile(r"<(!doctype\s+html|html)\b.*", re.IGNORECASE | re.DOTALL)
+"""What something on the way, or an endpoint that is down, puts in the place of an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How often and how long a call is repeated: full jitter, doubling, within a budget of seconds."""
+
+    first_s: float = 0.5
+    cap_s: float = 20.0
+    budget_s: float = 60.0
+
+    def delay_s(self, attempt: int, told_s: float | None, uniform: Callable[[float, float], float]) -> float:
+        """The pause before the next try; what the cloud told to wait comes first."""
+        if told_s is not None:
+            return min(told_s, self.cap_s)
+        ceiling = min(self.first_s * 2**attempt, self.cap_s)
+        return uniform(ceiling / 4, ceiling)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """A provider with everything that is the same for all of them.
+
+    Every method raises :class:`CloudError` with the cloud's own code, message and request id, or
+    :class:`OutcomeUnknownError` when a create call may have been applied.
+    """
+
+    provider: Provider
+    backoff: Backoff = field(default_factory=Backoff)
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    uniform: Callable[[float, float], float] = random.uniform
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self.provider.name
+
+    def place_in_order(self, kind: ResourceKind) -> tuple[int, str]:
+        """Sorts kinds as they are to be deleted; those that the provider does not declare come last."""
+        order = list(self.provider.deletion_order)
+        return (order.index(kind) if kind in order else len(order)), kind
+
+    def account(self) -> str:
+        """The account that the credentials belong to."""
+        return self._call("ask who we are", self.provider.account)
+
+    def prepare(self, order: Order, record: Record) -> Request:
+        """Makes what the instances stand on; by name, so that it may be repeated."""
+        return self._call("prepare network and group", lambda: self.provider.prepare(order, record))
+
+    def create(self, request: Request, *, before: Callable[[], None]) -> tuple[Sequence[Machine], bool]:
+        """The billable call, repeated with the same key until its outcome is known.
+
+        Args:
+            request: what ``prepare`` gave.
+            before: called directly before each try; what it raises ends this.
+
+        Returns:
+            The machines, and whether an earlier try had no answer.
+
+        Raises:
+            CloudError: refused; certainly nothing was made by the last try. ``earlier_unknown`` is set on it
+                when an earlier try had no answer.
+            OutcomeUnknownError: it may have been made.
+        """
+        deadline = self.monotonic() + self.backoff.budget_s
+        attempt, unknown = 0, False
+        while True:
+            before()
+            try:
+                return self.provider.create(request), unknown
+            except Exception as error:
+                verdict = self._verdict(error)
+                rule = RULES[verdict.error_class]
+                log.info("create: %s (%s)", verdict.code, verdict.error_class)
+                if (rule.definite or not verdict.sent) and not isinstance(error, BegunError):
+                    failure = self._error("create the instance", verdict)
+                    failure.earlier_unknown = unknown
+                    if rule.definite:
+                        raise failure from error
+                else:
+                    unknown = True
+                    failure = self._unknown(verdict)
+                delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
+                if rule.next is not Next.AGAIN or self.monotonic() + delay_s > deadline:
+                    if unknown and not isinstance(failure, OutcomeUnknownError):
+                        failure = self._unknown(verdict)
+                    raise failure from error
+                self.sleep(delay_s)
+                attempt += 1
+
+    def ensure_end(self, machines: Sequence[Machine], end: End) -> Timers:
+        """Makes sure that machines end from outside, where this cloud sets that by calls of its own."""
+        source = self.provider
+        if not isinstance(source, EndsFromOutside):
+            return Timers()
+        return self._call("set what ends the box from outside", lambda: source.ensure_end(machines, end))
+
+    def get(self, ref: Ref) -> Resource | None:
+        """One thing as it is now; ``None`` when the cloud says that it does not know the id."""
+        try:
+            return self._call(f"look at {ref.kind} {ref.id}", lambda: self.provider.get(ref))
+        except CloudError as error:
+            if error.error_class is ErrorClass.NOT_FOUND:
+                return None
+            raise
+
+    def find(self, search: Search) -> SearchResult:
+        """Everything of ours that matches, and the regions that could not be read.
+
+        What carries tags that gpucloud never wrote is set apart, except in a search by token: nobody but the
+        caller of a create call knows that.
+        """
+        found = self._call("search by tag", lambda: self.provider.find(search))
+        if search.token is not None:
+            return found
+        suspects = tuple(thing for thing in found.things if isinstance(thing.tags, BadTags))
+        things = tuple(thing for thing in found.things if not isinstance(thing.tags, BadTags))
+        return replace(found, things=things, suspects=suspects)
+
+    def delete(self, ref: Ref, *, once: bool = False) -> None:
+        """Asks for a deletion; what is gone already is success. ``once``: not repeated while in use."""
+        budget_s = 0.0 if once else self.backoff.budget_s
+        try:
+            self._call(f"delete {ref.kind} {ref.id}", lambda: self.provider.delete(ref), budget_s)
+        except CloudError as error:
+            if error.error_class is not ErrorClass.NOT_FOUND:
+                raise
+
+    def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quote]:
+        """Today's prices; empty where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, PriceSource):
+            return ()
+        return self._call(
+            f"ask today's prices in {region}", lambda: source.quotes(region, instance_types, purchase)
+        )
+
+    def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None) -> Sequence[Inquiry]:
+        """What to ask for every price of these types; nothing where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, PriceSource):
+            return ()
+        return self._call("find out what to ask", lambda: source.inquiries(instance_types, regions))
+
+    def ask(self, inquiry: Inquiry, *, once: bool = False) -> PriceList:
+        """The answer to an inquiry. ``once``: not repeated."""
+        return self._call(f"ask for {inquiry.name}", inquiry.ask, 0.0 if once else None)
+
+    def held(self, region: str, instance_types: Sequence[str]) -> Sequence[HeldCapacity]:
+        """Capacity that the account holds; empty where this cloud has no such thing."""
+        source = self.provider
+        if not isinstance(source, CapacitySource):
+            return ()
+        return self._call(f"ask for held capacity in {region}", lambda: source.held(region, instance_types))
+
+    def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
+        """What to ask for every commitment; nothing where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, CommitmentSource):
+            return ()
+        return self._call("find out what to ask", source.commitment_inquiries)
+
+    def ask_commitments(self, inquiry: CommitmentInquiry) -> Sequence[Commitment]:
+        """The answer to an inquiry."""
+        return self._call(f"ask for {inquiry.name}", inquiry.ask)
+
+    def console(self, ref: Ref) -> str:
+        """What a machine wrote to its console; empty where the cloud keeps none."""
+        source = self.provider
+        if not isinstance(source, ConsoleLog):
+            return ""
+        return self._call("read the console", lambda: source.console(ref))
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int]) -> None:
+        """Makes these sources the only ones that a group lets in."""
+        source = self.provider
+        if isinstance(source, Ingress):
+            self._call("let the new address in", lambda: source.admit(group, cidrs, ports))
+
+    def extend(
+        self,
+        things: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+    ) -> Sequence[str]:
+        """Moves the cloud's own end of a box, where it has one; gives the timers in force.
+
+        ``note`` is told all timers that may be in force whenever there is a new one: what a try has set that
+        failed then is taken back by the next.
+        """
+        source = self.provider
+        if not isinstance(source, CanExtend):
+            return ()
+        known = list(timers)
+
+        def learn(new: Sequence[str]) -> None:
+            known.extend(new)
+            note(tuple(known))
+
+        return self._call(
+            "move the end of the box", lambda: source.extend(things, expires_at, tuple(known), learn)
+        )
+
+    def caller_address(self) -> str | None:
+        """This machine's address as the cloud sees it; ``None`` where it cannot be asked."""
+        source = self.provider
+        return self._call("ask for our address", source.caller_address) if isinstance(source, Echo) else None
+
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
+        """The quotas that these types count against; empty where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, QuotaSource):
+            return ()
+        return self._call(
+            f"ask for quotas in {region}", lambda: source.headroom(region, instance_types, purchase)
+        )
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """How a box asks its cloud's metadata service; ``None`` where there is none."""
+        return self.provider.metadata if isinstance(self.provider, MetadataSource) else None
+
+    @property
+    def forgets_ended(self) -> bool:
+        """Whether a machine that was seen to run and is not found any more has ended, however young it is."""
+        return isinstance(self.provider, ForgetsEnded) and self.provider.forgets_ended
+
+    @property
+    def self_delete(self) -> SelfDelete | None:
+        """How a box deletes itself, if it is given an identity; ``None`` where it needs none or gets none."""
+        return self.provider.self_delete if isinstance(self.provider, IdentitySource) else None
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str) -> Image:
+        """What a recipe boots on an instance type, as far as is known without asking.
+
+        Raises:
+            UsageError: the cloud has no image for it.
+        """
+        from gpucloud_templates.software import own_image
+
+        source = self.provider
+        if not isinstance(source, ImageSource):
+            return own_image(recipe)
+        return source.boot_image(recipe, arch, instance_type)
+
+    def remarks(self) -> Sequence[str]:
+        """What boxes of this account have otherwise than they should."""
+        source = self.provider
+        return self._call("ask about the account", source.remarks) if isinstance(source, Remarks) else ()
+
+    def identity(self) -> Identity | None:
+        """Whose the credentials are; ``None`` where this cloud cannot be asked."""
+        source = self.provider
+        return self._call("ask who we are", source.identity) if isinstance(source, Checkup) else None
+
+    def permissions(self, region: str) -> Sequence[Permission]:
+        """What the credentials may do; empty where this cloud cannot be asked."""
+        source = self.provider
+        if not isinstance(source, Checkup):
+            return ()
+        return self._call("try what is allowed", lambda: source.permissions(region))
+
+    def server_time(self) -> datetime | None:
+        """The cloud's clock; ``None`` where it cannot be asked."""
+        source = self.provider
+        return self._call("ask for the time", source.server_time) if isinstance(source, Checkup) else None
+
+    def _call(self, what: str, call: Callable[[], T], budget_s: float | None = None) -> T:
+        """Repeats a call that may be repeated, within the budget."""
+        deadline = self.monotonic() + (self.backoff.budget_s if budget_s is None else budget_s)
+        attempt = 0
+        while True:
+            try:
+                return call()
+            except Exception as error:
+                verdict = self._verdict(error)
+                log.info("%s: %s (%s)", what, verdict.code, verdict.error_class)
+                delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
+                again = RULES[verdict.error_class].next is Next.AGAIN
+                if not again or self.monotonic() + delay_s > deadline:
+                    raise self._error(what, verdict) from error
+                self.sleep(delay_s)
+                attempt += 1
+
+    def late(self, what: str) -> CloudError:
+        """The failure of a call that is not waited for any longer."""
+        return CloudError(f"{self.name}: {what}", error_class=ErrorClass.SERVER, cloud=self.name)
+
+    def _verdict(self, error: Exception) -> Verdict:
+        if isinstance(error, BegunError) and isinstance(error.__cause__, Exception):
+            return self._verdict(error.__cause__)
+        verdict = self.provider.classify(error)
+        if verdict is None:
+            raise error
+        return verdict
+
+    def _unknown(self, verdict: Verdict) -> OutcomeUnknownError:
+        return OutcomeUnknownError(**self._words("create the instance", verdict))
+
+    def _error(self, what: str, verdict: Verdict) -> CloudError:
+        return CloudError(**self._words(what, verdict))
+
+    def _words(self, what: str, verdict: Verdict) -> dict[str, Any]:
+        said = _HTML.sub("a page of HTML", verdict.message)
+        return {
+            "message": f"{self.name}: could not {what}: {verdict.code}: {said}",
+            "error_class": verdict.error_class,
+            "cloud": self.name,
+            "code": verdict.code,
+            "request_id": verdict.request_id,
+            "scope": verdict.scope,
+            "sent": verdict.sent,
+            "hint": HINTS.get(verdict.error_class),
+        }
+
+
+HINTS: dict[ErrorClass, str] = {
+    ErrorClass.AUTH: "check the credentials and their permissions for this cloud",
+    ErrorClass.BILLING: "check the account's standing and payment with the cloud",
+    ErrorClass.QUOTA: "ask the cloud for more quota, or allow other regions or types",
+    ErrorClass.CAPACITY: "try other regions or GPUs, or later",
+    ErrorClass.UNSUPPORTED: "try other zones or types",
+    ErrorClass.PRICE: "raise --max-price, or allow other ways of paying",
+    ErrorClass.THROTTLED: "wait a minute, then repeat the command",
+    ErrorClass.SERVER: "repeat the command; gpucloud list shows what is known",
+}
+
+
+class Clouds:
+    """The clouds that are installed, each made when it is first asked for."""
+
+    def __init__(
+        self,
+        factories: Mapping[str, Callable[[], Provider]],
+        wrap: Callable[[Provider], Cloud] = lambda provider: Cloud(provider=provider),
+    ) -> None:
+        self._factories = factories
+        self._wrap = wrap
+        self._made: dict[str, Cloud] = {}
+        self._making = threading.Lock()
+
+    @classmethod
+    def installed(cls, witness: Witness | None = None) -> Clouds:
+        """Every provider of the entry-point group ``gpucloud.providers``.
+
+        Args:
+            witness: is told of every call that changes something.
+
+        Raises:
+            UsageError: two packages bring a cloud of the same name.
+        """
+        from importlib.metadata import entry_points
+
+        def make(entry: Any) -> Provider:
+            provider: Provider = entry.load()()
+            if witness is not None and isinstance(provider, Audited):
+                provider.watch(witness)
+            return provider
+
+        entries = {entry.name: entry for entry in entry_points(group="gpucloud.providers")}
+        for entry in entry_points(group="gpucloud.providers"):
+            if entries[entry.name].value != entry.value:
+                raise UsageError(
+                    f"two packages bring a cloud named {entry.name!r}: {entry.value} is one of them",
+                    hint="remove one of them; which of the two buys must not be left to chance",
+                )
+        return cls({name: partial(make, entry) for name, entry in entries.items()})
+
+    def names(self) -> list[str]:
+        """The clouds' names, sorted."""
+        return sorted(self._factories)
+
+    def caller_address(self, name: str) -> str | None:
+        """This machine's address as this cloud sees it, else as another tells it; ``None`` if none does.
+
+        An echo needs no credentials, so any installed cloud may be asked.
+
+        Raises:
+            CloudError: the one that was asked did not answer.
+        """
+        for each in (name, *(other for other in self.names() if other != name)):
+            try:
+                address = self[each].caller_address()
+            except ImportError:
+                continue
+            if address is not None:
+                return address
+        return None
+
+    def usable(self, name: str) -> Cloud:
+        """The cloud with this name, for what concerns this cloud alone.
+
+        Raises:
+            CloudError: it cannot be used on this machine: no provider of this name, or no SDK.
+        """
+        try:
+            return self[name]
+        except (KeyError, ImportError) as error:
+            raise CloudError(
+                f"cloud {name!r} is not installed: {error}",
+                error_class=ErrorClass.AUTH,
+                cloud=name,
+                scope=Scope.CLOUD,
+                hint=f"pip install 'gpucloud[{name}]'",
+                sent=False,
+            ) from error
+
+    def __getitem__(self, name: str) -> Cloud:
+        """The cloud with this name.
+
+        Raises:
+            KeyError: no provider of this name is installed.
+            ImportError: its SDK is not installed.
+        """
+        with self._making:
+            if name not in self._made:
+                self._made[name] = self._wrap(self._factories[name]())
+            return self._made[name]

@@ -1,0 +1,145 @@
+"""What clouds' refusals mean, for every provider: a table of its own (``errors.csv``), read in one way.
+
+The table's columns: ``code`` (the cloud's error code, a prefix ending in ``*``, or ``py:`` and the name of an
+exception class), ``match`` (texts separated by ``|``, one of which the message must contain), ``operation``
+(operations separated by ``|`` to which the row is restricted), ``class``, ``scope`` (empty: the usual one of
+the class), ``sent``, ``note``, ``source``.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from gpucloud.clouds.provider import Verdict
+from gpucloud.errors import ErrorClass, Scope
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of ``errors.csv``."""
+
+    code: str
+    match: tuple[str, ...]
+    operations: frozenset[str]
+    error_class: ErrorClass
+    scope: Scope
+    sent: bool
+
+    def fits(self, message: str, operation: str | None) -> bool:
+        """Whether the row's restrictions, if any, are met."""
+        return (not self.match or any(text in message.lower() for text in self.match)) and (
+            not self.operations or operation in self.operations
+        )
+
+    @property
+    def restricted(self) -> int:
+        """How narrow the row is: narrower rows win."""
+        return bool(self.match) + bool(self.operations)
+
+
+Table = Mapping[str, tuple[Row, ...]]
+"""The rows by lower-case code, narrow rows first."""
+
+_SCOPES = {
+    ErrorClass.QUOTA: Scope.REGION,
+    ErrorClass.AUTH: Scope.CLOUD,
+    ErrorClass.BILLING: Scope.CLOUD,
+}
+
+
+def usual_scope(error_class: ErrorClass) -> Scope:
+    """How far a refusal of a class reaches unless its row says otherwise."""
+    return _SCOPES.get(error_class, Scope.ZONE)
+
+
+def _words(cell: str) -> tuple[str, ...]:
+    return tuple(word for word in cell.split("|") if word)
+
+
+@cache
+def table_of(package: str) -> Table:
+    """The table that a provider's package ships as ``errors.csv``."""
+    rows: dict[str, list[Row]] = {}
+    text = files(package).joinpath("errors.csv").read_text(encoding="utf-8")
+    for cells in csv.DictReader(text.splitlines()):
+        error_class = ErrorClass(cells["class"])
+        row = Row(
+            code=cells["code"],
+            match=_words(cells["match"].lower()),
+            operations=frozenset(_words(cells["operation"])),
+            error_class=error_class,
+            scope=Scope(cells["scope"]) if cells["scope"] else usual_scope(error_class),
+            sent=cells["sent"] == "yes",
+        )
+        rows.setdefault(row.code.lower(), []).append(row)
+    return {
+        code: tuple(sorted(found, key=lambda row: row.restricted, reverse=True))
+        for code, found in rows.items()
+    }
+
+
+def row_for(table: Table, code: str, message: str = "", operation: str | None = None) -> Row | None:
+    """The row of a code: an exact code before a prefix, a longer prefix before a shorter one."""
+    lowered = code.lower()
+    prefixes = (lowered[:end] + "*" for end in range(len(lowered), 0, -1))
+    for key in (lowered, *prefixes):
+        for row in table.get(key, ()):
+            if row.fits(message, operation):
+                return row
+    return None
+
+
+_BY_STATUS = {
+    401: ErrorClass.AUTH,
+    403: ErrorClass.AUTH,
+    404: ErrorClass.NOT_FOUND,
+    408: ErrorClass.SERVER,
+    409: ErrorClass.EVENTUAL,
+    412: ErrorClass.CONFLICT,
+    429: ErrorClass.THROTTLED,
+}
+
+
+def class_of_status(status: int) -> ErrorClass:
+    """The class of a code that no table knows, by its HTTP status alone."""
+    return _BY_STATUS.get(status) or (ErrorClass.SERVER if status >= 500 else ErrorClass.BAD_PARAM)
+
+
+def raised_by(error: Exception, packages: Collection[str]) -> list[str]:
+    """The names of an exception's classes, the narrowest first, that were defined in these packages.
+
+    Names, so that an exception is judged without importing the SDK that it would have come from.
+    """
+    return [kind.__name__ for kind in type(error).__mro__ if kind.__module__.split(".")[0] in packages]
+
+
+def verdict_on_exception(table: Table, error: Exception, packages: Collection[str]) -> Verdict | None:
+    """What an exception without an answer of the cloud means, by its ``py:`` rows.
+
+    Args:
+        table: the provider's.
+        error: what was raised.
+        packages: the top-level packages of the SDK and of the provider.
+
+    Returns:
+        ``None`` for an exception of somebody else. One of these packages that no row knows is a failure of
+        the server with unknown outcome, and is logged.
+    """
+    names = raised_by(error, packages)
+    if not names:
+        return None
+    for name in names:
+        row = row_for(table, f"py:{name}")
+        if row is not None:
+            return Verdict(
+                error_class=row.error_class, code=names[0], message=str(error), scope=row.scope, sent=row.sent
+            )
+    log.warning("the SDK's exception %s is not in the table", names[0])
+    return Verdict(error_class=ErrorClass.SERVER, code=names[0], message=str(error))

@@ -1,0 +1,1 @@
+"""What was and is paid."""

@@ -1,0 +1,101 @@
+"""What a thing that was found costs per hour, as far as its cloud's price lists tell."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpucloud.errors import UsageError
+from gpucloud.resources import Machine, Purchase, Resource, ResourceKind
+from gpucloud_pricing import Market, Price
+from gpucloud_pricing.billing import billed_disk_gib
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.estimate import tariff_at
+from gpucloud_pricing.values import Money
+
+
+def price_of(market: Market, thing: Resource) -> Money | str:
+    """What a thing costs per hour by existing, or why that is not known. Nothing, for what is not billed."""
+    kind = thing.ref.kind
+    if isinstance(thing, Machine):
+        price = compute_price(market, thing)
+        unknown = f"no price of {thing.instance_type} in {thing.ref.region} is known"
+        return unknown if price is None else Money(amount=price.amount, currency=price.currency)
+    if kind is ResourceKind.DISK and thing.size_gib is None:
+        return "the cloud does not tell its size in a list"
+    if kind is ResourceKind.DISK:
+        gib = billed_disk_gib(thing.ref.cloud, thing.size_gib or 0)
+        return _tariff(market, thing, "disk_gb_month", gib / HOURS_PER_MONTH)
+    if kind is ResourceKind.ADDRESS:
+        return _tariff(market, thing, "public_ip_hour", Decimal(1))
+    if kind is ResourceKind.SNAPSHOT:
+        return "no price of a snapshot is known"
+    return Money(amount=Decimal(0), currency="USD")  # a spot request costs what its instance costs
+
+
+BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
+"""What is billed beside the compute of a box: kinds of tariffs, and their names for people."""
+
+
+def listed_prices(market: Market, cloud: str, region: str) -> dict[str, dict[str, str | None]]:
+    """The list prices of what is billed beside the compute, by kind, as plain JSON; without unknown ones."""
+    tariffs = {kind: tariff_at(market.tariffs, cloud, region, kind) for kind in BESIDE}
+    return {
+        kind: {
+            "amount": format(tariff.amount, "f"),
+            "currency": tariff.currency,
+            "as_of": tariff.as_of.isoformat() if tariff.as_of else None,
+            "source": tariff.source,
+        }
+        for kind, tariff in tariffs.items()
+        if tariff is not None
+    }
+
+
+def compute_price(market: Market, machine: Machine) -> Price | None:
+    """The newest price that fits how and where a machine is rented; that of its zone before its region's."""
+    way = "spot" if machine.purchase is Purchase.SPOT else "on_demand"
+    place = (machine.ref.cloud, machine.ref.region, machine.zone)
+    return price_at(market, place, machine.instance_type, way)
+
+
+def price_at(market: Market, place: tuple[str, str, str], instance_type: str, way: str) -> Price | None:
+    """The newest price of a type in a place (cloud, region, zone); that of the zone before its region's.
+
+    Args:
+        market: where to look.
+        place: without a zone (empty), only prices of the whole region count.
+        instance_type: the type.
+        way: of paying, in the market's terms.
+    """
+    cloud, region, zone = place
+    if (cloud, instance_type) not in market.types:
+        return None
+    fitting = [
+        price
+        for price in market.prices_of(cloud, instance_type)
+        if (price.purchase, price.region) == (way, region) and price.zone in {None, zone}
+    ]
+    return max(fitting, key=lambda price: (price.zone is not None, price.as_of), default=None)
+
+
+def reference_rate(currency: str) -> Decimal:
+    """What a USD is in a currency, at the market data's reference rate: a bid goes by it.
+
+    Raises:
+        UsageError: no rate is known.
+    """
+    if currency == "USD":
+        return Decimal(1)
+    rate = Market.load().rate(currency)
+    if rate is None:
+        raise UsageError(
+            f"this account bids in {currency}, and no reference rate to USD is known", hint="use --on-demand"
+        )
+    return rate.rate
+
+
+def _tariff(market: Market, thing: Resource, kind: str, quantity: Decimal) -> Money | str:
+    tariff = tariff_at(market.tariffs, thing.ref.cloud, thing.ref.region, kind)
+    if tariff is None:
+        return f"no {thing.ref.kind} price is known for {thing.ref.cloud} {thing.ref.region}"
+    return Money(amount=round(tariff.amount * quantity, 6), currency=tariff.currency)

@@ -1,0 +1,1 @@
+"""What the clouds hold against what the journal says."""

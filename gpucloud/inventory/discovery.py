@@ -1,0 +1,255 @@
+"""What the clouds hold with gpucloud's tags, whatever the journal says. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from gpucloud.boxes.teardown import is_second_machine
+from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, is_absent
+from gpucloud.journal.lifecycle import BoxState, Owed
+from gpucloud.journal.store import Box
+from gpucloud.resources import (
+    Machine,
+    Ref,
+    Resource,
+    Search,
+    SearchResult,
+    State,
+    Tags,
+    UnreadableRegion,
+    box_name,
+    cloud_name,
+)
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud.runtime.tasks import Call
+
+POLL_S = 0.1
+
+EVERYWHERE = "*"
+"""As the region of what could not be read: all of the cloud's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What was found, and where nothing may be concluded.
+
+    Attributes:
+        things: everything that was looked for and is not gone, in the regions that could be read as a whole:
+            who sees the disk of a box and not its machine would take it for a remain.
+        suspects: what matches besides, in any region, under tags that gpucloud never wrote.
+        unread: the other regions; of a cloud that did not answer at all, ``*``.
+        left_out: clouds that are not set up here and of which the journal knows nothing, with the reason.
+        clocks: the time that each cloud that answered says it is.
+    """
+
+    things: tuple[Resource, ...]
+    unread: tuple[UnreadableRegion, ...]
+    left_out: Mapping[str, str]
+    clocks: Mapping[str, datetime]
+    suspects: tuple[Resource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a survey waits for who says nothing. In seconds since it was begun, except ``news_s``.
+
+    Attributes:
+        first_s: for a cloud that has not said a word.
+        whole_s: for one that has, and searches.
+        news_s: for either, since the last news of any cloud: all of them share this machine's processor, and
+            loading their SDKs takes it longer than most clouds take to answer.
+    """
+
+    first_s: float = 30.0
+    whole_s: float = 120.0
+    news_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    found: SearchResult
+    clock: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A cloud that is being searched: whether it has said who we are, and what it holds."""
+
+    account: Call
+    search: Call
+
+
+def begin(
+    context: Context, search: Search, regions: Mapping[str, Sequence[str] | None] | None = None
+) -> Mapping[str, Asked]:
+    """Starts to look in every cloud, all at once; :func:`finish` waits.
+
+    Args:
+        world: the outside.
+        search: what to look for.
+        regions: the clouds to look in, and the regions of each, ``None`` for every one; every region of all
+            clouds, where not given.
+    """
+    wanted = dict.fromkeys(context.clouds.names()) if regions is None else regions
+    searches = {
+        name: replace(search, regions=None if places is None else tuple(places))
+        for name, places in wanted.items()
+    }
+    return {name: _ask(context, name, each) for name, each in searches.items()}
+
+
+def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:
+    """What was found. A cloud that does not answer keeps the others waiting no longer than ``patience``."""
+    _wait(context, asked.values(), patience)
+    used = {row.ref.cloud for row in context.journal.things()}
+    things: list[Resource] = []
+    suspects: list[Resource] = []
+    unread: list[UnreadableRegion] = []
+    left_out: dict[str, str] = {}
+    clocks: dict[str, datetime] = {}
+    for name, each in asked.items():
+        troubles: list[GpucloudError] = []
+        with isolated(troubles, name):
+            look: _Look = context.waiter.wait(each.search, 0.0)
+            things += [thing for thing in look.found.things if thing.state is not State.GONE]
+            suspects += [thing for thing in look.found.suspects if thing.state is not State.GONE]
+            unread += look.found.unread
+            clocks[name] = look.clock or context.clock()
+        for error in troubles:
+            if name in used or not is_absent(error):
+                unread.append(UnreadableRegion(cloud=name, region=EVERYWHERE, error=error.message))
+            else:
+                left_out[name] = error.message
+    blind = {(region.cloud, region.region) for region in unread}
+    seen = tuple(thing for thing in things if (thing.ref.cloud, thing.ref.region) not in blind)
+    return Survey(
+        things=seen, unread=tuple(unread), left_out=left_out, clocks=clocks, suspects=tuple(suspects)
+    )
+
+
+def strangers(context: Context, survey: Survey) -> Sequence[Resource]:
+    """What is billed but belongs to no living box of this journal."""
+    living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
+    found: list[Resource] = []
+    for thing in survey.things:
+        box = living.get(thing.tags.box) if isinstance(thing.tags, Tags) else None
+        if thing.ref.kind.billable and (box is None or not_of_its_box(box, thing)):
+            found.append(thing)
+    return found
+
+
+def not_of_its_box(box: Box, thing: Resource) -> bool:
+    """Whether a machine carries the tags of a box that is ready, and is none of its nodes."""
+    return box.state is BoxState.READY and is_second_machine(box, thing)
+
+
+def refuse_strays(context: Context, box: Box) -> None:
+    """Looks whether anything billable that the journal does not know carries the tags of a box that is gone.
+
+    Nothing of it is ended: a deletion takes the journal's word besides the tags.
+
+    Raises:
+        OwedError: something does, or a place of the box could not be searched.
+    """
+    places: dict[str, set[str]] = defaultdict(set)
+    known: set[Ref] = set()
+    for row in context.journal.things(box.id, present=False):
+        known.add(row.ref)
+        places[row.ref.cloud].add(row.ref.region)
+    search = Search(owner=box.owner, box=box.id)
+    survey = finish(
+        context, begin(context, search, {cloud: sorted(names) for cloud, names in places.items()})
+    )
+    strays = [
+        thing
+        for thing in (*survey.things, *survey.suspects)
+        if thing.ref.kind.billable and thing.state is not State.STOPPING and thing.ref not in known
+    ]
+    words = [f"{thing.ref.kind} {thing.ref.id} in {thing.ref.cloud} {thing.ref.region}" for thing in strays]
+    blind = [f"{each.cloud} {each.region} could not be searched: {each.error}" for each in survey.unread]
+    if not strays and not blind:
+        return
+    said = [f"not in the journal, and under its tags, is {', '.join(words)}"] if words else []
+    raise OwedError(
+        f"{box.name!r} is {box.state}; {'; '.join(said + blind)}",
+        hint="see what it is before you end it: gpucloud sweep --dry-run",
+        left=[Owed(ref=each.ref, name="", price_per_hour=None, currency=None).as_dict() for each in strays],
+        owed_command="gpucloud sweep --yes",
+    )
+
+
+def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
+    """Refuses a name that a machine of this owner has in a cloud under a box that the journal does not know.
+
+    Raises:
+        UsageError: the name is taken.
+    """
+    called = box_name(cloud_name(name, ""))
+    for thing in survey.things:
+        if not isinstance(thing, Machine) or box_name(thing.name) != called:
+            continue
+        if isinstance(thing.tags, Tags) and not context.journal.known([thing.tags.box]):
+            raise UsageError(
+                f"a box named {name!r} is living already, and not in this journal: {thing.ref.id} in "
+                f"{thing.ref.cloud} {thing.ref.region}",
+                hint="take it into the journal: gpucloud recover; or choose another --name",
+            )
+
+
+def is_of(owner: str, thing: Resource) -> bool:
+    """Whether a thing is tagged as this owner's, whatever its other tags say."""
+    return Search(owner=owner).admits(thing.tags)
+
+
+def unjudged(survey: Survey, owner: str) -> Sequence[Resource]:
+    """What is billed as an owner's and cannot be told to be anything: its tags are not gpucloud's own."""
+    return [thing for thing in survey.suspects if thing.ref.kind.billable and is_of(owner, thing)]
+
+
+def by_box(things: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:
+    """What carries gpucloud's tags, box by box, each with its owner."""
+    groups: dict[tuple[str, str], list[Resource]] = {}
+    for thing in things:
+        if isinstance(thing.tags, Tags):
+            groups.setdefault((thing.tags.box, thing.tags.owner), []).append(thing)
+    return [(owner, found) for (_, owner), found in groups.items()]
+
+
+def _ask(context: Context, name: str, search: Search) -> Asked:
+    account = Call()
+    return Asked(account, context.waiter.start(partial(_look, context, name, search, account)))
+
+
+def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> None:
+    """Waits until all have answered, or those that have not are to be waited for no longer."""
+    began = news_at = time.monotonic()
+    known = 0
+    while True:
+        missing = [each.search for each in asked if not each.search.done]
+        news = sum(each.account.done for each in asked) + len(asked) - len(missing)
+        now = time.monotonic()
+        if news > known:
+            known, news_at = news, now
+        heard = any(each.account.done for each in asked if not each.search.done)
+        limit_s = patience.whole_s if heard else patience.first_s
+        if now >= max(began + limit_s, news_at + patience.news_s):
+            return
+        if context.waiter.until_done(missing, POLL_S) or not context.waiter.left_s:
+            return
+
+
+def _look(context: Context, name: str, search: Search, account: Call) -> _Look:
+    cloud = context.clouds.usable(name)
+    cloud.account()  # without credentials every region would be asked in vain
+    account.done = True
+    clock = None
+    with suppress(CloudError):
+        clock = cloud.server_time()
+    return _Look(cloud.find(search), clock)

@@ -1,0 +1,453 @@
+"""What every changing command does first: finishes what a crash, a signal or a lost answer left behind.
+
+Nothing is created here. Reading commands only report what is owed; see :func:`remains`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache, partial
+
+from gpucloud.boxes.teardown import machine_ref, made_data, node_facts, settle_box, take_down
+from gpucloud.errors import GpucloudError, OwedError
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
+from gpucloud.journal.schema import Data
+from gpucloud.journal.store import Box
+from gpucloud.resources import Machine, Purchase, Ref, Resource, State, rfc3339
+from gpucloud.runtime.context import Context, say_nothing
+from gpucloud.runtime.isolation import isolated
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
+from gpucloud.ssh.keys import key_folder, read_ready
+from gpucloud_templates import GUARD_LAST_WORDS
+
+DEFAULT_BUDGET_S = 2.0
+SAYING_S = 0.2
+"""Of the budget, for what is written down and said at its end."""
+MOST_NAMES = 5
+"""How many boxes are named of those for which there was no time."""
+
+
+def remains(context: Context) -> list[Box]:
+    """Boxes that nobody is working on and that are not wanted: the next changing command takes them down.
+
+    They are the remains of a launch that died, a deletion that was not finished, or past their deadline.
+    """
+    return _unwanted(context, context.journal.boxes(owner=context.owner))
+
+
+def _unwanted(context: Context, boxes: Iterable[Box]) -> list[Box]:
+    now = context.clock()
+    return [
+        box
+        for box in boxes
+        if context.may_take(box.lease)
+        and (is_remains(box) or (box.expires_at is not None and box.expires_at < now))
+    ]
+
+
+def is_remains(box: Box) -> bool:
+    """Whether a box that nobody is working on is what a command left that was not finished."""
+    left = box.state is BoxState.READY and bool(box.facts.get("attended"))  # its run is no more
+    return left or box.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
+
+
+@dataclass(slots=True)
+class _Due:
+    """What is to be done in some clouds.
+
+    Attributes:
+        ended: boxes whose guard may have ended them at a time that the journal does not know.
+        unwanted: boxes to take down.
+        over: boxes to look at again: groups still owed, and absences seen only once.
+    """
+
+    ended: list[Box] = field(default_factory=list[Box])
+    unwanted: list[Box] = field(default_factory=list[Box])
+    over: list[Box] = field(default_factory=list[Box])
+
+
+def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[GpucloudError]:
+    """Takes down what remains and looks once more at what was gone, within a budget.
+
+    What is due in one cloud keeps no other waiting. A cloud that does not answer is left out for the rest of
+    the command: see ``Context.silent``.
+
+    Returns:
+        What could not be finished: one error per box that was begun, and one for all the others in a cloud.
+    """
+    due = _all_due(context)
+    names = [box.name for each in due.values() for box in each.unwanted]
+    if names:
+        context.tell("recover", f"taking down what is left of {_some(names)}")
+    calls = {
+        clouds: context.waiter.start(partial(_settle_in, context, clouds, each, budget_s - SAYING_S))
+        for clouds, each in due.items()
+        if not any(map(context.is_silent, clouds))
+    }
+    context.waiter.until_done(calls.values(), budget_s)
+    troubles: list[GpucloudError] = []
+    for clouds, each in due.items():
+        call = calls.get(clouds)
+        troubles += call.value() if call is not None and call.done else _no_time(clouds, each.unwanted)
+    return troubles
+
+
+def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
+    """What is to be done, by the clouds that it is in; a launch that died may have tried several."""
+    living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
+    things, intents = context.journal.things(), context.journal.intents(unresolved=True)
+    clouds: dict[str, set[str]] = defaultdict(set)
+    for box in living.values():
+        clouds[box.id].update([box.facts["cloud"]] if "cloud" in box.facts else [])
+    for row in things:
+        clouds[row.box].add(row.ref.cloud)
+    for intent in intents:
+        clouds[intent.box].add(intent.cloud)
+    young = context.clock() - CONSISTENCY_WINDOW
+    again = {row.box for row in things if row.state != "gone_once" or row.at < young}
+    again |= {intent.box for intent in intents}
+    due: dict[tuple[str, ...], _Due] = defaultdict(_Due)
+    for box in living.values():
+        if box.state is BoxState.READY and box.facts["spec"].get("idle"):
+            due[tuple(sorted(clouds[box.id]))].ended.append(box)
+    for box in _unwanted(context, living.values()):
+        due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
+    for box in context.journal.known(again - living.keys()):
+        if box.owner == context.owner:
+            due[tuple(sorted(clouds[box.id]))].over.append(box)
+    return due
+
+
+def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: float) -> list[GpucloudError]:
+    """Does what is due in some clouds, in a thread of its own; it tells nothing, as others work too."""
+    context = replace(context, waiter=context.waiter.for_another_thread(), tell=say_nothing)
+    with context.waiter.within(budget_s):
+        if not _answer(context, clouds):
+            return _no_time(clouds, due.unwanted)
+        troubles = refresh_all(context, due.ended)
+        new = _unwanted(context, [context.journal.box(box.id) for box in due.ended])
+        known = {box.id for box in due.unwanted}
+        unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
+        troubles += _take_down_all(context, catch_up(context, unwanted, troubles), clouds)
+        for box in due.over:
+            if not context.waiter.left_s:
+                break
+            with isolated(troubles, f"box {box.name!r}"):
+                _look_again(context, box)
+    return troubles
+
+
+def _look_again(context: Context, box: Box) -> None:
+    """Looks at what is left of a box that is over, unless another process does."""
+    taken = context.take(box)
+    if taken is None:
+        return
+    try:
+        settle_box(context, taken)
+    finally:
+        context.journal.release(taken)
+
+
+def _answer(context: Context, clouds: Iterable[str]) -> bool:
+    """Whether these clouds say anything, be it a refusal; those that do not are silent from now on."""
+    if not context.waiter.left_s:
+        return False
+    asked = {name: context.waiter.start(partial(_account, context, name)) for name in clouds}
+    if context.waiter.until_done(asked.values(), CALL_TIMEOUT_S):
+        return True
+    context.silent.update({name: call for name, call in asked.items() if not call.done})
+    return False
+
+
+def _account(context: Context, name: str) -> str:
+    return context.clouds.usable(name).account()
+
+
+def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[str]) -> list[GpucloudError]:
+    """Takes boxes down, as far as the waiter's budget goes: each is asked to end before any is waited for."""
+    troubles: list[GpucloudError] = []
+    clock = cache(partial(_clock_of, context))
+    waiting = [box for box in boxes if is_remains(box) or _is_past_end(box, clock, troubles)]
+    held: dict[str, Box] = {}
+    owed: dict[str, GpucloudError] = {}
+    pause_s = 0.05
+    try:
+        while waiting and context.waiter.left_s:
+            waiting = [box for box in waiting if not _ended(context, box, held, owed)]
+            if waiting:
+                context.waiter.pause(pause_s)
+                pause_s = min(pause_s * 1.5, 1.0)
+    finally:
+        for box in held.values():
+            context.journal.release(box)
+    return [*troubles, *owed.values(), *_no_time(clouds, [box for box in waiting if box.id not in owed])]
+
+
+def _ended(context: Context, box: Box, held: dict[str, Box], owed: dict[str, GpucloudError]) -> bool:
+    """One pass to end a box; whether there is nothing more to do. What is owed of it is in ``owed``."""
+    if not context.waiter.left_s:
+        return False
+    taken = held.get(box.id) or context.take(box)
+    if taken is None:  # somebody was faster
+        return True
+    held[box.id] = taken
+    troubles: list[GpucloudError] = []
+    with isolated(troubles, f"box {box.name!r}"):
+        take_down(context, taken, once=True, ends_as=_end_of(box))
+    if troubles:
+        owed[box.id] = troubles[0]
+        return False
+    owed.pop(box.id, None)
+    return True
+
+
+def _end_of(box: Box) -> BoxState:
+    return BoxState.FAILED if box.state in LAUNCHING else BoxState.DELETED
+
+
+def _no_time(clouds: Collection[str], boxes: Sequence[Box]) -> list[GpucloudError]:
+    """What there is to say of boxes that nothing was done about; nothing where there are none."""
+    if not boxes:
+        return []
+    names = [box.name for box in boxes]
+    return [
+        OwedError(
+            f"{_some(names)} may still be billed: {', '.join(clouds)} did not answer, or there was no time",
+            hint="the next command that changes anything goes on with it",
+            owed_command=f"gpucloud down {' '.join(names[:MOST_NAMES])} --yes",
+        )
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    """A few of many names, in words."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _clock_of(context: Context, name: str) -> datetime | None:
+    return context.waiter.run(context.clouds.usable(name).server_time)
+
+
+def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
+    """Puts right what an older copy of the journal says of boxes that it has in their launch.
+
+    What became ready after the copy was made is no remainder: where a machine of it is there, the box is
+    taken as it was noted beside its keys.
+
+    Returns:
+        The boxes that are what the journal says. Nothing may be concluded of those that were ready, and of
+        which their cloud does not tell.
+    """
+    right: list[Box] = []
+    for box in boxes:
+        facts: Data | None = None
+        with isolated(troubles, f"box {box.name!r} was ready, and the journal is an older copy"):
+            if context.state is not None and box.state in LAUNCHING and context.may_take(box.lease):
+                facts = read_ready(key_folder(context.state, box.id))
+            if facts is None or not _take_as_noted(context, box, facts):
+                right.append(box)
+    return right
+
+
+def _take_as_noted(context: Context, box: Box, facts: Data) -> bool:
+    """Takes a box as it was when it became ready; False where no machine of it is there, or it is taken."""
+    asked = _ask(context, replace(box, facts=facts))
+    seen = [context.waiter.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
+    machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
+    taken = context.take(box) if machines else None
+    if taken is None:
+        return False
+    context.tell(
+        "recover", f"{box.name!r} is ready, and the journal an older copy: taking it as it was noted"
+    )
+    for ref in [ref for machine in machines for ref in (machine.ref, *machine.parts)]:
+        context.journal.write(taken, "made", made_data(ref, name=ref.id))
+    for state in (BoxState.PROVISIONING, BoxState.BOOTSTRAPPING, BoxState.READY):
+        if list(BoxState).index(state) >= list(BoxState).index(box.state):
+            context.journal.write(taken, "state", {"state": str(state), "facts": dict(facts)})
+    context.journal.release(taken)
+    return True
+
+
+def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]) -> bool:
+    """Whether a box that is past its end by our clock is so by its cloud's as well: ours may be wrong."""
+    assert box.expires_at is not None  # noqa: S101  (who calls has looked)
+    name = box.facts["cloud"]
+    try:
+        theirs = clock(name)
+    except GpucloudError as error:
+        troubles.append(GpucloudError(f"{box.name} seems past its end, but {name} does not say: {error}"))
+        return False
+    if theirs is None or box.expires_at < theirs:
+        return True
+    troubles.append(
+        GpucloudError(
+            f"{box.name} is past its end by this machine's clock, but not by that of {name} "
+            f"({rfc3339(theirs)}): it is left alone",
+            hint="set the clock: gpucloud check",
+        )
+    )
+    return False
+
+
+def refresh(context: Context, box: Box) -> Box:
+    """Asks the cloud how a box is, and writes down what it says. Changes nothing in the cloud.
+
+    A box of which some nodes are gone stays what it is; its nodes tell, and its price counts those that live.
+    A box whose machines have all ended by themselves becomes ``interrupted`` when its cloud took it back, and
+    ``deleting`` otherwise, until a changing command has confirmed that nothing is left. So does one whose
+    guard has powered it off where the cloud goes on billing that, and one that is switched off and past its
+    end. What its machines cost is known to have ended with them.
+
+    Raises:
+        GpucloudError: the cloud did not answer, or refused.
+    """
+    for trouble in refresh_all(context, [box]):
+        raise trouble
+    return context.journal.box(box.id)
+
+
+def refresh_all(
+    context: Context, boxes: Sequence[Box], *, timeout_s: float = CALL_TIMEOUT_S
+) -> list[GpucloudError]:
+    """Asks the clouds how these boxes are, all at once, as :func:`refresh` does with one.
+
+    Returns:
+        What could not be asked, one error per box.
+    """
+    asked, troubles = ask_all(context, boxes)
+    return troubles + write_answers(context, asked, timeout_s=timeout_s)
+
+
+def ask_all(
+    context: Context, boxes: Iterable[Box]
+) -> tuple[list[tuple[Box, list[Call | None]]], list[GpucloudError]]:
+    """Begins to ask the clouds how these boxes are; :func:`write_answers` waits.
+
+    Returns:
+        The questions, and what could not be asked, one error per box.
+    """
+    asked: list[tuple[Box, list[Call | None]]] = []
+    troubles: list[GpucloudError] = []
+    for box in boxes:
+        if box.state not in OVER and box.facts.get("nodes"):
+            with isolated(troubles, box.name):
+                asked.append((box, _ask(context, box)))
+    return asked, troubles
+
+
+def write_answers(
+    context: Context, asked: Iterable[tuple[Box, Sequence[Call | None]]], *, timeout_s: float = CALL_TIMEOUT_S
+) -> list[GpucloudError]:
+    """Writes down what the clouds say of the boxes that they were asked about.
+
+    Returns:
+        What could not be asked, one error per box.
+    """
+    troubles: list[GpucloudError] = []
+    for box, calls in asked:
+        with isolated(troubles, f"{box.name}: {box.facts['cloud']}"):
+            seen = [None if call is None else context.waiter.wait(call, timeout_s) for call in calls]
+            _write_down(context, box, seen)
+    return troubles
+
+
+def _ask(context: Context, box: Box) -> list[Call | None]:
+    """Starts to ask for each node; ``None`` for one that is known to be gone."""
+
+    def look(ref: Ref) -> Resource | None:
+        # The cloud is made here: its SDK takes long to import, and clouds do not wait for each other.
+        return context.clouds.usable(ref.cloud).get(ref)
+
+    return [
+        None if node["state"] == State.GONE else context.waiter.start(partial(look, machine_ref(box, number)))
+        for number, node in enumerate(box.facts["nodes"])
+    ]
+
+
+def _write_down(context: Context, box: Box, things: Sequence[Resource | None]) -> None:
+    in_doubt = any(_is_in_doubt(*each) for each in zip(box.facts["nodes"], things, strict=True))
+    now = _cloud_time(context, box) if in_doubt else context.clock()
+    nodes = [_node(context, box, *each, now) for each in zip(box.facts["nodes"], things, strict=True)]
+    facts: dict[str, object] = {"nodes": nodes}
+    state: BoxState | None = None
+    if box.state is BoxState.READY:
+        ended_by = None if any(node["billed"] for node in nodes) else _why_ended(box, nodes, now)
+        over = all(node["state"] == State.GONE for node in nodes)
+        if ended_by in {None, EndedBy.ITSELF} and not over:  # somebody may want to start it again
+            ended_by = EndedBy.ITSELF if _ended_by_guard(context, things) else None
+        if ended_by is not None:
+            facts["ended_by"] = str(ended_by)
+            taken_back = ended_by is EndedBy.CLOUD
+            state = BoxState.INTERRUPTED if taken_back else BoxState.DELETING
+    context.journal.observe(box, facts=facts, state=state)
+
+
+def _is_in_doubt(known: Data, seen: Resource | None) -> bool:
+    """Whether a node seems to be billed no longer, and was when it was last seen."""
+    return "ended_at" not in known and not (isinstance(seen, Machine) and seen.billed)
+
+
+def _node(context: Context, box: Box, known: Data, seen: Resource | None, now: datetime) -> Data:
+    """A node as its cloud shows it; as it was, where the cloud may only be late to show it.
+
+    One that is gone keeps its place and its id, and has no address any more.
+    """
+    if known["state"] == State.GONE:
+        return {"billed": False, **known}
+    past_end = box.expires_at is not None and now >= box.expires_at
+    ended_at = known.get("ended_at") or min(now, box.expires_at or now).isoformat()
+    if isinstance(seen, Machine):
+        shown = node_facts(seen)
+        if seen.billed:
+            return shown
+        address = None if seen.state is State.GONE else seen.public_ip
+        return {**shown, "public_ip": address, "ended_at": ended_at, "taken_back": seen.preempted}
+    forgets = context.clouds.usable(box.facts["cloud"]).forgets_ended and known["state"] == State.RUNNING
+    if forgets or past_end or context.clock() - box.created_at >= CONSISTENCY_WINDOW:
+        # Clouds that forget what has ended say nothing of why.
+        taken_back = box.facts["purchase"] == Purchase.SPOT and not past_end
+        gone = {"state": str(State.GONE), "public_ip": None, "taken_back": taken_back}
+        return {**known, **gone, "billed": False, "ended_at": ended_at}
+    return {"billed": True, **known}
+
+
+def _why_ended(box: Box, nodes: Sequence[Data], now: datetime) -> EndedBy:
+    """Why no machine of a box is billed any more."""
+    if any(node.get("taken_back") for node in nodes):
+        return EndedBy.CLOUD
+    past_end = box.expires_at is not None and now >= box.expires_at
+    return EndedBy.TTL if past_end else EndedBy.ITSELF
+
+
+def _cloud_time(context: Context, box: Box) -> datetime:
+    """The time by the cloud of a box, which ends it; by our own clock where the cloud does not tell."""
+    try:
+        theirs = context.waiter.run(context.clouds.usable(box.facts["cloud"]).server_time, CALL_TIMEOUT_S)
+    except GpucloudError:
+        return context.clock()
+    return theirs or context.clock()
+
+
+def _ended_by_guard(context: Context, things: Sequence[Resource | None]) -> bool:
+    """Whether machines are stopped, and their consoles tell that the guard has done it.
+
+    Who stops a machine in the cloud's own console may want to start it again: that is no end.
+    """
+    machines = [thing for thing in things if isinstance(thing, Machine)]
+    if not machines or any(machine.state is not State.STOPPED for machine in machines):
+        return False
+    try:
+        consoles = [
+            context.waiter.run(
+                partial(context.clouds.usable(machine.ref.cloud).console, machine.ref), CALL_TIMEOUT_S
+            )
+            for machine in machines
+        ]
+    except GpucloudError:
+        return False
+    return all(GUARD_LAST_WORDS in console for console in consoles)

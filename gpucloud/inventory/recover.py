@@ -1,0 +1,150 @@
+"""Takes what was found by its tags into the journal, from where it is used and ended like any other box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpucloud.boxes.ends import ensure_end
+from gpucloud.boxes.teardown import made_data, node_facts
+from gpucloud.costs.resource_prices import compute_price, listed_prices
+from gpucloud.errors import CloudError, GpucloudError
+from gpucloud.inventory.discovery import Survey, by_box
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
+from gpucloud.journal.store import Box
+from gpucloud.resources import End, Machine, Resource, State, Tags, box_name
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud_pricing import Market
+
+NAME_DIGITS = 8
+"""How much of its id a box is called by whose name is not known."""
+
+
+def adopt_found(
+    context: Context, survey: Survey, market: Market
+) -> tuple[Sequence[Box], Sequence[GpucloudError]]:
+    """Writes down every box of a survey that the journal does not know, and has those that live end.
+
+    Returns:
+        These boxes, and what could not be done, one error per box: what could not be written down, and ends
+        that could not be set. Nobody can tell whether their launch has set those: such boxes are left alone.
+    """
+    adopted: list[Box] = []
+    troubles: list[GpucloudError] = []
+    for _, things in by_box(survey.things):
+        with isolated(troubles, f"{things[0].ref.kind} {things[0].ref.id}"):
+            state = state_of(things, survey.clocks[things[0].ref.cloud])
+            box = adopt_box(context, things, state, market) if state else None
+            if box is None:
+                continue
+            adopted.append(box)
+            if state is BoxState.READY:
+                _arm_end(context, box, things)
+    return adopted, troubles
+
+
+def _arm_end(context: Context, box: Box, things: Sequence[Resource]) -> None:
+    """Has a box that was found end from outside.
+
+    Raises:
+        CloudError: that could not be set.
+    """
+    machines = [each for each in things if isinstance(each, Machine) and each.state is not State.GONE]
+    try:
+        ensure_end(context, box, context.clouds[box.facts["cloud"]], machines, End(at=box.expires_at))
+    except CloudError as error:
+        error.message = f"{box.name} may go on beyond its end: {error.message}"
+        error.hint = f"repeat: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"
+        raise
+
+
+def adopt_box(context: Context, things: Sequence[Resource], state: BoxState, market: Market) -> Box | None:
+    """Writes a box down.
+
+    Args:
+        world: the outside.
+        things: everything that was found of it; all with the same tags.
+        state: ``ready`` for one that lives, ``deleting`` for the remains of one.
+        market: what types and prices are known by.
+
+    Returns:
+        The box; ``None`` where the journal knows it already.
+    """
+    tags = things[0].tags
+    assert isinstance(tags, Tags)  # noqa: S101  (who calls has grouped them by it)
+    machines = [thing for thing in things if isinstance(thing, Machine)]
+    born = [thing.created_at for thing in machines or things if thing.created_at]
+    refs = dict.fromkeys([t.ref for t in things] + [part for machine in machines for part in machine.parts])
+    name = next(filter(None, (box_name(machine.name) for machine in machines)), None)
+    return context.journal.recover_box(
+        id=tags.box,
+        name=name or f"found-{tags.box[-NAME_DIGITS:].lower()}",
+        tags=tags,
+        state=state,
+        created_at=min(born, default=id_time(tags.box) or context.clock()),
+        expires_at=tags.ends_at,
+        facts=_facts(things[0], machines, market),
+        things=[made_data(ref, name=ref.id) for ref in refs],
+    )
+
+
+def age_of(things: Sequence[Resource], now: datetime) -> timedelta | None:
+    """How long ago the youngest of a box's things was made; ``None`` where nothing tells."""
+    made = [thing.created_at for thing in things if thing.created_at]
+    tags = things[0].tags
+    born = max(made, default=id_time(tags.box) if isinstance(tags, Tags) else None)
+    return None if born is None else now - born
+
+
+def state_of(things: Sequence[Resource], now: datetime) -> BoxState | None:
+    """What a box is of which the journal knows nothing, by what was found of it.
+
+    Returns:
+        ``ready`` where a machine of it lives, ``deleting`` for what is left of one or is past its end;
+        ``None`` while its machine may only be shown late.
+    """
+    tags, age = things[0].tags, age_of(things, now)
+    end = tags.ends_at if isinstance(tags, Tags) else None
+    if end is not None and end < now:
+        return BoxState.DELETING
+    if any(isinstance(thing, Machine) for thing in things):
+        return BoxState.READY
+    return BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None
+
+
+def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "cloud": first.ref.cloud,
+        "account": first.ref.account,
+        "region": first.ref.region,
+        "nodes": [node_facts(machine) for machine in machines if machine.state is not State.GONE],
+        "spec": {},
+        "listed": listed_prices(market, first.ref.cloud, first.ref.region),
+        "recovered": True,
+    }
+    if not machines:
+        return facts
+    machine = machines[0]
+    facts |= {
+        "zone": machine.zone or None,
+        "instance_type": machine.instance_type,
+        "purchase": str(machine.purchase),
+    }
+    kind = market.types.get((first.ref.cloud, machine.instance_type))
+    if kind is not None:
+        facts["interconnect"] = kind.interconnect
+        facts["gpu"] = {
+            "model": kind.gpu_model,
+            "count": format(kind.gpu_count, "f"),
+            "memory_gib": format(kind.gpu_memory_gib, "f"),
+        }
+    price = compute_price(market, machine)
+    if price is not None:
+        facts |= {
+            "price": {"amount": format(price.amount, "f"), "currency": price.currency},
+            "price_as_of": price.as_of.isoformat(),
+            "price_source": price.source,
+        }
+    return facts

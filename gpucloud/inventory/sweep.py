@@ -1,0 +1,219 @@
+"""Finds what carries gpucloud's tags and is not wanted, and ends it.
+
+The cloud is read before the journal: what is launched meanwhile is then never taken for a stranger. One
+function makes the list; before anything is ended the list is made again, and only what is on both, by id,
+is ended, by way of the journal like any other box.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gpucloud.boxes.teardown import end_things, made_data, take_down
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_its_box
+from gpucloud.inventory.reconcile import catch_up, is_remains
+from gpucloud.inventory.recover import adopt_box, age_of
+from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Lease
+from gpucloud.journal.store import Box
+from gpucloud.resources import Machine, Ref, Resource, Search, Tags
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud_pricing import Market
+
+OLD_ENOUGH = timedelta(minutes=15)
+REMOVAL_S = 600.0
+
+
+class Reason(StrEnum):
+    """Why something is on the list."""
+
+    PAST_DEADLINE = "past_deadline"
+    REMAINS = "remains"  # of a launch that failed, or of a box that is over
+    NOT_IN_JOURNAL = "not_in_journal"
+    YOUNG = "young"  # not in the journal either, but another process may be about to write it down
+    OTHER_OWNER = "other_owner"
+    NOT_OF_ITS_BOX = "not_of_its_box"  # carries the tags of a box that is ready, and is none of its machines
+    BAD_TAGS = "bad_tags"  # of this owner, under tags that gpucloud never wrote
+
+
+UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX})
+"""These may be ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
+    """One thing that no living box of this journal accounts for."""
+
+    thing: Resource
+    reason: Reason
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether it may be ended."""
+        return self.reason in UNWANTED
+
+    @property
+    def box(self) -> str | None:
+        """The box whose tags it carries."""
+        return self.thing.tags.box if isinstance(self.thing.tags, Tags) else None
+
+
+def judge(
+    survey: Survey,
+    boxes: Mapping[str, Box],
+    *,
+    owner: str,
+    older_than: timedelta,
+    may_take: Callable[[Lease | None], bool],
+) -> list[Find]:
+    """Which of the things that were found are not accounted for, and why. Pure.
+
+    Args:
+        survey: what the clouds hold.
+        boxes: what the journal knows of the boxes that were found, read after the survey was made.
+        owner: whose things may be ended.
+        older_than: what the journal does not know counts as a leak from this age on.
+        may_take: whether nobody is working on a box with this lease.
+    """
+    by_box: dict[tuple[str, str], list[Resource]] = defaultdict(list)
+    for thing in survey.things:
+        by_box[thing.ref.cloud, thing.tags.box if isinstance(thing.tags, Tags) else ""].append(thing)
+    finds = [
+        Find(thing=thing, reason=Reason.BAD_TAGS if is_of(owner, thing) else Reason.OTHER_OWNER)
+        for thing in survey.suspects
+    ]
+    for (cloud, box_id), things in by_box.items():
+        box, now = boxes.get(box_id), survey.clocks[cloud]
+        age = age_of(things, now)
+        for thing in things:
+            if not is_of(owner, thing):
+                reason: Reason | None = Reason.OTHER_OWNER
+            elif box is None:
+                old = not older_than or age is None or age >= older_than
+                reason = _of_stranger(thing, now, old=old)
+            else:
+                reason = _of_known(thing, box, now, free=may_take(box.lease))
+            if reason is not None:
+                finds.append(Find(thing=thing, reason=reason))
+    return finds
+
+
+def _of_stranger(thing: Resource, now: datetime, *, old: bool) -> Reason:
+    end = thing.tags.ends_at if isinstance(thing.tags, Tags) else None
+    if end is not None and end < now:
+        return Reason.PAST_DEADLINE
+    return Reason.NOT_IN_JOURNAL if old else Reason.YOUNG
+
+
+def _of_known(thing: Resource, box: Box, now: datetime, *, free: bool) -> Reason | None:
+    """Why a thing of a box that the journal knows is not wanted; ``None`` if it is."""
+    if box.state in OVER:
+        return Reason.REMAINS
+    if not free:
+        return None
+    if is_remains(box):
+        return Reason.REMAINS
+    if not_of_its_box(box, thing):
+        return Reason.NOT_OF_ITS_BOX
+    if box.expires_at is not None and box.expires_at < now:
+        return Reason.PAST_DEADLINE
+    elsewhere = (thing.ref.cloud, thing.ref.region) != (box.facts.get("cloud"), box.facts.get("region"))
+    return Reason.REMAINS if elsewhere else None  # an attempt of its launch in another place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What was found, and where nothing may be concluded."""
+
+    finds: tuple[Find, ...]
+    survey: Survey
+
+
+def look(context: Context, *, owner: str, older_than: timedelta) -> Sweep:
+    """Makes the list: the clouds first, the journal after."""
+    return _listed(context, finish(context, begin(context, Search())), owner, older_than)
+
+
+def look_again(context: Context, first: Sweep, *, owner: str, older_than: timedelta) -> Sweep:
+    """What is still unwanted, in the places where it was found, under the same ids."""
+    wanted = [find for find in first.finds if find.unwanted]
+    regions: dict[str, set[str]] = defaultdict(set)
+    for find in wanted:
+        regions[find.thing.ref.cloud].add(find.thing.ref.region)
+    places = {cloud: sorted(names) for cloud, names in regions.items()}
+    again = _listed(context, finish(context, begin(context, Search(owner=owner), places)), owner, older_than)
+    refs = {find.thing.ref for find in wanted}
+    still = tuple(find for find in again.finds if find.unwanted and find.thing.ref in refs)
+    return replace(again, finds=still)
+
+
+def _listed(context: Context, survey: Survey, owner: str, older_than: timedelta) -> Sweep:
+    found = {thing.tags.box for thing in survey.things if isinstance(thing.tags, Tags)}
+    told = {box.id for box in catch_up(context, context.journal.known(found), [])}
+    boxes = {box.id: box for box in context.journal.known(found)}
+    in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
+    finds = judge(survey, boxes, owner=owner, older_than=older_than, may_take=context.may_take)
+    return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), survey=survey)
+
+
+def end(context: Context, finds: Sequence[Find], market: Market) -> list[GpucloudError]:
+    """Ends what was found, box by box; one that cannot be ended does not keep the others.
+
+    Returns:
+        What is still owed, one error per box.
+
+    Raises:
+        InterruptedBySignal: a signal came; the box that was under way was finished, others were not begun.
+    """
+    by_box: dict[str, list[Find]] = defaultdict(list)
+    for find in finds:
+        assert isinstance(find.thing.tags, Tags)  # noqa: S101  (else it would be nobody's)
+        by_box[find.thing.tags.box].append(find)
+    troubles: list[GpucloudError] = []
+    for box_id, found in by_box.items():
+        context.waiter.check()
+        with isolated(troubles, f"box {box_id}"):
+            _end_box(context, box_id, found, market)
+    return troubles
+
+
+def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Market) -> None:
+    things = [find.thing for find in finds]
+    adopted = adopt_box(context, things, BoxState.DELETING, market)
+    box = adopted or context.journal.box(box_id)
+    taken = context.take(box)
+    if taken is None:
+        raise UsageError(f"another gpucloud works on box {box.name!r}", hint="wait for it, then repeat")
+    reasons = dict.fromkeys(find.reason.replace("_", " ") for find in finds)
+    context.tell("down", f"ending {box.name}: {', '.join(reasons)}")
+    try:
+        refs = _refs(things)
+        for ref in refs:
+            context.journal.write(taken, "made", made_data(ref, name=ref.id))
+        whole = taken.state not in OVER and (is_remains(taken) or _is_over(taken, finds))
+        with context.waiter.finishing():
+            if whole:
+                take_down(context, taken, budget_s=REMOVAL_S)
+            else:
+                end_things(context, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)
+    finally:
+        context.journal.release(taken)
+
+
+def _is_over(box: Box, finds: Sequence[Find]) -> bool:
+    """Whether a box is past its end, and not only something of it in the wrong place."""
+    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state is BoxState.READY
+
+
+def _refs(things: Iterable[Resource]) -> set[Ref]:
+    refs: set[Ref] = set()
+    for thing in things:
+        refs.add(thing.ref)
+        if isinstance(thing, Machine):
+            refs.update(thing.parts)
+    return refs

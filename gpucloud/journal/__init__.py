@@ -1,0 +1,1 @@
+"""What is written down: boxes, intents and resources, and which process works on them."""

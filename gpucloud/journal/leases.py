@@ -1,0 +1,54 @@
+"""Leases as this process holds and judges them: who we are, who still lives, and the renewal."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from _thread import start_new_thread
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+
+from gpucloud.journal.lifecycle import BEAT_EVERY_S, Claim, Lease, claim_on
+from gpucloud.journal.store import Journal, JournalError
+from gpucloud.processes import boot_id, namespace, started
+
+
+def this_process(now: datetime) -> Lease:
+    """The lease of this process, renewed at ``now``."""
+    pid = os.getpid()
+    return Lease(
+        host=socket.gethostname(),
+        boot=boot_id(),
+        namespace=namespace(),
+        pid=pid,
+        started=started(pid) or 0,
+        beat=now,
+    )
+
+
+def claim(lease: Lease | None, now: datetime) -> Claim:
+    """What a lease in the journal means to this process; ``now`` is by the journal's clock."""
+    since = started(lease.pid) if lease else None
+    alive = [] if lease is None or since is None else [(lease.pid, since)]
+    return claim_on(lease, here=this_process(now), alive=alive)
+
+
+@contextmanager
+def renewing(journal: Journal) -> Generator[None]:
+    """While the body runs, renews every lease that this process holds, whatever the process waits for."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(BEAT_EVERY_S):
+            with suppress(JournalError):  # a full disk, another writer: the next renewal may pass
+                journal.renew()
+
+    # Without memory for a thread the leases age: what has been begun must be finished all the same.
+    with suppress(RuntimeError):  # Thread.start() would wait for ever for a thread that dies at once
+        start_new_thread(renew, ())
+    try:
+        yield
+    finally:
+        over.set()

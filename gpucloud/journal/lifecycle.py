@@ -1,0 +1,270 @@
+"""The life of a box as pure functions: states, identities, deadlines, and what a crash leaves to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+from gpucloud.resources import Ref, State
+
+CONSISTENCY_WINDOW = timedelta(minutes=10)
+"""How long a cloud may show something late; EC2's reference says "a few minutes" of eventual consistency."""
+
+
+SSH_TIMEOUT_S = 600.0
+BOOT_TIMEOUT_S = 1800.0
+STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
+"""How long a launch waits for a machine to answer, for its boot, and for both: then it is given up."""
+LEAST_LIFE = timedelta(minutes=1)
+"""The shortest life that may be asked for: no machine of any cloud starts and answers over ssh in less."""
+
+
+class BoxState(StrEnum):
+    """The states of the contract."""
+
+    PLANNED = "planned"
+    PROVISIONING = "provisioning"
+    BOOTSTRAPPING = "bootstrapping"
+    READY = "ready"
+    INTERRUPTED = "interrupted"
+    DELETING = "deleting"
+    DELETED = "deleted"
+    FAILED = "failed"
+
+
+class EndedBy(StrEnum):
+    """Why the machines of a box ended that nobody has taken down."""
+
+    TTL = "ttl"
+    CLOUD = "cloud"  # taken back
+    ITSELF = "itself"  # by its guard, as nobody used it, or by somebody outside
+
+
+OVER = frozenset({BoxState.DELETED, BoxState.FAILED})
+"""Nothing billable is left of a box in one of these, and its name is free again."""
+
+LAUNCHING = frozenset({BoxState.PLANNED, BoxState.PROVISIONING, BoxState.BOOTSTRAPPING})
+"""A box in one of these belongs to a running ``launch``; without one it is the remains of a failed launch."""
+
+_NEXT: dict[BoxState, frozenset[BoxState]] = {
+    BoxState.PLANNED: frozenset({BoxState.PROVISIONING, BoxState.DELETING, BoxState.FAILED}),
+    BoxState.PROVISIONING: frozenset({BoxState.BOOTSTRAPPING, BoxState.DELETING, BoxState.FAILED}),
+    BoxState.BOOTSTRAPPING: frozenset({BoxState.READY, BoxState.PROVISIONING, BoxState.DELETING}),
+    BoxState.READY: frozenset({BoxState.INTERRUPTED, BoxState.DELETING}),
+    BoxState.INTERRUPTED: frozenset({BoxState.DELETING}),
+    BoxState.DELETING: frozenset({BoxState.DELETED, BoxState.FAILED}),
+    BoxState.DELETED: frozenset(),
+    BoxState.FAILED: frozenset(),
+}
+
+
+def may_become(old: BoxState, new: BoxState) -> bool:
+    """Whether a box may go from one state to another; staying is always allowed."""
+    return old == new or new in _NEXT[old]
+
+
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id(prefix: str, now: datetime, randomness: bytes) -> str:
+    """An id that sorts by time: 48 bits of milliseconds and 80 random bits, 26 characters."""
+    number = int(now.timestamp() * 1000) << 80 | int.from_bytes(randomness[:10], "big")
+    return prefix + "".join(_BASE32[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def id_time(id: str) -> datetime | None:  # noqa: A002
+    """When an id of :func:`new_id` was made, by the clock of whoever made it; ``None`` for any other text."""
+    digits = id.rpartition("-")[2]
+    if len(digits) != 26 or not set(digits) <= set(_BASE32):
+        return None
+    milliseconds = 0
+    for digit in digits:
+        milliseconds = milliseconds << 5 | _BASE32.index(digit)
+    try:
+        return datetime.fromtimestamp((milliseconds >> 80) / 1000, UTC)
+    except (OverflowError, ValueError):
+        return None
+
+
+def generated_name(gpu_model: str, randomness: bytes) -> str:
+    """A box name for a launch without ``--name``: the GPU and four characters, such as ``t4-9k2m``."""
+    model = "".join(c for c in gpu_model.lower() if c.isalnum() or c == "-")[:30]
+    return f"{model}-" + "".join(_BASE32[byte & 31] for byte in randomness[:4])
+
+
+def cost_so_far(price_per_hour: Decimal, nodes: int, start: datetime, end: datetime) -> Decimal:
+    """What a box has cost in compute so far, to the second; never negative, whatever the clocks say."""
+    seconds = max(Decimal((end - start).total_seconds()), Decimal(0))
+    return (price_per_hour * nodes * seconds / 3600).quantize(Decimal("0.0001"))
+
+
+# --- what a crash leaves
+
+
+class Phase(StrEnum):
+    """How far the journal says that one create call or one thing got."""
+
+    CREATE_OPEN = "create_open"  # a create call without an answer, or whose earlier try had none
+    MADE = "made"  # an id is known, and the thing is not wanted any more
+    DELETE_ASKED = "delete_asked"  # the cloud took the deletion
+    GONE_ONCE = "gone_once"  # not found once after a deletion; to be looked at again
+
+
+class Seen(StrEnum):
+    """What the cloud says when asked."""
+
+    THERE = "there"
+    ENDING = "ending"
+    TERMINAL = "terminal"  # shown, in its terminal state
+    ABSENT = "absent"  # not found, with permission proven
+    UNREADABLE = "unreadable"
+
+
+class Action(StrEnum):
+    """What recovery does next."""
+
+    ADOPT = "adopt"  # write the id down; it is then deleted like anything made
+    DELETE = "delete"
+    WAIT = "wait"  # nothing can be concluded yet
+    CLOSE = "close"  # proven gone or never made
+    LOOK_AGAIN = "look_again"  # gone once: look a second time after the consistency window
+
+
+_DO: dict[Phase, dict[Seen, tuple[Action, Action]]] = {
+    # (while younger than the consistency window, after it)
+    Phase.CREATE_OPEN: {
+        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
+        Seen.THERE: (Action.ADOPT, Action.ADOPT),
+        Seen.ENDING: (Action.ADOPT, Action.ADOPT),
+        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
+        Seen.ABSENT: (Action.WAIT, Action.CLOSE),
+    },
+    Phase.MADE: {
+        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
+        Seen.THERE: (Action.DELETE, Action.DELETE),
+        Seen.ENDING: (Action.DELETE, Action.DELETE),
+        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
+        # An id that the cloud does not know (yet): only a deletion by id proves it gone.
+        Seen.ABSENT: (Action.DELETE, Action.DELETE),
+    },
+    Phase.DELETE_ASKED: {
+        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
+        Seen.THERE: (Action.DELETE, Action.DELETE),
+        Seen.ENDING: (Action.WAIT, Action.DELETE),
+        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
+        Seen.ABSENT: (Action.LOOK_AGAIN, Action.LOOK_AGAIN),
+    },
+    Phase.GONE_ONCE: {
+        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
+        Seen.THERE: (Action.DELETE, Action.DELETE),
+        Seen.ENDING: (Action.WAIT, Action.DELETE),
+        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
+        Seen.ABSENT: (Action.WAIT, Action.CLOSE),
+    },
+}
+
+
+def reconcile(phase: Phase, seen: Seen, *, age: timedelta) -> Action:
+    """What to do with one intent or thing of a box that nobody is launching any more.
+
+    Args:
+        phase: how far the journal says it got.
+        seen: what the cloud says now.
+        age: since the intent was written, the deletion was asked, or the first absence was seen.
+    """
+    young, old = _DO[phase][seen]
+    return old if age >= CONSISTENCY_WINDOW else young
+
+
+def seen_state(state: State) -> Seen:
+    """A cloud's state in the words of recovery."""
+    return {State.GONE: Seen.TERMINAL, State.STOPPING: Seen.ENDING}.get(state, Seen.THERE)
+
+
+# --- leases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who is working on a box: one process of one PID namespace of one boot of one machine.
+
+    ``host`` is for people: a container, DHCP or a shared home changes it. ``started`` is the process's start
+    time in clock ticks since boot, which tells it from a later process with the same number. ``beat`` is when
+    the holder last renewed the lease, by the journal's clock. What a system does not tell is empty.
+    """
+
+    host: str
+    boot: str
+    pid: int
+    started: int
+    beat: datetime
+    namespace: str = ""
+
+    def is_of(self, other: Lease) -> bool:
+        """Whether both are of the same process."""
+        return self._place == other._place and (self.pid, self.started) == (other.pid, other.started)
+
+    def can_ask(self, other: Lease) -> bool:
+        """Whether the process of this lease can look up the process of another one."""
+        # A system that names its boot and no namespace shows processes of which the numbers mean nothing.
+        return self._place == other._place and bool(self.namespace or not self.boot)
+
+    @property
+    def _place(self) -> tuple[str, ...]:
+        return (self.boot, self.namespace) if self.namespace else (self.boot, self.host)
+
+
+BEAT_EVERY_S = 10.0
+"""How often a process renews the leases that it holds."""
+
+LEASE_TIMEOUT = timedelta(seconds=45)
+"""A holder that cannot be asked, and has not renewed its lease for this long, counts as dead."""
+
+
+class Claim(StrEnum):
+    """What a lease means to another process."""
+
+    FREE = "free"  # nobody holds it, the process itself does, or its holder is proven dead
+    SILENT = "silent"  # its holder cannot be asked and has not renewed it: it may be paused, and go on later
+    HELD = "held"  # its holder lives
+
+
+def claim_on(lease: Lease | None, *, here: Lease, alive: Iterable[tuple[int, int]]) -> Claim:
+    """What a lease in the journal means to this process.
+
+    Args:
+        lease: the one in the journal, if any.
+        here: what this process would write now.
+        alive: (pid, started) of processes that this process can see.
+    """
+    if lease is None or lease.is_of(here):
+        return Claim.FREE
+    if here.can_ask(lease):
+        return Claim.HELD if (lease.pid, lease.started) in alive else Claim.FREE
+    return Claim.HELD if here.beat - lease.beat < LEASE_TIMEOUT else Claim.SILENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """Something that may still be billed, for ``left`` of the error document."""
+
+    ref: Ref
+    name: str
+    price_per_hour: Decimal | None
+    currency: str | None
+
+    def as_dict(self) -> dict[str, object]:
+        """The entry of the contract."""
+        price = None
+        if self.price_per_hour is not None:
+            price = {"amount": str(self.price_per_hour), "currency": self.currency}
+        return {
+            "kind": str(self.ref.kind),
+            "id": self.ref.id or self.name,
+            "cloud": self.ref.cloud,
+            "region": self.ref.region,
+            "price": price,
+        }

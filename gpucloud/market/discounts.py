@@ -1,0 +1,277 @@
+"""Somebody's own conditions: negotiated discounts, credits, and commitments that are paid for already.
+
+They stand in a YAML file, commitments also in what the clouds told of their accounts. They change what
+``cost`` computes, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpucloud.errors import UsageError
+from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Price
+from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
+from gpucloud_pricing.demand import OWNED, PURCHASES
+from gpucloud_pricing.estimate import Usage
+from gpucloud_pricing.live_sources import ACCOUNT_SOURCES
+from gpucloud_pricing.values import SavingsPlan, Source
+
+SOURCE = "own-conditions"
+MAX_BYTES = 1 << 20
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Part(_Strict):
+    cloud: str
+
+
+class Discount(_Part):
+    """So many percent off the list price of what fits. Names of types and regions may be globs."""
+
+    percent: Annotated[Decimal, Field(gt=0, le=100)]
+    types: str = "*"
+    regions: str = "*"
+    purchase: str | None = None
+
+    def fits(self, price: Price) -> bool:
+        """Whether it is for this price."""
+        return (
+            price.cloud == self.cloud
+            and self.purchase in {None, price.purchase.replace("_", "-")}
+            and fnmatchcase(price.instance_type, self.types)
+            and fnmatchcase(price.region, self.regions)
+        )
+
+
+class Credit(_Part):
+    """Money that a cloud owes, until the end of a day."""
+
+    amount: Annotated[Decimal, Field(gt=0)]
+    currency: str = "USD"
+    until: date | None = None
+
+
+class OwnMachines(_Part):
+    """Machines that are paid for already, used or not, until the end of a day."""
+
+    region: str
+    type: str
+    count: Annotated[int, Field(ge=1)] = 1
+    until: date
+
+    def commitment(self, today: date) -> Commitment:
+        """As a value of the market."""
+        return Commitment(
+            cloud=self.cloud,
+            kind="machine",
+            id="",
+            region=self.region,
+            instance_type=self.type,
+            count=self.count,
+            until=self.until,
+            as_of=today,
+            source=SOURCE,
+        )
+
+
+class OwnPlan(_Part):
+    """A savings plan: so much is paid for every hour, used or not, until the end of a day.
+
+    An instance plan is for one family of types in one region, a compute plan for all of the cloud. ``term``
+    and ``upfront`` say at which of the market's rates it is used up.
+    """
+
+    plan: Literal["compute", "instance"]
+    per_hour: Annotated[Decimal, Field(gt=0)]
+    currency: str = "USD"
+    family: str | None = None
+    region: str | None = None
+    term: Literal["1y", "3y"] = "1y"
+    upfront: Literal["none", "partial", "all"] = "none"
+    until: date
+
+    def commitment(self, today: date) -> Commitment:
+        """As a value of the market."""
+        paid = "no" if self.upfront == "none" else self.upfront  # a bare ``no`` is false in YAML
+        plan = SavingsPlan(
+            per_hour=Money(amount=self.per_hour, currency=self.currency),
+            purchase=f"savings_{self.term}",
+            terms=f"{self.plan} plan, {paid} upfront",
+            family=self.family,
+        )
+        return Commitment(
+            cloud=self.cloud,
+            kind=SAVINGS_PLAN,
+            id="",
+            region=self.region,
+            plan=plan,
+            until=self.until,
+            as_of=today,
+            source=SOURCE,
+        )
+
+
+class Conditions(_Strict):
+    """What the file holds."""
+
+    discounts: tuple[Discount, ...] = ()
+    credits: tuple[Credit, ...] = ()
+    commitments: tuple[OwnMachines, ...] = ()
+    savings_plans: tuple[OwnPlan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnConditions:
+    """All of somebody's conditions, and where they stand.
+
+    Attributes:
+        file: where they write them down; ``None`` where they do not.
+        told: what it says.
+        held: what clouds told of their accounts.
+    """
+
+    file: Path | None = None
+    told: Conditions = field(default_factory=Conditions)
+    held: Sequence[Commitment] = ()
+
+    @classmethod
+    def load(cls, file: Path, held: Sequence[Commitment] = ()) -> OwnConditions:
+        """Reads the file.
+
+        Raises:
+            UsageError: it cannot be read, or says what makes no sense.
+        """
+        try:
+            with file.open("rb") as stream:
+                data = stream.read(MAX_BYTES + 1)
+            if len(data) > MAX_BYTES:
+                raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB")
+            return cls(file, Conditions.model_validate(yaml.safe_load(data) or {}), held)
+        except OSError as error:
+            raise UsageError(f"cannot read the conditions {str(file)!r}: {error.strerror}") from error
+        except yaml.YAMLError as error:
+            raise UsageError(f"{file}: not YAML: {error}") from None
+        except ValidationError as error:
+            problems = [f"{file}: {_where(each['loc'])}: {each['msg']}" for each in error.errors()]
+            raise UsageError("; ".join(problems)) from None
+
+    def apply(self, market: Market, usage: Usage, today: date) -> Market:
+        """The market as it is for somebody with these conditions.
+
+        Args:
+            market: list prices.
+            usage: a commitment counts only if it has machines enough, and lasts as long as they are needed.
+                A savings plan counts for what it covers.
+            today: from when.
+
+        Raises:
+            UsageError: a condition is about nothing that there is: a slip would show wrong totals.
+        """
+        self._check(market)
+        owned = [
+            each
+            for each in self._lasting(usage, today)
+            if each.region is None or (each.cloud, each.region) in market.regions  # others may be newer
+        ]
+
+        def discounted(price: Price) -> Price:
+            percents = [each.percent for each in self.told.discounts if each.fits(price)]
+            return replace(price, discount=max(percents) / 100) if percents else price
+
+        def own(kind: InstanceType, listed: Sequence[Price]) -> Iterable[Price]:
+            return owned_prices(owned, kind, listed, nodes=usage.nodes)
+
+        written = Source(
+            id=SOURCE,
+            repository="",
+            path=str(self.file),
+            commit="",
+            date=today.isoformat(),
+            licence="yours",
+            note="discounts, credits and commitments",
+        )
+        return market.on_own_terms(discounted, own, (written, *ACCOUNT_SOURCES))
+
+    def uncounted(self, market: Market, offers: Iterable[Offer], usage: Usage, today: date) -> list[str]:
+        """The savings plans that are for something offered, but at a rate that is not known; for people."""
+        places = {(offer.region, offer.instance_type): offer.kind for offer in offers}
+        return sorted(
+            f"the {text_of(each)} for {name} in {region}"
+            for each in self._lasting(usage, today)
+            for (region, name), kind in places.items()
+            if each.plan is not None
+            and reaches(each, kind)
+            and each.region in {None, region}
+            and rate_of(each.plan, market.prices_of(each.cloud, name), region) is None
+        )
+
+    def _lasting(self, usage: Usage, today: date) -> list[Commitment]:
+        """All commitments that last as long as they are needed."""
+        machines = [each.commitment(today) for each in self.told.commitments]
+        plans = [each.commitment(today) for each in self.told.savings_plans]
+        return lasting((*machines, *plans, *self.held), today + timedelta(hours=float(usage.billed_hours)))
+
+    def credits_usd(self, market: Market, today: date) -> dict[str, Decimal]:
+        """What each cloud owes, in USD."""
+        owed: dict[str, Decimal] = {}
+        for credit in self.told.credits:
+            if credit.until is None or credit.until >= today:
+                usd = market.usd(credit.amount, credit.currency) or Decimal(0)
+                owed[credit.cloud] = owed.get(credit.cloud, Decimal(0)) + usd
+        return owed
+
+    def _check(self, market: Market) -> None:
+        clouds = sorted({cloud for cloud, _ in market.types})
+        told = self.told
+        for part in (*told.discounts, *told.credits, *told.commitments, *told.savings_plans):
+            if part.cloud not in clouds:
+                raise self._wrong(f"there is no cloud {part.cloud!r}; allowed: {', '.join(clouds)}")
+        ways = [way.replace("_", "-") for way in PURCHASES if way != OWNED]
+        for discount in self.told.discounts:
+            if discount.purchase not in {None, *ways}:
+                raise self._wrong(f"{discount.purchase!r} is no way of paying; allowed: {', '.join(ways)}")
+            if not any(c == discount.cloud and fnmatchcase(n, discount.types) for c, n in market.types):
+                raise self._wrong(f"{discount.cloud} has no type {discount.types!r}")
+        for own in self.told.commitments:
+            if (own.cloud, own.type) not in market.types or (own.cloud, own.region) not in market.regions:
+                raise self._wrong(f"there is no {own.type} in {own.cloud} {own.region}")
+        for plan in self.told.savings_plans:
+            self._check_plan(plan, market)
+        for credit in self.told.credits:
+            if market.usd(credit.amount, credit.currency) is None:
+                raise self._wrong(f"no reference rate is known from {credit.currency} to USD")
+
+    def _check_plan(self, plan: OwnPlan, market: Market) -> None:
+        if plan.plan == "compute":
+            if plan.family or plan.region:
+                raise self._wrong("a compute plan is for all families and regions: it names neither")
+            return
+        if plan.family is None or plan.region is None:
+            raise self._wrong("an instance plan names its family and its region")
+        if (plan.cloud, plan.region) not in market.regions:
+            raise self._wrong(f"there is no {plan.cloud} {plan.region}")
+        if not any(c == plan.cloud and n.startswith(f"{plan.family}.") for c, n in market.types):
+            raise self._wrong(f"{plan.cloud} has no family {plan.family!r}")
+
+    def _wrong(self, why: str) -> UsageError:
+        return UsageError(f"{self.file}: {why}")
+
+
+def _where(parts: Iterable[Any]) -> str:
+    """A place in the file: ``discounts[0].percent``."""
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
+    return text or "the whole"

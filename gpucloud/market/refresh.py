@@ -1,0 +1,190 @@
+"""Asks clouds for all their prices, side by side and politely, and keeps what they answer."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
+
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import Inquiry, PriceList
+from gpucloud.errors import CloudError, ErrorClass, is_absent
+from gpucloud.runtime.context import Context
+from gpucloud_pricing import Market
+from gpucloud_pricing.history import Change, PriceHistory, SetAside
+from gpucloud_pricing.validation import sift
+
+ASKED_AT_ONCE = 16
+"""Inquiries to one cloud at a time, to hide the way there and back. Who is throttled waits and repeats."""
+REFRESH_TIMEOUT_S = 3600.0
+COLLECTED_AFTER = (700, 10, 10)
+"""Answers of thousands of rows, and the SDKs' own cycles, are let go soon: Python's own thresholds."""
+RESUMED = timedelta(hours=1)
+"""A refresh that was cut off no longer ago than this goes on where it stopped."""
+
+Progress = Callable[[str, int, int], object]
+"""Told after each answer: the cloud, how many of its inquiries are answered, and how many there are."""
+
+
+@dataclass(slots=True)
+class Refreshed:
+    """What a refresh of one cloud came to.
+
+    Attributes:
+        asked: how many inquiries there are.
+        answered: how many of them have been answered, now or before.
+        skipped: how many of them a refresh that was cut off had answered already.
+        prices: how many prices were named.
+        new: how many of them were not known before.
+        gone: how many that were known are not sold any more.
+        moved: those that are others than before.
+        set_aside: rows that are no price.
+        failures: what was not answered, and why; what was known of that is as old as before.
+        absent: why this cloud was left out: it is not set up here.
+    """
+
+    asked: int = 0
+    answered: int = 0
+    skipped: int = 0
+    prices: int = 0
+    new: int = 0
+    gone: int = 0
+    moved: list[Change] = field(default_factory=list[Change])
+    set_aside: list[SetAside] = field(default_factory=list[SetAside])
+    failures: dict[str, CloudError] = field(default_factory=dict[str, CloudError])
+    absent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to refresh of one cloud: which types, and in which regions; ``None`` for all."""
+
+    instance_types: Sequence[str]
+    regions: Sequence[str] | None = None
+
+
+def refresh(
+    context: Context,
+    market: Market,
+    history: PriceHistory,
+    wanted: Mapping[str, Wanted],
+    *,
+    anew: bool,
+    progress: Progress,
+) -> dict[str, Refreshed]:
+    """Refreshes prices.
+
+    Args:
+        world: the clouds, and where to wait.
+        market: what is not in it is set aside.
+        history: where the answers are kept.
+        wanted: what, by cloud.
+        anew: ask also what a refresh that was cut off had been answered.
+        progress: is told.
+
+    Returns:
+        What came of it, by cloud.
+
+    Raises:
+        InterruptedBySignal: what was answered until then is kept.
+    """
+    gc.set_threshold(*COLLECTED_AFTER)
+    since = history.begin(context.clock(), timedelta() if anew else RESUMED)
+    done = {name for name, at in history.answered().items() if at >= since}
+    writing, stopping = threading.Lock(), threading.Event()
+    clerks = {name: _Clerk(context, market, history, name, writing, stopping, progress) for name in wanted}
+    calls = [context.waiter.start(partial(clerks[name].work, wanted[name], done)) for name in wanted]
+    try:
+        for call in calls:
+            context.waiter.wait(call, REFRESH_TIMEOUT_S)
+    finally:
+        stopping.set()
+        with writing:  # what is being kept at this moment is kept
+            pass
+    history.finish()
+    return {name: clerk.result for name, clerk in clerks.items()}
+
+
+@dataclass(slots=True)
+class _Clerk:
+    """Asks one cloud."""
+
+    context: Context
+    market: Market
+    history: PriceHistory
+    name: str
+    writing: threading.Lock
+    stopping: threading.Event
+    progress: Progress
+    result: Refreshed = field(default_factory=Refreshed)
+    given_up: set[str] = field(default_factory=set[str])
+    """Sources that did not answer however often they were asked: each further question is asked once."""
+
+    def work(self, wanted: Wanted, done: Collection[str]) -> None:
+        """Asks everything; what cannot be asked is a failure among the results."""
+        from multiprocessing.pool import ThreadPool
+
+        try:
+            cloud = self.context.clouds[self.name]
+            inquiries = cloud.inquiries(wanted.instance_types, wanted.regions)
+        except (CloudError, ImportError) as error:
+            if isinstance(error, CloudError) and not is_absent(error):
+                self.result.failures["everything"] = error
+            else:
+                self.result.absent = str(error)
+            return
+        while inquiries:
+            left = [each for each in inquiries if self._key(each) not in done]
+            self.result.asked += len(inquiries)
+            self.result.answered += len(inquiries) - len(left)
+            self.result.skipped += len(inquiries) - len(left)
+            with ThreadPool(min(ASKED_AT_ONCE, max(1, len(left)))) as pool:
+                further = pool.map(partial(self._ask, cloud), left, chunksize=1)
+            inquiries = list(chain.from_iterable(further))
+
+    def _key(self, inquiry: Inquiry) -> str:
+        return f"{self.name}: {inquiry.name}"
+
+    def _ask(self, cloud: Cloud, inquiry: Inquiry) -> Sequence[Inquiry]:
+        """Asks, and keeps the answer; gives what there is to ask further."""
+        if self.stopping.is_set():
+            return ()
+        at, source = self.context.clock(), inquiry.covers.source
+        try:
+            answer = cloud.ask(inquiry, once=source in self.given_up)
+        except CloudError as error:
+            self.result.failures[inquiry.name] = error
+            if error.error_class is ErrorClass.SERVER:
+                self.given_up.add(source)
+            return ()
+        if answer.further is not None:  # not kept: a refresh that goes on must ask these again
+            with self.writing:
+                self.result.answered += 1
+            return answer.further
+        prices, aside = sift(self.market, answer.prices)
+        with self.writing:
+            if not self.stopping.is_set():
+                kept = replace(answer, prices=prices, set_aside=[*answer.set_aside, *aside])
+                self._keep(inquiry, kept, at)
+        return ()
+
+    def _keep(self, inquiry: Inquiry, answer: PriceList, at: datetime) -> None:
+        recorded = self.history.record(
+            self._key(inquiry),
+            inquiry.covers,
+            answer.prices,
+            at,
+            answer.set_aside,
+            interruptions=answer.interruptions,
+        )
+        self.result.answered += 1
+        self.result.prices += len(answer.prices)
+        self.result.new += recorded.new
+        self.result.gone += recorded.gone
+        self.result.moved += recorded.moved
+        self.result.set_aside += answer.set_aside
+        self.progress(self.name, self.result.answered, self.result.asked)

@@ -1,0 +1,1 @@
+"""What a launch would do."""

@@ -1,0 +1,119 @@
+"""What boots on a box: the image that an offer means, and the software that a recipe needs on its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from gpucloud.errors import UsageError
+from gpucloud.planning.plan import Candidate
+from gpucloud_pricing.gpu_models import BY_NAME, family
+from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.rules import grants, slices
+from gpucloud_templates.software import (
+    Gpu,
+    Image,
+    ImpossibleError,
+    Software,
+    is_software,
+    release_for,
+    software_for,
+)
+
+if TYPE_CHECKING:
+    from gpucloud.clouds.cloud import Cloud
+
+DEFAULT_IMAGE = "cuda"
+
+
+def gpu_of(candidate: Candidate) -> Gpu:
+    """What is known of an offer's GPU; of a model that nobody described, only its name."""
+    name = family(candidate.gpu_model, candidate.gpu_memory_gib)
+    model = BY_NAME.get(name)
+    if model is None:
+        return Gpu(model=name, architecture="unknown", capability="0.0")
+    return Gpu(
+        model=name,
+        architecture=model.architecture,
+        capability=model.sm,
+        first_cuda=model.first_cuda,
+        last_cuda=model.last_cuda,
+        last_driver=model.last_driver,
+    )
+
+
+def possible(candidates: Sequence[Candidate], recipe: str) -> list[Candidate]:
+    """The offers whose GPUs can run a recipe, whatever the image.
+
+    Raises:
+        UsageError: none can; names the nearest recipe that works.
+    """
+    if not is_software(recipe) or recipe == DEFAULT_IMAGE:
+        return list(candidates)
+    refusals: dict[str, ImpossibleError] = {}
+    fitting: list[Candidate] = []
+    for candidate in candidates:
+        gpu = gpu_of(candidate)
+        try:
+            if gpu.model not in refusals:
+                release_for(recipe, gpu)
+                fitting.append(candidate)
+        except ImpossibleError as error:
+            refusals[gpu.model] = error
+    if candidates and not fitting:
+        raise refused(next(iter(refusals.values())))
+    return fitting
+
+
+def boots(cloud: Cloud, candidate: Candidate, recipe: str) -> tuple[Image, Software]:
+    """The image that an offer boots, and what is installed on it.
+
+    Raises:
+        UsageError: the recipe cannot work there.
+    """
+    image = cloud.boot_image(recipe, candidate.arch, candidate.instance_type)
+    try:
+        return image, software_for(recipe, gpu_of(candidate), image, arch=candidate.arch)
+    except ImpossibleError as error:
+        raise refused(error) from error
+
+
+def cut(candidate: Candidate, wanted: str | None) -> str | None:
+    """How an offer's GPUs are cut into MIG slices, as :class:`Software` has it; ``None`` for not at all.
+
+    Args:
+        candidate: the offer.
+        wanted: the GPUs that the spec asks for.
+    """
+    wishes = parse_wishes(wanted) if wanted else ()
+    wish = next((wish for wish in wishes if grants(wish, candidate)), None)
+    if wish is None or wish.mig is None:
+        return None
+    return f"{wish.mig}={','.join(map(str, slices(wish, candidate)))}"
+
+
+def bootable(
+    attempts: Iterable[tuple[Candidate, Cloud]], recipe: str
+) -> tuple[tuple[Candidate, ...], dict[str, str]]:
+    """The attempts that a recipe works on, and why it does not on the others.
+
+    Raises:
+        UsageError: it works on none.
+    """
+    fitting: list[Candidate] = []
+    refusals: dict[str, UsageError] = {}
+    for candidate, cloud in attempts:
+        try:
+            boots(cloud, candidate, recipe)
+            fitting.append(candidate)
+        except UsageError as error:
+            refusals[f"{candidate.cloud} {candidate.instance_type}"] = error
+    if refusals and not fitting:
+        raise next(iter(refusals.values()))
+    return tuple(fitting), {where: error.message for where, error in refusals.items()}
+
+
+def refused(error: ImpossibleError) -> UsageError:
+    """An impossible wish, with the nearest possible one."""
+    hint = f"use --image {error.nearest}, or another GPU" if error.nearest else "use another GPU or image"
+    return UsageError(f"--image: {error}", hint=hint)

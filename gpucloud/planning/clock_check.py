@@ -1,0 +1,76 @@
+"""Whether this machine's clock agrees with a cloud's: ends are set by ours, and kept by theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.errors import CloudError, UsageError
+from gpucloud.resources import rfc3339
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Call, TimedOutError
+
+SKEW_FAILS = timedelta(minutes=5)
+"""From here on nothing is bought, and the clouds refuse what this machine signs (AWS at 5 minutes)."""
+CLOCK_TIMEOUT_S = 10.0
+SET_CLOCK = "sudo timedatectl set-ntp true"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a cloud's clock said, and ours just before it was asked and just after."""
+
+    cloud: str
+    before: datetime
+    theirs: datetime
+    after: datetime
+
+    @property
+    def skew(self) -> timedelta:
+        """How far ours is off, at least: the answer may have taken its time."""
+        return max(self.before - self.theirs, self.theirs - self.after, timedelta())
+
+    @property
+    def text(self) -> str:
+        """Both times, for people."""
+        way = "ahead of" if self.before > self.theirs else "behind"
+        return (
+            f"this machine's clock ({rfc3339(self.after)}) is {self.skew.total_seconds():.0f} s {way}"
+            f" that of {self.cloud} ({rfc3339(self.theirs)})"
+        )
+
+
+def begin_reading(context: Context, cloud: Cloud) -> Call:
+    """Starts to ask a cloud for the time; for :func:`told`."""
+
+    def read() -> Reading | None:
+        before = context.clock()
+        theirs = cloud.server_time()
+        if theirs is None:
+            return None
+        return Reading(cloud=cloud.name, before=before, theirs=theirs, after=context.clock())
+
+    return context.waiter.start(read)
+
+
+def told(context: Context, asked: Call) -> Reading | None:
+    """What the cloud answered; ``None`` where it does not tell."""
+    try:
+        reading: Reading | None = context.waiter.wait(asked, CLOCK_TIMEOUT_S)
+    except (CloudError, ImportError, TimedOutError):
+        return None
+    return reading
+
+
+def refuse_wrong(reading: Reading | None) -> None:
+    """Refuses to set ends by a clock that is wrong: a box would end while it boots, or long after its time.
+
+    Raises:
+        UsageError: this machine's clock or the cloud's is off by more than :data:`SKEW_FAILS`.
+    """
+    if reading is not None and reading.skew > SKEW_FAILS:
+        raise UsageError(
+            f"{reading.text}: nothing was changed",
+            hint=f"set the clock: {SET_CLOCK}; then see what remains: gpucloud check",
+        )

@@ -1,0 +1,367 @@
+"""What a launch would do, as a value: it can be printed, saved, compared with today, and refused.
+
+Pure functions over the market's offers; nothing here asks a cloud or reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date, datetime
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+from gpucloud.errors import UsageError
+from gpucloud.resources import HeldCapacity, Purchase, Quote, request_hash, rfc3339
+from gpucloud_pricing.rules import IMPLAUSIBLE
+
+SCHEMA = "gpucloud.plan/v1"
+MAX_ATTEMPTS = 20
+MAX_ATTEMPT_SECONDS = 600.0
+ZONES_BEFORE_NEXT_REGION = 2
+SPOT_MARGIN = Decimal("1.25")
+LIST_MARGIN = Decimal("1.02")
+"""How far a price may move between the plan and the purchase where no limit is given."""
+CEILING_STEP = Decimal("0.000001")
+MAKE_AGAIN = "make it again: gpucloud plan -o FILE; nothing was started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One offer in one zone that a launch may try.
+
+    ``zone`` is empty where the market knows no zone. Prices are per hour and node: ``price`` in ``currency``
+    as the cloud bills it, ``price_usd`` for comparison. ``as_of`` is the price's date; ``quoted_at`` is when
+    the cloud itself named it, ``None`` for a price of the market's data. ``ceiling_usd`` is the most that it
+    may cost per hour and node when it is bought: its own price until a plan allows more (:func:`capped`).
+    ``reservation`` is held capacity to launch into.
+    """
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    purchase: Purchase
+    gpu_model: str
+    gpu_count: Decimal
+    gpu_memory_gib: Decimal
+    vcpus: int
+    memory_gib: Decimal
+    interconnect: str
+    arch: str
+    price: Decimal
+    currency: str
+    price_usd: Decimal
+    ceiling_usd: Decimal
+    as_of: date
+    source: str
+    flags: tuple[str, ...] = ()
+    quoted_at: datetime | None = None
+    reservation: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where and what, for people: ``aws us-east-1 use1-az1 g4dn.xlarge spot``."""
+        where = " ".join(part for part in (self.cloud, self.region, self.zone) if part)
+        return f"{where} {self.instance_type} {self.purchase.replace('_', '-')}"
+
+    def where(self) -> dict[str, str | None]:
+        """Where and what, as plain JSON."""
+        return {
+            "cloud": self.cloud,
+            "region": self.region,
+            "zone": self.zone or None,
+            "instance_type": self.instance_type,
+            "purchase": str(self.purchase),
+        }
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What tells one candidate from another, whatever it costs."""
+        return (self.cloud, self.region, self.zone, self.instance_type, str(self.purchase))
+
+    @property
+    def quoted(self) -> bool:
+        """Whether the cloud itself named the price."""
+        return self.quoted_at is not None
+
+    @property
+    def stale(self) -> bool:
+        """Whether the price is too old to be bought on without asking."""
+        return "stale" in self.flags and not self.quoted
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON; decimals and times as strings."""
+        plain = {**asdict(self), "zone": self.zone or None, "quoted": self.quoted}
+        return {key: _plain(value) for key, value in plain.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` on nonsense."""
+        values: dict[str, Any] = {key: value for key, value in data.items() if key != "quoted"}
+        for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd", "ceiling_usd"):
+            values[key] = Decimal(data[key])
+        values["zone"] = data["zone"] or ""
+        values["purchase"] = Purchase(data["purchase"])
+        values["as_of"] = date.fromisoformat(data["as_of"])
+        values["quoted_at"] = datetime.fromisoformat(data["quoted_at"]) if data["quoted_at"] else None
+        values["flags"] = tuple(data["flags"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a launch would try, in order.
+
+    ``spec`` is the spec as plain JSON. ``left_out`` says which clouds were not considered, and why.
+    ``endings`` says of each cloud what ends a box there at its deadline; ``remarks`` what its boxes have
+    otherwise than they should.
+    """
+
+    created_at: datetime
+    spec: Mapping[str, Any]
+    attempts: tuple[Candidate, ...]
+    left_out: Mapping[str, str]
+    endings: Mapping[str, str] = field(default_factory=dict[str, str])
+    remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that ``plan -o`` saves; its ``digest`` tells when something else has changed it."""
+        document = self._document()
+        return {**document, "digest": request_hash(document)}
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "created_at": rfc3339(self.created_at),
+            "spec": dict(self.spec),
+            "attempts": [attempt.as_json() for attempt in self.attempts],
+            "left_out": dict(self.left_out),
+            "endings": dict(self.endings),
+            "remarks": {cloud: list(said) for cloud, said in self.remarks.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Plan:
+        """Reads a saved plan.
+
+        Raises:
+            UsageError: it is no plan, of another schema, or not as it was saved.
+        """
+        document: dict[str, Any] = {**data} if isinstance(data, Mapping) else {}
+        if document.get("schema") != SCHEMA:
+            raise UsageError(
+                "this file is no saved plan", hint=f"make one: gpucloud plan -o plan.json ({SCHEMA})"
+            )
+        try:
+            plan = cls(
+                created_at=datetime.fromisoformat(document["created_at"]),
+                spec=dict(document["spec"]),
+                attempts=tuple(Candidate.from_json(each) for each in document["attempts"]),
+                left_out=dict(document["left_out"]),
+                endings=dict(document["endings"]),
+                remarks=dict(document.get("remarks", {})),
+            )
+            digest = request_hash(plan._document())
+        except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise UsageError(
+                f"this saved plan is damaged: {type(error).__name__}: {error}", hint=MAKE_AGAIN
+            ) from error
+        if document.get("digest") != digest:
+            raise UsageError(
+                "this saved plan is not as gpucloud saved it: it was edited or is damaged", hint=MAKE_AGAIN
+            )
+        return plan
+
+
+def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The order of choosing: unflagged, cheaper, fresher, smaller, then by name."""
+    return sorted(
+        candidates,
+        key=lambda c: (
+            bool(c.flags),
+            c.price_usd,
+            -c.as_of.toordinal(),
+            c.vcpus,
+            c.cloud,
+            c.region,
+            c.zone,
+            c.instance_type,
+        ),
+    )
+
+
+def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[Candidate, ...]:
+    """The attempts in order: strictly by price; where prices are equal, two zones of a region, then the next.
+
+    A dearer offer never comes before a cheaper one. Among equal ones a third zone of a region waits until
+    every other region had its turn, because two empty zones make a third one unlikely.
+    """
+    ordered: list[Candidate] = []
+    level: list[Candidate] = []
+    for candidate in ranked:
+        if level and _price_level(candidate) != _price_level(level[0]):
+            ordered += _spread(level)
+            level = []
+        if len(ordered) >= most:
+            break
+        level.append(candidate)
+    ordered += _spread(level)
+    return tuple(ordered[:most])
+
+
+def _price_level(candidate: Candidate) -> tuple[bool, Decimal]:
+    return bool(candidate.flags), candidate.price_usd
+
+
+def _spread(level: Sequence[Candidate]) -> list[Candidate]:
+    """Equal prices, region by region, at most two zones each per round."""
+    seen: dict[tuple[str, str, str], int] = {}
+    rounds: list[tuple[int, int, Candidate]] = []
+    for position, candidate in enumerate(level):
+        place = (candidate.cloud, candidate.region, candidate.instance_type)
+        seen[place] = seen.get(place, 0) + 1
+        rounds.append(((seen[place] - 1) // ZONES_BEFORE_NEXT_REGION, position, candidate))
+    return [candidate for _, _, candidate in sorted(rounds, key=lambda row: row[:2])]
+
+
+def requote(
+    candidates: Iterable[Candidate],
+    quotes: Iterable[Quote],
+    *,
+    usd: Callable[[Decimal, str], Decimal | None],
+    plausible: Callable[[str, Decimal], bool],
+) -> list[Candidate]:
+    """The candidates with today's prices where a cloud named one.
+
+    Args:
+        candidates: offers at snapshot prices.
+        quotes: what clouds said today; a zonal quote beats a regional one.
+        usd: turns an amount of a currency into USD; ``None`` for a currency without a rate.
+        plausible: whether a GPU of a model can cost so many USD per hour; what cannot is flagged.
+    """
+    by_key = {(q.cloud, q.region, q.zone or "", q.instance_type, str(q.purchase)): q for q in quotes}
+    zonal: dict[tuple[str, str, str, str], list[Quote]] = {}
+    for quote in by_key.values():
+        if quote.zone:
+            place = (quote.cloud, quote.region, quote.instance_type, str(quote.purchase))
+            zonal.setdefault(place, []).append(quote)
+    result: list[Candidate] = []
+    for candidate in candidates:
+        cloud, region, zone, instance_type, purchase = candidate.key
+        one = by_key.get(candidate.key) or by_key.get((cloud, region, "", instance_type, purchase))
+        # A place whose zones were not known is now as many as the cloud named prices for.
+        several = zonal.get((cloud, region, instance_type, purchase), []) if not zone and one is None else []
+        told = [one] if one is not None else several
+        result += [_at(candidate, quote, usd, plausible) for quote in told] or [candidate]
+    return result
+
+
+def _at(
+    candidate: Candidate,
+    quote: Quote,
+    usd: Callable[[Decimal, str], Decimal | None],
+    plausible: Callable[[str, Decimal], bool],
+) -> Candidate:
+    """A candidate at a price that its cloud named; unchanged where the currency has no rate."""
+    price_usd = usd(quote.price_per_hour, quote.currency)
+    if price_usd is None:
+        return candidate
+    flags = [flag for flag in candidate.flags if flag not in {"stale", IMPLAUSIBLE}]
+    if not plausible(candidate.gpu_model, price_usd / candidate.gpu_count):
+        flags.append(IMPLAUSIBLE)
+    return replace(
+        candidate,
+        zone=candidate.zone or quote.zone or "",
+        price=quote.price_per_hour.normalize(),  # clouds pad with zeros
+        currency=quote.currency,
+        price_usd=price_usd.normalize(),
+        as_of=quote.as_of.date(),
+        source=quote.source,
+        ceiling_usd=price_usd.normalize(),
+        quoted_at=quote.as_of,
+        flags=tuple(flags),
+    )
+
+
+def repriced(
+    candidate: Candidate, quotes: Iterable[Quote], *, usd: Callable[[Decimal, str], Decimal | None]
+) -> Candidate | None:
+    """The candidate at the price that its cloud names now, under the ceiling that it has.
+
+    Where the cloud names prices of several zones and the candidate is of none, the dearest counts.
+
+    Returns:
+        ``None`` where the cloud named no price of it, or one in a currency without a rate.
+    """
+    fresh = requote([candidate], quotes, usd=usd, plausible=lambda _model, _usd: True)
+    told = [each for each in fresh if each is not candidate]
+    if not told:
+        return None
+    dearest = max(told, key=lambda each: each.price_usd)
+    return replace(dearest, zone=candidate.zone, flags=candidate.flags, ceiling_usd=candidate.ceiling_usd)
+
+
+def capped(
+    candidate: Candidate, *, max_price_usd: Decimal | None, on_demand_usd: Decimal | None
+) -> Candidate:
+    """The candidate with its ceiling: the limit that was given, else a margin above today's price.
+
+    Args:
+        candidate: an offer at today's price.
+        max_price_usd: per hour and node; ``None`` for no limit.
+        on_demand_usd: what the same type costs on demand in the same region: spot is never bought above it.
+    """
+    if max_price_usd is not None:
+        return replace(candidate, ceiling_usd=max_price_usd)
+    margin = SPOT_MARGIN if candidate.purchase is Purchase.SPOT else LIST_MARGIN
+    ceiling = (candidate.price_usd * margin).quantize(CEILING_STEP, rounding=ROUND_DOWN).normalize()
+    if candidate.purchase is Purchase.SPOT and on_demand_usd is not None:
+        ceiling = min(ceiling, on_demand_usd)
+    return replace(candidate, ceiling_usd=ceiling)
+
+
+def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The order of choosing if old prices held today: whom to ask, not whom to buy from."""
+    hoped = [replace(c, flags=tuple(flag for flag in c.flags if flag != "stale")) for c in candidates]
+    return rank(hoped)
+
+
+def under(candidates: Iterable[Candidate], max_price_usd: Decimal | None) -> list[Candidate]:
+    """The candidates at or below the limit, per hour and node."""
+    return [c for c in candidates if max_price_usd is None or c.price_usd <= max_price_usd]
+
+
+def into_held(
+    candidates: Iterable[Candidate], held: Iterable[HeldCapacity], *, nodes: int
+) -> list[Candidate]:
+    """The candidates for which the account holds free capacity, each aimed at it.
+
+    What is held is paid for already, so the price is the on-demand one for information only. A candidate
+    without a zone goes where the capacity is.
+    """
+    free = [hold for hold in held if hold.free >= nodes]
+    return [
+        replace(candidate, zone=hold.zone, purchase=Purchase.RESERVED, reservation=hold.id)
+        for candidate in candidates
+        for hold in free
+        if (candidate.cloud, candidate.region, candidate.instance_type)
+        == (hold.cloud, hold.region, hold.instance_type)
+        and candidate.zone in {"", hold.zone}
+    ]
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return rfc3339(value)
+        case date():
+            return value.isoformat()
+        case Purchase():
+            return str(value)
+        case tuple():
+            return [*value]
+        case _:
+            return value

@@ -1,0 +1,396 @@
+"""Makes the plan of a launch: the market's offers, today's prices from the clouds, what the account holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+from typing import Any, NoReturn
+
+from gpucloud.costs.resource_prices import price_at
+from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
+from gpucloud.planning.boot_images import DEFAULT_IMAGE, bootable, possible
+from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, refuse_wrong, told
+from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
+from gpucloud.planning.quota import Quotas, Shortfall, refusal
+from gpucloud.resources import HeldCapacity, Purchase, Quote
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud.spec.model import Spec
+from gpucloud_pricing import Market
+from gpucloud_pricing.demand import Demand
+from gpucloud_pricing.values import Offer
+
+QUOTE_TIMEOUT_S = 30.0
+ACCOUNT_TIMEOUT_S = 15.0
+LAST_CHANCE_S = 2.0
+"""For a cloud that has been silent so far: its SDK may still have been loading."""
+MOVES_SHOWN = 3
+"""How many prices that differ from the market's data are shown one by one."""
+
+
+Priced = tuple[str, str, Purchase, str]
+"""What has one price of its own: cloud, region, way of paying, instance type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What to plan for: the market's demand, and what the market knows nothing of.
+
+    ``demand`` has no price limit of its own: ``max_price_usd`` is held against today's prices. ``to_buy``
+    tells that the plan is for buying at once, for which this machine's clock must be right.
+    """
+
+    demand: Demand
+    purchases: tuple[Purchase, ...]
+    max_price_usd: Decimal | None
+    nodes: int
+    spec: Mapping[str, Any]
+    image: str = DEFAULT_IMAGE
+    accept_snapshot_price: bool = False
+    to_buy: bool = False
+
+
+def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
+    """The plan as of now.
+
+    Raises:
+        NoOfferError: nothing matches, or no capacity is held for ``reserved``.
+        PriceError: offers match, but every one costs more than the limit.
+        UsageError: only stale prices are known and the clouds cannot be asked; or the image cannot work;
+            or it is to buy, and this machine's clock is wrong.
+        CloudError: no cloud can be used, in the first one's own words; or no quota suffices.
+    """
+    offers = market.search(wish.demand, today=context.clock().date())
+    wanted = candidates_of(offers)
+    if not wanted:
+        raise NoOfferError(
+            "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
+        )
+    inquiry = Inquiry(context, market, wish, possible(wanted, wish.image))
+    context.tell("quote", "asking the clouds for today's prices")
+    asked = inquiry.attempts()
+    tried, unfit = bootable([(each, context.clouds[each.cloud]) for each in asked], wish.image)
+    _tell_moves(context, wanted, tried)
+    endings = {name: context.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
+    return Plan(
+        created_at=context.clock(),
+        spec=wish.spec,
+        attempts=tried,
+        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit},
+        endings=endings,
+        remarks=_remarks(context, endings),
+    )
+
+
+class Inquiry:
+    """What the clouds are asked before a plan stands: who we are, what is held, prices, quotas.
+
+    Each answer may bring other offers forward, which are then asked about too, until nothing changes.
+
+    Args:
+        world: the outside.
+        market: for exchange rates.
+        wish: what to plan for.
+        wanted: the market's offers.
+    """
+
+    def __init__(self, context: Context, market: Market, wish: Wish, wanted: Sequence[Candidate]) -> None:
+        self._world = context
+        self._market = market
+        self._wish = wish
+        self._wanted = wanted
+        self._quotas = Quotas(context)
+        self._quotes: list[Quote] = []
+        self._asked: set[Priced] = set()
+        self._held: list[HeldCapacity] | None = None
+        self.access = Access(context, to_buy=wish.to_buy)
+        self.short: dict[tuple[str, ...], Shortfall] = {}
+
+    def attempts(self) -> tuple[Candidate, ...]:
+        """What to try, in order.
+
+        Raises:
+            GpucloudError: nothing; see :func:`make_plan`.
+        """
+        if Purchase.RESERVED in self._wish.purchases:  # held capacity may be anywhere
+            self.access.ask(candidate.cloud for candidate in self._wanted)
+        while True:
+            ranked, hopes = self._choices()
+            if self._ask(attempts(hopes) or tuple(ranked[:1])):
+                continue
+            tried = attempts(self._trusted(ranked))
+            exceeded = self._quotas.shortfalls(tried, self._wish.nodes)
+            if not exceeded:
+                break
+            self.short.update(exceeded)  # without those, others come forward
+        return tried or self._refuse(ranked)
+
+    def _choices(self) -> tuple[list[Candidate], list[Candidate]]:
+        """Everything that could be bought, in order; and, in order, what may turn out to be worth trying.
+
+        Nothing is bought unasked, and an old price is no reason not to ask.
+        """
+        candidates = [each for each in self._wanted if each.cloud not in self.access.left_out]
+        if not candidates:
+            raise self.access.nobody()
+        if self._held is None:
+            wanted = Purchase.RESERVED in self._wish.purchases
+            self._held = _held(self._world, candidates) if wanted else []
+        market = self._market
+        today = requote(candidates, self._quotes, usd=market.usd, plausible=market.is_plausible)
+        bought = [each for each in today if each.purchase in self._wish.purchases]
+        held = into_held(today, self._held, nodes=self._wish.nodes)
+        ranked = [each for each in rank(bought + held) if each.key not in self.short]
+        if not self._asked:
+            return ranked, hopeful(bought)
+        return ranked, under(hopeful(ranked), self._wish.max_price_usd)
+
+    def _trusted(self, ranked: Iterable[Candidate]) -> Iterator[Candidate]:
+        """What may be bought at the price that is known, each with its ceiling."""
+        for each in ranked:
+            if self._wish.accept_snapshot_price or not each.stale:
+                allowed = self._capped(each)
+                if allowed.price_usd <= allowed.ceiling_usd:
+                    yield allowed
+
+    def _capped(self, candidate: Candidate) -> Candidate:
+        limit, on_demand = self._wish.max_price_usd, None
+        if limit is None and candidate.purchase is Purchase.SPOT:
+            on_demand = self._on_demand_usd(candidate)
+        return capped(candidate, max_price_usd=limit, on_demand_usd=on_demand)
+
+    def _on_demand_usd(self, candidate: Candidate) -> Decimal | None:
+        """What the same type costs on demand in the same region: today, else by the market's data."""
+        place = (candidate.cloud, candidate.region, candidate.instance_type, Purchase.ON_DEMAND)
+        for quote in reversed(self._quotes):
+            if (quote.cloud, quote.region, quote.instance_type, quote.purchase) == place:
+                return self._market.usd(quote.price_per_hour, quote.currency)
+        listed = price_at(
+            self._market, (candidate.cloud, candidate.region, ""), candidate.instance_type, "on_demand"
+        )
+        return None if listed is None else self._market.usd(listed.amount, listed.currency)
+
+    def _ask(self, ahead: Sequence[Candidate]) -> bool:
+        """Asks for whatever is not known of these; whether that may have changed anything."""
+        if self.access.ask(candidate.cloud for candidate in ahead):
+            return True
+        new = [each for each in _priced(ahead) if each not in self._asked]
+        self._quotes += _quotes(self._world, new)
+        self._asked.update(new)
+        return bool(new)
+
+    def _refuse(self, ranked: Sequence[Candidate]) -> NoReturn:
+        """Why there is nothing to try."""
+        if self.short:
+            raise refusal(next(iter(self.short.values())))
+        if not ranked:
+            raise NoOfferError(
+                "the account holds no capacity that matches this spec",
+                hint="reserve it with the cloud first, or allow --on-demand",
+            )
+        affordable = [each for each in map(self._capped, ranked) if each.price_usd <= each.ceiling_usd]
+        if not affordable:
+            raise _too_dear(self._capped(ranked[0]))
+        cheapest = affordable[0]
+        raise UsageError(
+            f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
+            hint="accept it with --accept-snapshot-price",
+        )
+
+
+def _too_small(short: Iterable[Shortfall]) -> dict[str, str]:
+    """The quotas for which candidates were left out, each once."""
+    return {f"{each.quota.cloud} {each.quota.region}": each.text for each in short}
+
+
+def _remarks(context: Context, clouds: Iterable[str]) -> dict[str, list[str]]:
+    """What the clouds say of what their boxes lack; silence says nothing."""
+    calls = {name: context.waiter.start(context.clouds[name].remarks) for name in clouds}
+    said = {name: list(_answer(context, call)) for name, call in calls.items()}
+    return {name: remarks for name, remarks in said.items() if remarks}
+
+
+def candidates_of(offers: Iterable[Offer]) -> list[Candidate]:
+    """The offers that can be launched, in their order."""
+    return [candidate for offer in offers if (candidate := _candidate(offer)) is not None]
+
+
+def _candidate(offer: Offer) -> Candidate | None:
+    if offer.price is None or offer.price_usd is None or offer.as_of is None or offer.to_buy:
+        return None
+    return Candidate(
+        cloud=offer.cloud,
+        region=offer.region,
+        zone=offer.zone or "",
+        instance_type=offer.instance_type,
+        purchase=Purchase(offer.purchase),
+        gpu_model=offer.gpu_model,
+        gpu_count=offer.gpu_count,
+        gpu_memory_gib=offer.gpu_memory_gib,
+        vcpus=offer.vcpus,
+        memory_gib=offer.memory_gib,
+        interconnect=offer.interconnect,
+        arch=offer.arch,
+        price=offer.price.amount,
+        currency=offer.price.currency,
+        price_usd=offer.price_usd,
+        ceiling_usd=offer.price_usd,
+        as_of=offer.as_of,
+        source=offer.source or "",
+        flags=offer.flags,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which clouds can be used. A cloud is asked once, and only when one of its offers comes into question.
+
+    Attributes:
+        to_buy: whether a wrong clock of this machine is refused; else it is only told.
+        left_out: the clouds that cannot be used, with the reason.
+        refusals: what the clouds said of our credentials.
+    """
+
+    context: Context
+    to_buy: bool = False
+    usable: set[str] = field(default_factory=set[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    refusals: list[CloudError] = field(default_factory=list[CloudError])
+
+    def ask(self, clouds: Iterable[str]) -> bool:
+        """Asks those of the clouds that were not asked before, all at once; True if one cannot be used.
+
+        Raises:
+            UsageError: it is to buy, and this machine's clock is not that of a cloud.
+        """
+        asked: dict[str, Call] = {}
+        clocks: dict[str, Call] = {}
+        before = len(self.left_out)
+        for name in sorted(set(clouds) - self.usable - set(self.left_out)):
+            try:
+                cloud = self.context.clouds[name]
+                asked[name] = self.context.silent.get(name) or self.context.waiter.start(cloud.account)
+                clocks[name] = begin_reading(self.context, cloud)
+            except KeyError:
+                self.left_out[name] = "gpucloud cannot launch there yet"
+            except ImportError as error:
+                self.left_out[name] = f"its SDK is not installed ({error}): pip install 'gpucloud[{name}]'"
+        with self.context.waiter.within(ACCOUNT_TIMEOUT_S):
+            for name, call in asked.items():
+                try:
+                    self.context.waiter.wait(
+                        call, LAST_CHANCE_S if self.context.is_silent(name) else math.inf
+                    )
+                    self.usable.add(name)
+                except CloudError as error:
+                    self.left_out[name] = error.message
+                    self.refusals.append(error)
+                except (TimedOutError, ImportError) as error:
+                    self.left_out[name] = str(error)
+        for reading in [told(self.context, clock) for name, clock in clocks.items() if name in self.usable]:
+            if self.to_buy:
+                refuse_wrong(reading)
+            elif reading is not None and reading.skew > SKEW_FAILS:
+                self.context.tell("clock", f"{reading.text}: nothing can be launched before it is set")
+        return len(self.left_out) > before
+
+    def nobody(self) -> GpucloudError:
+        """Why no cloud is left."""
+        if self.refusals:
+            return self.refusals[0]
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
+        return NoOfferError(
+            f"no cloud that offers this can be used: {reasons}", hint="gpucloud --sandbox tries it here"
+        )
+
+
+def _too_dear(cheapest: Candidate) -> PriceError:
+    error = PriceError(
+        f"every offer costs more than {cheapest.ceiling_usd:f} USD per hour; the cheapest is {cheapest.place}"
+        f" at {cheapest.price_usd.normalize():f} USD ({cheapest.source}, {cheapest.as_of})",
+        hint=f"raise --max-price to {cheapest.price_usd.normalize():f}, or allow other ways of paying",
+    )
+    error.cloud = cheapest.cloud
+    return error
+
+
+def _tell_moves(context: Context, snapshot: Iterable[Candidate], today: Iterable[Candidate]) -> None:
+    """Shows how today's prices differ from the market's data."""
+    then = {candidate.key: candidate for candidate in snapshot}
+    moved = [c for c in today if c.key in then and c.price != then[c.key].price]
+    for c in moved[:MOVES_SHOWN]:
+        was = then[c.key]
+        context.tell("quote", f"{c.place}: {c.price} {c.currency} per hour today, {was.price} on {was.as_of}")
+    if len(moved) > MOVES_SHOWN:
+        context.tell("quote", f"{len(moved) - MOVES_SHOWN} more prices moved: gpucloud plan shows today's")
+
+
+def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
+    """What these are sold as; held capacity is not bought any more."""
+    return list(
+        dict.fromkeys(
+            (c.cloud, c.region, c.purchase, c.instance_type)
+            for c in candidates
+            if c.purchase is not Purchase.RESERVED
+        )
+    )
+
+
+def _quotes(context: Context, wanted: Iterable[Priced]) -> list[Quote]:
+    """Asks the clouds for today's prices, all at once. Silence is no failure.
+
+    Each is of the moment at which it was asked for, by our clock: its age goes by that.
+    """
+    asked_at = context.clock()
+    types: dict[tuple[str, str, Purchase], list[str]] = {}
+    for cloud, region, purchase, instance_type in wanted:
+        types.setdefault((cloud, region, purchase), []).append(instance_type)
+    calls = [
+        context.waiter.start(partial(context.clouds[cloud].quotes, region, names, purchase))
+        for (cloud, region, purchase), names in types.items()
+    ]
+    return [replace(quote, as_of=asked_at) for call in calls for quote in _answer(context, call)]
+
+
+def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacity]:
+    """Asks the clouds for held capacity: everywhere, not only where it would be cheap to buy."""
+    types: dict[tuple[str, str], set[str]] = {}
+    for candidate in candidates:
+        types.setdefault((candidate.cloud, candidate.region), set()).add(candidate.instance_type)
+    calls = [
+        context.waiter.start(partial(context.clouds[cloud].held, region, sorted(names)))
+        for (cloud, region), names in types.items()
+    ]
+    return [hold for call in calls for hold in _answer(context, call)]
+
+
+def _answer(context: Context, call: Call) -> Sequence[Any]:
+    try:
+        answer: Sequence[Any] = context.waiter.wait(call, QUOTE_TIMEOUT_S)
+    except (CloudError, TimedOutError) as error:
+        context.tell("quote", f"not answered: {error}")
+        return ()
+    return answer
+
+
+def wish_for(spec: Spec, document: Mapping[str, Any], *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
+    """What a spec asks a launch to plan for.
+
+    Held capacity is sold at no price of its own, so it is looked for among the on-demand offers.
+    """
+    wanted = [str(p) for p in spec.purchase if p is not Purchase.RESERVED]
+    if Purchase.RESERVED in spec.purchase and str(Purchase.ON_DEMAND) not in wanted:
+        wanted.append(str(Purchase.ON_DEMAND))
+    return Wish(
+        demand=replace(spec.demand(), purchases=tuple(wanted), max_price_usd=None),
+        purchases=spec.purchase,
+        max_price_usd=spec.max_price,
+        nodes=spec.nodes,
+        spec=document,
+        image=spec.image or DEFAULT_IMAGE,
+        accept_snapshot_price=accept_snapshot_price,
+        to_buy=to_buy,
+    )

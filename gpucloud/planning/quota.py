@@ -1,0 +1,229 @@
+"""Quotas before buying: what an account may not rent is not tried."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpucloud.errors import CloudError, ErrorClass
+from gpucloud.planning.plan import Candidate
+from gpucloud.resources import Purchase, Quota
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
+
+QUOTA_TIMEOUT_S = 20.0
+FRESH_FOR = timedelta(minutes=15)
+
+Place = tuple[str, str, Purchase]
+"""A cloud, a region and a way of paying: what is asked for in one call."""
+
+
+# --- what does not fit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """A quota that a candidate does not fit under."""
+
+    quota: Quota
+    needed: Decimal
+
+    @property
+    def text(self) -> str:
+        """For people: the quota, and by how much it is too small."""
+        used = "" if self.quota.used is None else f", {self.quota.used.normalize():f} in use"
+        return (
+            f"quota {self.quota.name} in {self.quota.region}: {self.quota.limit.normalize():f} "
+            f"{self.quota.unit}{used}, {self.needed.normalize():f} needed"
+        )
+
+
+def shortfall(candidate: Candidate, nodes: int, quotas: Iterable[Quota]) -> Shortfall | None:
+    """The first quota that a launch of this candidate would exceed; ``None`` where it fits."""
+    for quota in quotas:
+        same_place = (quota.cloud, quota.region) == (candidate.cloud, candidate.region)
+        if not same_place or candidate.instance_type not in quota.instance_types:
+            continue
+        needed = Decimal(candidate.vcpus if quota.unit == "vcpus" else 1) * nodes
+        if (quota.used or Decimal(0)) + needed > quota.limit:
+            return Shortfall(quota=quota, needed=needed)
+    return None
+
+
+def refusal(short: Shortfall) -> CloudError:
+    """The error when nothing is left because of quotas."""
+    return CloudError(
+        f"{short.quota.cloud}: not enough quota: {short.text}",
+        error_class=ErrorClass.QUOTA,
+        cloud=short.quota.cloud,
+        code=short.quota.name,
+        hint=short.quota.fix,
+    )
+
+
+# --- asking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a cloud said of a place: the quotas of these types, of an account, at a time."""
+
+    account: str
+    at: datetime
+    types: frozenset[str]
+    quotas: tuple[Quota, ...]
+
+
+class Quotas:
+    """What the clouds say of quotas, remembered for a while for each account.
+
+    A remembered figure alone never refuses anything: what would not fit is asked for again. An unanswered
+    question refuses nothing either.
+
+    Args:
+        world: the outside.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._world = context
+        self._memory = context.cache / "quotas.json" if context.cache else None
+        self._accounts: dict[str, str] = {}
+        self._fresh: dict[Place, Answered] = {}
+        self._old = _read(self._memory, context.clock()) if self._memory else {}
+
+    def shortfalls(self, candidates: Sequence[Candidate], nodes: int) -> Mapping[tuple[str, ...], Shortfall]:
+        """Which candidates do not fit, by their keys."""
+        types: dict[Place, set[str]] = {}
+        for each in candidates:
+            if each.purchase is not Purchase.RESERVED:
+                types.setdefault((each.cloud, each.region, each.purchase), set()).add(each.instance_type)
+        self._ask_accounts({place[0] for place in types})
+        self._ask({place: names for place, names in types.items() if not self._knows(place, names)})
+        found = self._compare(candidates, nodes)
+        doubtful = {
+            (c.cloud, c.region, c.purchase) for c in candidates if c.key in found
+        } - self._fresh.keys()
+        if doubtful:
+            self._ask({place: types[place] for place in doubtful})
+            found = self._compare(candidates, nodes)
+        return found
+
+    def _known(self, place: Place) -> Answered | None:
+        return self._fresh.get(place) or self._old.get((self._accounts.get(place[0], ""), place))
+
+    def _knows(self, place: Place, names: set[str]) -> bool:
+        known = self._known(place)
+        return known is not None and known.types >= names
+
+    def _compare(self, candidates: Iterable[Candidate], nodes: int) -> dict[tuple[str, ...], Shortfall]:
+        found: dict[tuple[str, ...], Shortfall] = {}
+        for each in candidates:
+            known = self._known((each.cloud, each.region, each.purchase))
+            short = shortfall(each, nodes, known.quotas) if known else None
+            if short is not None:
+                found[each.key] = short
+        return found
+
+    def _ask_accounts(self, clouds: Iterable[str]) -> None:
+        """Whose quotas they are. Of a cloud that does not tell, nothing is remembered."""
+        calls = {
+            cloud: self._world.waiter.start(self._world.clouds[cloud].account)
+            for cloud in clouds
+            if cloud not in self._accounts
+        }
+        for cloud, call in calls.items():
+            with suppress(CloudError, TimedOutError):
+                self._accounts[cloud] = self._world.waiter.wait(call, QUOTA_TIMEOUT_S)
+
+    def _ask(self, places: Mapping[Place, set[str]]) -> None:
+        calls = {
+            place: self._world.waiter.start(
+                partial(self._world.clouds[place[0]].headroom, place[1], sorted(names), place[2])
+            )
+            for place, names in places.items()
+        }
+        for place, call in calls.items():
+            try:
+                told: Sequence[Quota] = self._world.waiter.wait(call, QUOTA_TIMEOUT_S)
+            except (CloudError, TimedOutError) as error:
+                self._world.tell("quota", f"not answered: {error}")
+                told = ()
+            self._fresh[place] = Answered(
+                account=self._accounts.get(place[0], ""),
+                at=self._world.clock(),
+                types=frozenset(places[place]),
+                quotas=tuple(told),
+            )
+        if calls and self._memory:
+            fresh = {(answered.account, place): answered for place, answered in self._fresh.items()}
+            _write(self._memory, {**self._old, **fresh})
+
+
+def _read(file: Path, now: datetime) -> dict[tuple[str, Place], Answered]:
+    """What was remembered, as far as it is fresh; nothing where the file is missing or damaged."""
+    try:
+        document: Any = json.loads(file.read_text(encoding="utf-8"))
+        remembered = {
+            (each["account"], (each["cloud"], each["region"], Purchase(each["purchase"]))): Answered(
+                account=each["account"],
+                at=datetime.fromisoformat(each["at"]),
+                types=frozenset(each["types"]),
+                quotas=tuple(map(_quota, each["quotas"])),
+            )
+            for each in document["places"]
+        }
+        return {
+            key: answered
+            for key, answered in remembered.items()
+            if timedelta() <= now - answered.at <= FRESH_FOR
+        }
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError):
+        return {}
+
+
+def _quota(values: Mapping[str, Any]) -> Quota:
+    used: str | None = values["used"]
+    return Quota(
+        cloud=values["cloud"],
+        region=values["region"],
+        name=values["name"],
+        instance_types=tuple(values["instance_types"]),
+        unit=values["unit"],
+        limit=Decimal(values["limit"]),
+        used=None if used is None else Decimal(used),
+        fix=values["fix"],
+    )
+
+
+def _write(file: Path, known: Mapping[tuple[str, Place], Answered]) -> None:
+    document = {
+        "places": [
+            {
+                "account": account,
+                "at": answered.at.astimezone(UTC).isoformat(),
+                "cloud": cloud,
+                "region": region,
+                "purchase": str(purchase),
+                "types": sorted(answered.types),
+                "quotas": [
+                    {**asdict(q), "limit": str(q.limit), "used": None if q.used is None else str(q.used)}
+                    for q in answered.quotas
+                ],
+            }
+            for (account, (cloud, region, purchase)), answered in known.items()
+            if account
+        ],
+    }
+    draft = file.with_suffix(f".{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        json.dump(document, stream)
+    draft.replace(file)

@@ -1,0 +1,455 @@
+"""The values that travel between the engine and the providers. No I/O, no clock, no environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+Request = Mapping[str, Any]
+"""What a provider's ``prepare`` returns and its ``create`` sends: plain JSON, so that it can be hashed."""
+
+
+class ResourceKind(StrEnum):
+    """The kinds of thing that gpucloud makes or finds."""
+
+    INSTANCE = "instance"
+    DISK = "disk"
+    ADDRESS = "address"
+    NIC = "nic"
+    GROUP = "group"
+    NETWORK = "network"
+    KEY = "key"
+    SPOT_REQUEST = "spot-request"
+    SNAPSHOT = "snapshot"
+    RESOURCE_GROUP = "resource-group"
+    SCHEDULE = "schedule"
+
+    @property
+    def billable(self) -> bool:
+        """Whether a thing of this kind costs money by existing."""
+        return self in {
+            ResourceKind.INSTANCE,
+            ResourceKind.DISK,
+            ResourceKind.ADDRESS,
+            ResourceKind.SPOT_REQUEST,
+            ResourceKind.SNAPSHOT,
+        }
+
+
+class Purchase(StrEnum):
+    """The ways of paying that a box can be launched with."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    RESERVED = "reserved"  # into capacity that is already held
+
+
+class State(StrEnum):
+    """What a cloud says of a thing. For kinds without a life of their own, existing is ``running``."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    GONE = "gone"
+
+
+TAG_PREFIX = "gpucloud:"
+
+
+def rfc3339(moment: datetime) -> str:
+    """A time as every output and the journal write it: UTC, seconds, ``Z``."""
+    return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+
+EXPIRES_TAG = f"{TAG_PREFIX}expires"
+
+OWNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+"""What an owner's id may look like: it travels in tags, policies and file names."""
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/=+%-]{0,127}")
+"""What a run's id may look like: it travels in tags and is part of a command for people to copy."""
+BOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""What a box's id may look like: it travels in tags, paths and the arguments of programs."""
+
+_GRAMMAR: Mapping[str, re.Pattern[str]] = {
+    "owner": OWNER_ID,
+    "box": BOX_ID,
+    "op": re.compile(rf"(?:{BOX_ID.pattern})?"),
+    "run": re.compile(rf"(?:{RUN_ID.pattern})?"),
+    "expires": re.compile(r"none|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII),
+}
+_SHOWN_CHARACTERS = 60
+
+
+def expires_text(expires_at: datetime | None) -> str:
+    """A box's end as its tag tells it: an RFC 3339 time in UTC, or ``none``."""
+    return rfc3339(expires_at) if expires_at else "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tags:
+    """The five tags that every billable thing carries, the same on every cloud.
+
+    ``expires`` is as :func:`expires_text` gives it.
+
+    Raises:
+        ValueError: a value is none that gpucloud writes; says which.
+    """
+
+    owner: str
+    box: str
+    op: str
+    run: str
+    expires: str
+
+    def __post_init__(self) -> None:
+        """Refuses what gpucloud never writes: ids become paths, arguments and names of hosts."""
+        for name, grammar in _GRAMMAR.items():
+            value: str = getattr(self, name)
+            if not grammar.fullmatch(value):
+                raise _wrong(name, value)
+        try:
+            _ = self.ends_at
+        except ValueError as error:  # a thirteenth month
+            raise _wrong("expires", self.expires) from error
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When the thing is to end; ``None`` for one without an end."""
+        return None if self.expires == "none" else datetime.fromisoformat(self.expires)
+
+    def as_dict(self) -> dict[str, str]:
+        """The tags as the clouds hold them, keys with the prefix ``gpucloud:``."""
+        return {
+            f"{TAG_PREFIX}owner": self.owner,
+            f"{TAG_PREFIX}box": self.box,
+            f"{TAG_PREFIX}op": self.op,
+            f"{TAG_PREFIX}run": self.run,
+            EXPIRES_TAG: self.expires,
+        }
+
+    @classmethod
+    def parse(cls, tags: Mapping[str, str]) -> Tags | BadTags | None:
+        """The five tags out of a thing's tags: the one place where they come in.
+
+        Returns:
+            ``None`` where the thing carries none of them; :class:`BadTags` where gpucloud cannot have
+            written what it carries.
+        """
+        shown = {name: tags[key] for name in _GRAMMAR if (key := f"{TAG_PREFIX}{name}") in tags}
+        if not shown:
+            return None
+        values = {name: shown.get(name, "") for name in _GRAMMAR}
+        try:
+            return cls(**{**values, "expires": values["expires"] or "none"})
+        except ValueError as error:
+            return BadTags(shown=shown, wrong=str(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadTags:
+    """What a thing carries under the names of gpucloud's tags where gpucloud cannot have written it.
+
+    A thing with such tags is foreign: it is shown, and never adopted and never ended.
+
+    Attributes:
+        shown: the values of those of the five tags that are there, by their short names. They are compared
+            and shown; they are never a path, an argument or an id.
+        wrong: which value is wrong, in printable ASCII.
+    """
+
+    shown: Mapping[str, str]
+    wrong: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ref:
+    """Names one thing in one cloud. ``id`` is the cloud's own id (or its name, where names are the ids)."""
+
+    cloud: str
+    account: str
+    region: str
+    kind: ResourceKind
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One thing as its cloud shows it now.
+
+    ``tags`` is ``None`` when the thing does not carry gpucloud's tags. ``created_at`` is ``None`` where the
+    cloud does not say; so is ``size_gib``, of a disk.
+    """
+
+    ref: Ref
+    state: State
+    tags: Tags | BadTags | None
+    created_at: datetime | None = None
+    size_gib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine(Resource):
+    """One instance as its cloud shows it now.
+
+    ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``zone`` is in the market's own terms
+    (AWS: AZ id). ``reason`` is the cloud's own word for why it ended; ``ended_itself`` tells that its guest
+    powered it off or its own end came, ``preempted`` that the cloud took it back.
+    ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
+    its interface), known once it runs. ``billed`` is whether the cloud bills its compute as it is now: what
+    is switched off is billed on one cloud and not on another.
+    """
+
+    zone: str
+    instance_type: str
+    purchase: Purchase
+    name: str = ""
+    public_ip: str | None = None
+    private_ip: str | None = None
+    reason: str | None = None
+    preempted: bool = False
+    billed: bool = True
+    ended_itself: bool = False
+    parts: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableRegion:
+    """A region that could not be read: nothing may be concluded about it."""
+
+    cloud: str
+    region: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What a search by tag found, and where it could not look.
+
+    ``suspects`` are things with :class:`BadTags` that match otherwise. A provider leaves them in ``things``;
+    :meth:`gpucloud.clouds.cloud.Cloud.find` sets them apart.
+    """
+
+    things: tuple[Resource, ...]
+    unread: tuple[UnreadableRegion, ...] = ()
+    suspects: tuple[Resource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What to look for by tag: every field that is set must match.
+
+    ``regions`` narrows the search (a look at one known region); ``None`` means every region of the account.
+    ``token`` is a create call's idempotency key, for clouds that can be asked by it. ``machines_only`` takes
+    far fewer calls.
+    """
+
+    owner: str | None = None
+    box: str | None = None
+    op: str | None = None
+    run: str | None = None
+    token: str | None = None
+    regions: tuple[str, ...] | None = None
+    machines_only: bool = False
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The values of tags that are asked for, by their short names, the rarest first."""
+        tags = {"box": self.box, "op": self.op, "run": self.run, "owner": self.owner}
+        return {name: value for name, value in tags.items() if value is not None}
+
+    def admits(self, tags: Tags | BadTags | None) -> bool:
+        """Whether a thing with these tags is looked for; token and regions are the provider's to compare."""
+        match tags:
+            case Tags():
+                return all(getattr(tags, name) == value for name, value in self.asked.items())
+            case BadTags(shown=shown):
+                return all(shown.get(name) == value for name, value in self.asked.items())
+            case None:
+                return not self.asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One attempt to buy: everything a provider needs, decided by the engine.
+
+    ``key`` is the idempotency key: a function of operation, account, region, zone and attempt, at most 64
+    ASCII characters. ``name`` is the cloud name: a slug and 8 characters of a hash, unique for the box.
+    ``max_price_usd`` is the ceiling, per hour and node, and is the bid for spot. ``allow_from`` are CIDRs,
+    never the world. ``reservation`` names capacity that is already held. ``user_data`` is what cloud-init
+    reads, as it travels: text or gzip, before base64. ``image`` is a recipe name (``ubuntu-22.04``) or a
+    cloud's own image id. ``ttl_role`` names a role with which the cloud ends the box from outside, where it
+    needs one for that. ``box_identity`` names a role that the box itself is given, on itself alone.
+    """
+
+    key: str
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    arch: str
+    gpu_model: str
+    gpu_count: Decimal
+    purchase: Purchase
+    nodes: int
+    disk_gib: int
+    image: str
+    user_data: bytes
+    allow_from: tuple[str, ...]
+    ports: tuple[int, ...]
+    tags: Tags
+    max_price_usd: Decimal
+    extra_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    reservation: str | None = None
+    deadline: datetime | None = None
+    ttl_role: str | None = None
+    box_identity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """When machines end, and what a cloud needs to end them from outside; as in their :class:`Order`.
+
+    ``at`` is ``None`` for no end. ``extra_tags`` are for what is set, beside the machines' own five.
+    """
+
+    at: datetime | None
+    ttl_role: str | None = None
+    box_identity: str | None = None
+    extra_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """What ends machines from outside.
+
+    ``ids`` are the cloud's own ids of timers, where they are needed to move the end. ``things`` are what was
+    made for it and is to be accounted for.
+    """
+
+    ids: tuple[str, ...] = ()
+    things: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A price that a cloud named today. ``zone`` is ``None`` for a regional price."""
+
+    cloud: str
+    region: str
+    zone: str | None
+    instance_type: str
+    purchase: Purchase
+    price_per_hour: Decimal
+    currency: str
+    as_of: datetime
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldCapacity:
+    """Capacity that the account already holds (a capacity reservation, a block, a private pool)."""
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    id: str
+    free: int
+    purchase: str  # "reservation" or "capacity_block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """How much of something an account may rent in a region.
+
+    Attributes:
+        cloud: the provider's name.
+        region: the region's id.
+        name: the cloud's own name of it (``L-DB2E81BA``, ``lowPriorityCores``).
+        instance_types: those asked about that count against it.
+        unit: ``vcpus`` or ``instances``: what one machine takes is its vCPUs, or one.
+        limit: how much in all.
+        used: how much is taken; ``None`` where the cloud does not say.
+        fix: the command or page that asks for more.
+    """
+
+    cloud: str
+    region: str
+    name: str
+    instance_types: tuple[str, ...]
+    unit: str
+    limit: Decimal
+    used: Decimal | None
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose credentials are in use.
+
+    ``who`` is the cloud's own name of the user, role or application; ``source`` is where the SDK found the
+    credentials (``environment``, ``profile default``).
+    """
+
+    account: str
+    who: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """Whether an action is allowed.
+
+    ``allowed`` is ``None`` where it could not be told; ``said`` are the cloud's own words, ``fix`` is the
+    command or page that grants it.
+    """
+
+    action: str
+    allowed: bool | None
+    said: str
+    fix: str
+
+
+def _wrong(name: str, value: str) -> ValueError:
+    said = ascii(value[:_SHOWN_CHARACTERS]) if value else "missing"
+    return ValueError(f"{TAG_PREFIX}{name} is {said}")
+
+
+def short_id(thing_id: str) -> str:
+    """An id for people: the last word of one that is a path. Documents and errors give the whole."""
+    return thing_id.rsplit("/", maxsplit=1)[-1]
+
+
+def token_for(*, op: str, account: str, region: str, zone: str, attempt: int) -> str:
+    """The idempotency key of one attempt: same inputs, same token; 40 ASCII characters."""
+    text = "\n".join((op, account, region, zone, str(attempt)))
+    return "gpc-" + hashlib.sha256(text.encode()).hexdigest()[:36]
+
+
+def cloud_name(name: str, box: str) -> str:
+    """A box's name in a cloud: a slug of its name and 8 characters of a hash of its id.
+
+    Two boxes never share one, however alike their names are.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:30] or "box"
+    return f"gpucloud-{slug}-{hashlib.sha256(box.encode()).hexdigest()[:8]}"
+
+
+def box_name(cloud_name: str) -> str | None:
+    """The box's name, as far as it fits, in a name that :func:`cloud_name` made; ``None`` for any other."""
+    found = re.fullmatch(r"gpucloud-([a-z0-9-]{1,30})-[0-9a-f]{8}", cloud_name)
+    return found[1] if found else None
+
+
+def request_hash(request: Request) -> str:
+    """A hash of a prepared request, to notice when a repeated call would not be the same call."""
+    return hashlib.sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

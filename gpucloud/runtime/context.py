@@ -1,0 +1,69 @@
+"""What the engine touches outside itself, in one value: journal, clouds, time, chance, signals, the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from gpucloud.clouds.cloud import Clouds
+from gpucloud.journal.leases import claim, this_process
+from gpucloud.journal.lifecycle import Claim, Lease
+from gpucloud.journal.store import Box, Journal
+from gpucloud.runtime.tasks import Call, Waiter
+
+
+class Tell(Protocol):
+    """Shows progress: a step of the timeline and what happens in it."""
+
+    def __call__(self, step: str, text: str, /) -> None:
+        """Called when a step begins or has news; the steps are those of the contract's timeline."""
+        ...
+
+
+def say_nothing(step: str, text: str) -> None:
+    """Progress for nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Everything outside the engine. Tests give their own clock, randomness and clouds.
+
+    ``cache`` is a folder for what may be forgotten at any time; ``state`` holds the journal and the keys.
+    ``silent`` has the clouds that did not answer this command, each with the question that was put to it: the
+    command goes on without them where it can.
+    """
+
+    owner: str
+    journal: Journal
+    clouds: Clouds
+    waiter: Waiter
+    tell: Tell = say_nothing
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    randomness: Callable[[int], bytes] = os.urandom
+    cache: Path | None = None
+    state: Path | None = None
+    silent: dict[str, Call] = field(default_factory=dict[str, Call])
+
+    def is_silent(self, cloud: str) -> bool:
+        """Whether a cloud has not answered this command so far."""
+        return cloud in self.silent and not self.silent[cloud].done
+
+    def lease(self) -> Lease:
+        """What this process writes when it works on a box."""
+        return this_process(self.journal.now())
+
+    def claim(self, lease: Lease | None) -> Claim:
+        """What a lease in the journal means to this process."""
+        return claim(lease, self.journal.now())
+
+    def may_take(self, lease: Lease | None) -> bool:
+        """Whether nobody who lives is working on a box with this lease."""
+        return self.claim(lease) is not Claim.HELD
+
+    def take(self, box: Box, *, by_force: bool = False) -> Box | None:
+        """Takes a box's lease; ``None`` while its holder lives, unless ``by_force``."""
+        return self.journal.take(box.id, self.lease(), claim=self.claim, by_force=by_force)

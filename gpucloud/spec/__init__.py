@@ -1,0 +1,1 @@
+"""What a user asks for: the spec, its fields, and its file."""

@@ -1,0 +1,347 @@
+"""How each kind of field of a spec is read: from text or a plain Python value to a checked one.
+
+Every function raises ``ValueError`` with the value, what is allowed, and the nearest valid choice.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import Literal, cast
+
+from gpucloud.resources import Purchase
+from gpucloud_pricing.gpus import parse_wishes
+
+INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
+RDMA = ("none", "efa", "infiniband", "erdma")
+ARCHES = ("x86_64", "arm64")
+PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
+NAME = "^[a-z0-9][a-z0-9-]{0,39}$"
+LONGEST = timedelta(days=3650)
+"""No duration is longer: beyond it is a slip of the finger, and no date can hold it."""
+
+WIDEST_V4, WIDEST_V6 = 8, 32
+"""The shortest prefixes that ``allow_from`` takes."""
+
+_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:(g|gb|gib)|(t|tb|tib))?", re.ASCII)
+_MONEY = re.compile(r"\$?\s*(\d{1,12}(?:\.\d{1,9})?|\.\d{1,9})\s*(?:usd)?", re.ASCII)
+_PATTERN = re.compile(r"!?[A-Za-z0-9*?\[\]._-]{1,64}")
+_IMAGE = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/@-]{0,255}")
+_ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_TAG_KEY = re.compile(r"[\w .:/=\-+@]{1,128}")  # AWS takes no other characters everywhere; Azure takes fewer
+_TAG_VALUE = re.compile(r"[\w .:/=\-+@]{0,256}")
+_MOST_TAGS = 40  # AWS allows 50 on a thing (EC2 user guide, "Tag restrictions"); gpucloud needs five
+_LONGEST_TEXT = 8192  # a box's user-data holds 16 KiB on AWS, bootstrap included
+
+
+def shown(value: object) -> str:
+    """A value for a message: quoted, and cut where it is long."""
+    text = value if isinstance(value, str) else str(value)
+    return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+def nearest(value: str, choices: Iterable[str]) -> str:
+    """``; did you mean x?``, or nothing where no choice is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(value.lower()[:100], list(choices), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _scalar(value: object, allowed: str) -> str:
+    """A value as stripped text. ``True`` is no number, and no list is a text."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
+        raise ValueError(f"{shown(value)} is no single value; allowed: {allowed}")
+    return (format(value, "f") if isinstance(value, Decimal) else str(value)).strip()
+
+
+def _listed(value: object) -> list[object]:
+    """The elements of a list, or a single value as a list."""
+    return list(cast("Iterable[object]", value)) if isinstance(value, (list, tuple)) else [value]
+
+
+def _items(value: object, allowed: str) -> list[str]:
+    """A list, or text with commas, as stripped texts without repetition."""
+    texts = [part.strip() for each in _listed(value) for part in _scalar(each, allowed).split(",")]
+    if any(not text for text in texts):
+        raise ValueError(f"{shown(value)} has an empty part; allowed: {allowed}")
+    if len(texts) > 256:
+        raise ValueError(f"{len(texts)} values are too many; allowed: at most 256")
+    return list(dict.fromkeys(texts))
+
+
+def choice(*choices: str, **also: str) -> Callable[[object], str]:
+    """Reads one of some words; ``also`` are other spellings."""
+
+    def read(value: object) -> str:
+        allowed = ", ".join(choices)
+        word = _scalar(value, allowed).lower()
+        word = also.get(word, word)
+        if word not in choices:
+            raise ValueError(f"unknown value {shown(value)}; allowed: {allowed}{nearest(word, choices)}")
+        return word
+
+    return read
+
+
+arch = choice(*ARCHES, amd64="x86_64", aarch64="arm64")
+interconnect = choice(*INTERCONNECTS)
+rdma = choice(*RDMA)
+
+
+def whole(low: int, high: int, unit: str) -> Callable[[object], int]:
+    """Reads a whole number within bounds."""
+
+    def read(value: object) -> int:
+        allowed = f"a whole number of {unit}, {low} to {high}"
+        word = _scalar(value, allowed)
+        if not re.fullmatch(r"[0-9]{1,12}", word) or not low <= int(word) <= high:
+            raise ValueError(f"{shown(value)} is not allowed; allowed: {allowed}")
+        return int(word)
+
+    return read
+
+
+def gib(value: object) -> Decimal:
+    """Reads a size: ``40``, ``40GB`` and ``40GiB`` are 40 GiB, ``1TB`` is 1024."""
+    allowed = "GiB above 0, such as 40, 80GB or 1TB"
+    found = _SIZE.fullmatch(_scalar(value, allowed).lower())
+    if not found or Decimal(found[1]) <= 0:
+        raise ValueError(f"{shown(value)} is no size; allowed: {allowed}")
+    return Decimal(found[1]) * (1024 if found[3] else 1)
+
+
+def disk_gib(value: object) -> int:
+    """Reads a root disk's size: 8 GiB to 64 TiB."""
+    size = gib(value)
+    if size != size.to_integral_value() or not 8 <= size <= 65536:
+        raise ValueError(f"{shown(value)} is no disk size; allowed: whole GiB, 8 to 65536")
+    return int(size)
+
+
+def usd(value: object) -> Decimal:
+    """Reads money: above zero and finite; ``$`` and ``USD`` are forgiven."""
+    allowed = "USD above 0, such as 2.50"
+    word = _scalar(value, allowed).lower()
+    found = _MONEY.fullmatch(word)
+    if not found or Decimal(found[1]) <= 0:
+        raise ValueError(f"{shown(value)} is no amount of money; allowed: {allowed}")
+    return Decimal(found[1])
+
+
+def switch(value: object) -> bool:
+    """Reads yes or no."""
+    words = {"true": True, "yes": True, "false": False, "no": False}
+    found = words.get(str(value).strip().lower())
+    if found is None:
+        raise ValueError(f"{shown(value)} is neither yes nor no; allowed: {', '.join(words)}")
+    return found
+
+
+def end(value: object) -> timedelta | Literal["none"]:
+    """Reads ``90m``, ``24h``, ``1h30m``, ``2d`` or ``none``."""
+    allowed = "90m, 24h, 1h30m, 2d (units d h m s), or none"
+    if isinstance(value, timedelta):
+        duration = value
+    else:
+        word = _scalar(value, allowed).lower().replace(" ", "")
+        if word == "none":
+            return "none"
+        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", word):
+            raise ValueError(f"{shown(value)} has no unit; allowed: {allowed}; did you mean {word}h?")
+        found = _DURATION.fullmatch(word)
+        if not found or not word:
+            raise ValueError(f"{shown(value)} is no duration; allowed: {allowed}")
+        days, hours, minutes, seconds = (int(group or 0) for group in found.groups())
+        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if not timedelta() < duration <= LONGEST:
+        raise ValueError(
+            f"{shown(value)} is no duration to live for; allowed: above 0, at most {LONGEST.days}d"
+        )
+    return duration
+
+
+def format_end(value: timedelta | Literal["none"] | None) -> str:
+    """The duration as :func:`end` reads it again."""
+    if value is None or value == "none":
+        return "none"
+    seconds = int(value.total_seconds())
+    parts = (
+        (seconds // 86400, "d"),
+        (seconds // 3600 % 24, "h"),
+        (seconds // 60 % 60, "m"),
+        (seconds % 60, "s"),
+    )
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
+
+
+def name(value: object) -> str:
+    """Reads a box's name."""
+    allowed = "1-40 of a-z 0-9 -, beginning with a letter or digit"
+    word = _scalar(value, allowed)
+    if not re.fullmatch(NAME.strip("^$"), word):
+        near = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:40]
+        hint = f"; did you mean {near}?" if near else ""
+        raise ValueError(f"{shown(value)} is no name; allowed: {allowed}{hint}")
+    return word
+
+
+def gpu(value: object) -> str:
+    """Reads a GPU demand; the text is kept as it is written. Lists are alternatives."""
+    word = ",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8"))
+    parse_wishes(word)
+    return word
+
+
+def purchases(value: object) -> tuple[Purchase, ...]:
+    """Reads ways of paying."""
+    allowed = ", ".join(PURCHASES)
+    found: list[Purchase] = []
+    for item in _items(value, allowed):
+        word = item.lower().replace("_", "-")
+        if word not in PURCHASES:
+            raise ValueError(
+                f"unknown way of paying {shown(item)}; allowed: {allowed}{nearest(word, PURCHASES)}"
+            )
+        found.append(PURCHASES[word])
+    return tuple(dict.fromkeys(found))
+
+
+def patterns(value: object) -> tuple[str, ...]:
+    """Reads names, globs and exclusions of clouds, regions or zones."""
+    if value in ((), []):
+        return ()
+    items = _items(value, "names, globs such as us-*, !x to leave out")
+    for item in items:
+        if not _PATTERN.fullmatch(item):
+            raise ValueError(
+                f"{shown(item)} is no name or pattern; allowed: names, globs such as us-*, !x to leave out"
+            )
+    return tuple(items)
+
+
+def image(value: object) -> str:
+    """Reads a recipe's name or a cloud's image id; only the cloud can say whether it exists."""
+    word = _scalar(value, "a recipe such as cuda-12.4, or an image id")
+    if not _IMAGE.fullmatch(word):
+        raise ValueError(
+            f"{shown(value)} is no image; allowed: cuda-12.4, pytorch, ubuntu-22.04, or an image id"
+        )
+    return word
+
+
+def text(value: object) -> str:
+    """Reads shell text: not empty, no NUL, at most 8 KiB."""
+    word = _scalar(value, "shell commands")
+    if not word or "\0" in word or len(word.encode(errors="replace")) > _LONGEST_TEXT:
+        raise ValueError(
+            f"{shown(value)} is not allowed; allowed: shell commands of 1 to {_LONGEST_TEXT} bytes"
+        )
+    return word
+
+
+def _pairs(value: object, allowed: str) -> dict[str, str | None]:
+    """A mapping, or ``K=V`` texts. A key without ``=`` has no value."""
+    pairs: dict[str, str | None] = {}
+    if isinstance(value, Mapping):
+        for key, each in cast("Mapping[object, object]", value).items():
+            pairs[_scalar(key, allowed)] = None if each is None else str(each)
+        return pairs
+    for item in _listed(value):
+        key, separator, each = _scalar(item, allowed).partition("=")
+        pairs[key] = each if separator else None
+    return pairs
+
+
+def env(value: object) -> dict[str, str | None]:
+    """Reads variables. Their values may be secrets: no message shows them."""
+    pairs = _pairs(value, "KEY=VALUE")
+    for key, each in pairs.items():
+        if not _ENV_KEY.fullmatch(key):
+            raise ValueError(
+                f"{shown(key)} is no variable's name; allowed: letters, digits and _, no digit first"
+            )
+        if each is not None and ("\0" in each or len(each) > _LONGEST_TEXT):
+            raise ValueError(
+                f"the value of {key} is not allowed; allowed: at most {_LONGEST_TEXT} characters, no NUL"
+            )
+    return pairs
+
+
+def tags(value: object) -> dict[str, str]:
+    """Reads tags that every cloud's names and values allow."""
+    pairs = {key: each or "" for key, each in _pairs(value, "KEY=VALUE").items()}
+    if len(pairs) > _MOST_TAGS:
+        raise ValueError(f"{len(pairs)} tags are too many; allowed: at most {_MOST_TAGS}")
+    for key, each in pairs.items():
+        if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(each):
+            raise ValueError(
+                f"the tag {shown(f'{key}={each}')} is not allowed; allowed: keys of 1-128 and values of "
+                "up to 256 letters, digits, spaces and . : / = - + @ _"
+            )
+        if key.lower().startswith("gpucloud:"):
+            raise ValueError(f"the tag {shown(key)} is not allowed: gpucloud: is kept for gpucloud's own")
+    return pairs
+
+
+def sync(value: object) -> tuple[str, ...]:
+    """Reads ``LOCAL`` or ``LOCAL:REMOTE`` paths; commas belong to the paths."""
+    paths = [_scalar(item, "LOCAL or LOCAL:REMOTE") for item in _listed(value)]
+    for path in paths:
+        if not path or path.startswith(("-", ":")) or path.endswith(":") or re.search(r"[\0\n]", path):
+            raise ValueError(
+                f"{shown(path)} is no path; allowed: LOCAL or LOCAL:REMOTE, not beginning with -"
+            )
+    return tuple(dict.fromkeys(paths))
+
+
+def ports(value: object) -> tuple[int, ...]:
+    """Reads TCP ports."""
+    if value in ((), []):
+        return ()
+    read = whole(1, 65535, "TCP ports")
+    return tuple(sorted({read(item) for item in _items(value, "TCP ports, 1 to 65535")}))
+
+
+def cidrs(value: object) -> tuple[str, ...]:
+    """Reads addresses and networks that may come in; never the world, nor most of it."""
+    if value in ((), []):
+        return ()
+    allowed = "addresses such as 203.0.113.7/32"
+    return tuple(dict.fromkeys(_cidr(item, allowed) for item in _items(value, allowed)))
+
+
+def _cidr(item: str, allowed: str) -> str:
+    if "%" in item:
+        raise ValueError(f"{shown(item)} is no network; allowed: {allowed}")
+    try:
+        network = ipaddress.ip_network(item, strict=False)
+        address = ipaddress.ip_address(item.partition("/")[0])
+    except ValueError:
+        raise ValueError(f"{shown(item)} is no network; allowed: {allowed}") from None
+    widest = WIDEST_V4 if network.version == 4 else WIDEST_V6
+    mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
+    if network.prefixlen < widest or mapped:
+        raise ValueError(
+            f"{shown(item)} lets in too much of the world; allowed: {allowed}, "
+            f"nothing wider than /{WIDEST_V4} (IPv4) or /{WIDEST_V6} (IPv6)"
+        )
+    if address != network.network_address:
+        raise ValueError(
+            f"{shown(item)} is an address within a network; did you mean {network} or {address}?"
+        )
+    return str(network)
+
+
+def ssh_key(value: object) -> str:
+    """Reads a public key, or the path of one. A private key is refused without showing it."""
+    word = _scalar(value, "a public key, or its file")
+    if "PRIVATE KEY" in word:
+        raise ValueError("this is a private key; allowed: a public key, or its file (id_ed25519.pub)")
+    if not word or re.search(r"[\0\n\r]", word) or word.startswith("-"):
+        raise ValueError(f"{shown(value)} is no key; allowed: a public key, or its file (id_ed25519.pub)")
+    return word

@@ -1,0 +1,57 @@
+"""Reads a spec from a YAML file and from flags, and says where what is wrong stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpucloud.errors import UsageError
+from gpucloud.spec.fields import nearest
+from gpucloud.spec.model import Spec
+
+_FLAGS = {"clouds": "--cloud", "regions": "--region", "zones": "--zone"}
+
+
+def flag_of(name: str) -> str:
+    """The flag that says the same as a field."""
+    return _FLAGS.get(name, "--" + name.replace("_", "-"))
+
+
+def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
+    """Reads a spec from a file, from flags, or from both; a flag wins over the same field of the file.
+
+    Args:
+        file: a YAML file, or ``None``.
+        flags: values by field name; ``None`` and empty lists are flags that were not given.
+
+    Raises:
+        UsageError: naming the file and line or the flag, the value, what is allowed and the nearest choice.
+    """
+    fields: Mapping[str, object] = {}
+    lines: Mapping[str, int] = {}
+    if file is not None:
+        from gpucloud.spec.yaml import read_file  # most commands are given flags alone
+
+        read = read_file(file)
+        fields, lines = read.fields, read.lines
+    given = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
+    try:
+        return Spec.model_validate({**fields, **given})
+    except ValidationError as error:
+        problems = [_problem(each, given, file, lines) for each in error.errors(include_url=False)]
+        hint = None if file is None else "`gpucloud schema` prints what a spec file may hold"
+        raise UsageError("; ".join(problems), hint=hint) from None
+
+
+def _problem(error: Any, given: Mapping[str, object], file: Path | None, lines: Mapping[str, int]) -> str:
+    """One of pydantic's errors in the user's terms."""
+    if not error["loc"]:
+        return str(error["ctx"]["error"])
+    name = str(error["loc"][0])
+    where = flag_of(name) if name in given else f"{file}:{lines.get(name, 1)}: {name}"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown field{nearest(name, Spec.model_fields)}"
+    return f"{where}: {error.get('ctx', {}).get('error', error['msg'])}"

@@ -1,0 +1,150 @@
+"""Reads the fields of a spec's YAML file, and the line of each.
+
+The file is read as events, with every scalar as text: nothing in it is executed, expanded or guessed. So a
+file and the flags go through the same rules, and ``on``, ``1_000`` and ``60:30`` mean what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpucloud.errors import UsageError
+from gpucloud.spec.fields import shown
+
+MAX_BYTES = 1 << 20
+HINT = "`gpucloud schema` prints what a spec file may hold"
+Value = str | None | list[str] | dict[str, str | None]
+
+_EMPTY = {"", "~", "null", "Null", "NULL"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecFile:
+    """A file's fields, and the line of each."""
+
+    source: str
+    fields: dict[str, Value] = field(default_factory=dict[str, Value])
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def read_file(file: Path) -> SpecFile:
+    """Reads a YAML file's fields as text.
+
+    Raises:
+        UsageError: it cannot be read, is too large, or is anything but a plain mapping of fields.
+    """
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read the spec {str(file)!r}: {reason}") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB; a spec is a page of text")
+    return parse(data, str(file))
+
+
+def parse(data: bytes, source: str) -> SpecFile:
+    """Reads a YAML document's fields as text.
+
+    Args:
+        data: UTF-8.
+        source: the file's name, for messages.
+
+    Raises:
+        UsageError: it is anything but a plain mapping of fields.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{source}:{line}: not UTF-8 text", hint=HINT) from None
+    try:
+        return _Reader(source, text).read()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}:{mark.line + 1}" if mark is not None else source
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+        raise UsageError(f"{where}: not YAML: {problem}", hint=HINT) from None
+
+
+class _Reader:
+    """Turns the events of one document into fields."""
+
+    def __init__(self, source: str, text: str) -> None:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        self.source = source
+        self.events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
+
+    def read(self) -> SpecFile:
+        found = SpecFile(source=self.source)
+        event = self._next()
+        if isinstance(event, yaml.StreamEndEvent) or self._is_empty(event):
+            return found
+        if not isinstance(event, yaml.MappingStartEvent):
+            raise self._error(event, "a spec is a mapping of fields, such as `gpu: A100:8`")
+        for key, event in self._entries():
+            value = self._value(event)
+            if value is not None:
+                found.fields[key.value] = value
+            found.lines[key.value] = key.start_mark.line + 1
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise self._error(event, "a second document; a spec is one")
+        return found
+
+    def _value(self, event: Any) -> Value:
+        match event:
+            case yaml.ScalarEvent():
+                return None if self._is_empty(event) else event.value
+            case yaml.SequenceStartEvent():
+                items: list[str] = []
+                while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+                    items.append(self._scalar(event).value)
+                return items
+            case _:
+                return {
+                    key.value: None if self._is_empty(value := self._scalar(event)) else value.value
+                    for key, event in self._entries()
+                }
+
+    def _entries(self) -> Iterator[tuple[Any, Any]]:
+        """Keys, each with its value's first event; the caller reads the rest of the value."""
+        seen: dict[str, int] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key = self._scalar(event)
+            if key.value in seen:
+                raise self._error(key, f"{shown(key.value)} stands twice, first in line {seen[key.value]}")
+            seen[key.value] = key.start_mark.line + 1
+            yield key, self._next()
+
+    def _scalar(self, event: Any) -> Any:
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error(
+                event, "nested too deeply; allowed: a value, a list of values, or keys with values"
+            )
+        return event
+
+    def _next(self) -> Any:
+        """The next event that carries content. Anchors, aliases and tags are refused: a spec needs none."""
+        for event in self.events:
+            if isinstance(event, (yaml.StreamStartEvent, yaml.DocumentStartEvent, yaml.DocumentEndEvent)):
+                continue
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise self._error(event, "anchors and aliases are not allowed")
+            if getattr(event, "tag", None):
+                raise self._error(event, f"the tag {shown(event.tag)} is not allowed")
+            return event
+        raise UsageError(f"{self.source}: ends too early", hint=HINT)
+
+    @staticmethod
+    def _is_empty(event: Any) -> bool:
+        return isinstance(event, yaml.ScalarEvent) and not event.style and event.value in _EMPTY
+
+    def _error(self, event: Any, problem: str) -> UsageError:
+        return UsageError(f"{self.source}:{event.start_mark.line + 1}: {problem}", hint=HINT)

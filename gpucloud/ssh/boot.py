@@ -1,0 +1,296 @@
+"""Bringing a box up over ssh: its host key replaced, its bootstrap waited for, its GPUs counted."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, disconnect, run, wait_until_reachable
+from gpucloud.ssh.keys import ONE_TIME, checked_public_key, discard_one_time_key, pin, pinned
+from gpucloud_templates import BOOT_LOG, FAILED_MARKER, GUARD_STATUS, READY_MARKER, STEP_MARKER
+
+GUARD_TIMEOUT_S = 600.0
+REBOOT_TIMEOUT_S = 600.0
+REBOOTING = {"mig"}
+"""Steps that may reboot the box, once each."""
+RELOAD_TIMEOUT_S = 30.0
+LOG_LINES = 12
+LOG_BYTES = 8192
+"""How much of a failed boot is told: the box, and its log, are gone soon."""
+MOST_BYTES = 65536
+"""Of what a box says of its boot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU as the box's driver names it."""
+
+    index: int
+    name: str
+    memory_mib: int
+    driver: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootState:
+    """How far a box's bootstrap is.
+
+    Attributes:
+        ready: whether it is through.
+        guarded: whether the guard that ends the box watches.
+        seconds: how long each step took, once it is.
+        step: the step that runs now, or that failed.
+        exit_code: of the step that failed.
+    """
+
+    ready: bool
+    seconds: Mapping[str, float]
+    guarded: bool = False
+    step: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One MIG device: ``uuid`` is what ``CUDA_VISIBLE_DEVICES`` takes."""
+
+    gpu: int
+    profile: str
+    uuid: str
+
+
+# --- the host key
+
+
+_NEW_HOST_KEY = """set -eu
+new=/etc/ssh/gpucloud_new_host_key
+[ -s $new.pub ] || { rm -f $new; ssh-keygen -q -t ed25519 -N '' -C '' -f $new; }
+cat $new.pub
+"""
+_USE_HOST_KEY = """set -eu
+new=/etc/ssh/gpucloud_new_host_key key=/etc/ssh/ssh_host_ed25519_key
+[ ! -e $new ] || mv $new $key
+[ ! -e $new.pub ] || mv $new.pub $key.pub
+systemctl reload ssh || systemctl reload sshd
+"""
+
+
+def rotate_host_key(target: Target, *, steps: Sequence[str] = ()) -> None:
+    """Has the box make a new host key and pins it, so that the one in the user-data is good for nothing.
+
+    To be done in the first connection, before anything else is sent. Does nothing once it is done, and can be
+    repeated after a crash at any point: both keys are accepted until the new one is in use.
+
+    Args:
+        target: where.
+        steps: those of the boot, one of which may reboot the box meanwhile.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or could not change its key.
+    """
+    for _ in range(reboots(steps)):
+        with suppress(ConnectionFailedError):
+            return _rotate_host_key(target)
+        wait_until_reachable(target, timeout_s=REBOOT_TIMEOUT_S)
+    return _rotate_host_key(target)
+
+
+def reboots(steps: Sequence[str]) -> int:
+    """How often a box may reboot while it does these steps."""
+    return sum(step.partition(":")[0] in REBOOTING for step in steps)
+
+
+def _rotate_host_key(target: Target) -> None:
+    old = [key for key in pinned(target.keys, target.alias) if key.endswith(f" {ONE_TIME}")]
+    if not old:
+        return
+    new = _public_key(_on_box(target, _NEW_HOST_KEY))
+    pin(target.keys, target.alias, [*old, new])
+    _on_box(target, _USE_HOST_KEY)
+    disconnect(target)
+    pin(target.keys, target.alias, [new])
+    wait_until_reachable(target, timeout_s=RELOAD_TIMEOUT_S)  # while it reloads nobody listens
+    discard_one_time_key(target.keys)
+
+
+def _on_box(target: Target, script: str) -> str:
+    """Runs a script of ours as root on the box, and gives its output."""
+    done = run(target, ["sudo", "-n", "sh", "-c", script], timeout_s=60)
+    if done.code:
+        said = done.err.decode(errors="replace").strip()[:200]
+        raise ConnectionFailedError(
+            f"{target.alias} could not change its host key: {said}",
+            failure=Failure.BROKEN,
+            hint="the old key still works; the same command tries again",
+        )
+    return done.out.decode(errors="replace")
+
+
+def _public_key(text: str) -> str:
+    try:
+        return checked_public_key(text)
+    except ValueError as error:
+        raise ConnectionFailedError(
+            f"the box named no usable host key: {error}", failure=Failure.HOST_KEY
+        ) from error
+
+
+# --- the bootstrap
+
+
+def boot_state(target: Target) -> BootState:
+    """How far the bootstrap is.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    script = f"[ -s {GUARD_STATUS} ] && echo guarded || echo -; "
+    script += "for file; do cat $file 2>/dev/null && exit; done; true"
+    files = (FAILED_MARKER, READY_MARKER, STEP_MARKER)
+    said = run(target, ["sh", "-c", script, "sh", *files], most_bytes=MOST_BYTES).out
+    first, _, text = said.partition(b"\n")
+    guarded = first == b"guarded"
+    try:
+        found: Any = json.loads(text) if text.strip() else {}
+        if "step" in found:
+            code = found.get("exit_code")
+            step = str(found["step"])[:80]
+            exit_code = None if code is None else int(code)
+            return BootState(ready=False, seconds={}, guarded=guarded, step=step, exit_code=exit_code)
+        seconds = {str(name): float(value) for name, value in found.get("seconds", {}).items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConnectionFailedError(
+            f"{target.alias} gave no readable boot state: {text[:80]!r}", failure=Failure.BROKEN
+        ) from error
+    return BootState(ready="seconds" in found, seconds=seconds, guarded=guarded)
+
+
+def wait_until_ready(
+    target: Target,
+    *,
+    timeout_s: float,
+    guard_timeout_s: float = GUARD_TIMEOUT_S,
+    steps: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> BootState:
+    """Looks until the bootstrap is through, and the guard watches. A box with a step that may
+    reboot it may be out of reach meanwhile.
+
+    Args:
+        target: where.
+        timeout_s: for how long.
+        guard_timeout_s: how long a box may be without its guard.
+        steps: those that must have been done; what follows a colon is a step's argument.
+        tell: told the step that runs, whenever it is another.
+        clock: seconds.
+        pause: waits.
+
+    Raises:
+        ConnectionFailedError: a step of it failed or was left out, it is not through in time, or nothing
+            would end the box.
+    """
+    told = None
+    reboots_left = reboots(steps)
+    unguarded_until = clock() + guard_timeout_s
+    hint = "see what it did: gpucloud logs NAME --boot"
+    end = clock() + timeout_s
+    wait_s = 0.05
+    while True:
+        try:
+            state = boot_state(target)
+        except ConnectionFailedError:
+            if not reboots_left:
+                raise
+            reboots_left -= 1
+            tell("reboot")
+            wait_until_reachable(target, timeout_s=REBOOT_TIMEOUT_S)
+            continue
+        if state.ready and state.guarded:
+            left_out = [step for step in steps if step.partition(":")[0] not in state.seconds]
+            if left_out:
+                words = f"the bootstrap is through without {', '.join(left_out)}"
+                raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
+            return state
+        if state.exit_code is not None:
+            words = f"the boot step {state.step!r} failed with exit code {state.exit_code}"
+            raise ConnectionFailedError(
+                f"{words}; its log ends with:\n{_log_end(target)}", failure=Failure.BROKEN
+            )
+        if not state.guarded and clock() + wait_s > unguarded_until:
+            words = f"the guard that ends {target.alias} does not watch after {guard_timeout_s:.0f} s"
+            raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
+        if state.step and state.step != told:
+            told = state.step
+            tell(told)
+        if clock() + wait_s > end:
+            raise ConnectionFailedError(
+                f"the bootstrap is not through after {timeout_s:.0f} s", failure=Failure.BROKEN, hint=hint
+            )
+        pause(wait_s)
+        wait_s = min(wait_s * 1.25, 3.0)
+
+
+def _log_end(target: Target) -> str:
+    """The last lines of the boot's log; why there are none, where they cannot be had."""
+    try:
+        said = run(target, ["tail", "-n", str(LOG_LINES), BOOT_LOG], most_bytes=LOG_BYTES, only_end=True).out
+    except ConnectionFailedError as error:
+        return error.message
+    return said.decode(errors="replace")
+
+
+def gpu_list(target: Target) -> list[Gpu]:
+    """The GPUs that answer on the box; empty when the driver shows none.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    query = ["nvidia-smi", "--query-gpu=index,name,memory.total,driver_version"]
+    query.append("--format=csv,noheader,nounits")
+    done = run(target, query, timeout_s=60)
+    return parse_gpus(done.out.decode(errors="replace")) if done.code == 0 else []
+
+
+def parse_gpus(text: str) -> list[Gpu]:
+    """Lines of ``index, name, MiB, driver`` as nvidia-smi prints them; other lines are left out."""
+    gpus: list[Gpu] = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 4 and all(re.fullmatch("[0-9]{1,9}", fields[number]) for number in (0, 2)):
+            index, name, memory, driver = fields
+            gpus.append(Gpu(index=int(index), name=name, memory_mib=int(memory), driver=driver))
+    return gpus
+
+
+def mig_slices(target: Target) -> list[Slice]:
+    """The MIG devices on the box.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    return parse_slices(run(target, ["nvidia-smi", "-L"], timeout_s=60).out.decode(errors="replace"))
+
+
+def parse_slices(text: str) -> list[Slice]:
+    """The MIG devices in what ``nvidia-smi -L`` prints, under the GPU that each is of."""
+    found: list[Slice] = []
+    gpu = 0
+    for line in text.splitlines():
+        if whole := re.match(r"GPU ([0-9]{1,9}):", line):
+            gpu = int(whole[1])
+        elif part := re.match(r" +MIG (\S{1,20}) +Device +\d+: \(UUID: (MIG-[0-9a-zA-Z/-]{1,80})\)", line):
+            found.append(Slice(gpu=gpu, profile=part[1], uuid=part[2]))
+    return found
+
+
+def is_model(product: str, model: str) -> bool:
+    """Whether a name of NVIDIA's driver (``Tesla V100-SXM2-16GB``) is this model of the market (``V100``)."""
+    words = re.split(r"[^A-Z0-9]+", product.upper())
+    return all(word in words for word in re.split(r"[^A-Z0-9]+", model.upper()))

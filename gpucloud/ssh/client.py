@@ -1,0 +1,457 @@
+"""Into a box: OpenSSH and rsync as the client, never through a shell, never to a host that is not pinned.
+
+One connection is shared by everything that is done on a box, and ends by itself a minute after its last use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.ssh.bounded import Finished, TooMuchError, talk
+from gpucloud.ssh.keys import delete_keys, find_program, host_alias, known_hosts
+
+CONNECT_TIMEOUT_S = 10
+PERSIST_S = 60
+DISCONNECT_TIMEOUT_S = 5.0
+SOCKET_PATH_LIMIT = 104
+"""The shortest ``sun_path`` of the systems in use (macOS, BSD); ssh adds 17 characters while it binds."""
+
+RUN_TIMEOUT_S = 60.0
+MOST_BYTES = 1 << 20
+"""What a command on a box may take and write where nothing else is said."""
+LONGEST_LINE = 65536
+MOST_WORDS = 65536
+"""Of what ssh itself says of a connection."""
+
+SSH_FAILED = 255
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+_USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+class Failure(StrEnum):
+    """Why ssh did not get in: what helps is different for each."""
+
+    UNREACHABLE = "unreachable"  # nobody answers: gone, or our address is not let in
+    REFUSED = "refused"  # the machine answers, its ssh server does not (yet)
+    HOST_KEY = "host_key"  # somebody answers who is not the box
+    AUTH = "auth"  # the box does not take our key
+    BROKEN = "broken"  # anything else, and a connection that broke
+
+
+class ConnectionFailedError(GpucloudError):
+    """ssh did not get into the box, or lost it. ``failure`` says which kind; the message has ssh's words."""
+
+    def __init__(self, message: str, *, failure: Failure, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.failure = failure
+        self.error_class = f"ssh_{failure}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One node of one box, and how to reach it.
+
+    ``keys`` is the box's key folder. ``proxy_command`` is OpenSSH's, with ``%h`` and ``%p`` for the address.
+    """
+
+    box_id: str
+    host: str
+    user: str
+    keys: Path
+    port: int = 22
+    node: int = 0
+    proxy_command: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what ssh could take for an option; all of this may have come from a cloud."""
+        host_alias(self.box_id)
+        if not _USER_NAME.fullmatch(self.user):
+            raise ValueError(f"{self.user[:80]!r} is no user name")
+        if not (_HOST_NAME.fullmatch(self.host) or _is_address(self.host)):
+            raise ValueError(f"{self.host[:80]!r} is no host name and no address")
+
+    @property
+    def alias(self) -> str:
+        """The name of this node on ssh's command line, under which its host key is pinned."""
+        return host_alias(self.box_id, self.node)
+
+
+# --- connecting
+
+
+def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
+    """Opens the shared connection, unless it is open already.
+
+    Raises:
+        ConnectionFailedError: the box did not let us in.
+        UsageError: ssh is not installed.
+    """
+    if _control(target, "check"):
+        return
+    # To files: the connection that stays behind would keep a pipe open. The proxy has one of its own, because
+    # ssh sends its words nowhere when ControlPersist is set.
+    with tempfile.TemporaryFile() as words, tempfile.NamedTemporaryFile() as proxy_words:
+        argv = client(_heard(target, proxy_words.name), timeout_s)
+        argv += ["-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_S}"]
+        try:
+            done = subprocess.run(
+                [*argv, "-f", "-N", target.alias],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+                timeout=timeout_s + 30,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _explained(target, "Connection timed out") from error
+        words.seek(0)
+        said = (proxy_words.read(MOST_WORDS) + words.read(MOST_WORDS)).decode(errors="replace").strip()
+    if done.returncode and not _control(target, "check"):  # another shell may have been faster
+        raise _explained(target, said)
+
+
+def _heard(target: Target, file: str) -> Target:
+    """The same target, its proxy's words kept in a file."""
+    if target.proxy_command is None:
+        return target
+    return replace(target, proxy_command=f"{target.proxy_command} 2>{shlex.quote(file).replace('%', '%%')}")
+
+
+def _connected(target: Target) -> None:
+    """Opens the shared connection where there is none. A socket left by a dead one is passed over by ssh."""
+    if not _socket(target).exists():
+        connect(target)
+
+
+def disconnect(target: Target) -> None:
+    """Closes the shared connection, if there is one, and waits until its socket is gone.
+
+    A connection that is on its way out removes the socket by name, also a new one's.
+    """
+    if _control(target, "exit"):
+        end = time.monotonic() + DISCONNECT_TIMEOUT_S
+        while _socket(target).exists() and time.monotonic() < end:
+            time.sleep(0.002)
+
+
+def wait_until_reachable(
+    target: Target,
+    *,
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Tries to connect until the box answers: often at first, then every few seconds.
+
+    Raises:
+        ConnectionFailedError: the box did not let us in in time.
+    """
+    end = clock() + timeout_s
+    wait_s = 0.05
+    while True:
+        try:
+            connect(target)
+        except ConnectionFailedError:
+            # sshd may be up before cloud-init has put host key and user in place: no failure is final yet.
+            if clock() + wait_s > end:
+                raise
+        else:
+            return
+        pause(wait_s)
+        wait_s = min(wait_s * 1.5, 3.0)
+
+
+# --- commands
+
+
+def run(
+    target: Target,
+    argv: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    timeout_s: float = RUN_TIMEOUT_S,
+    most_bytes: int = MOST_BYTES,
+    only_end: bool = False,
+) -> Finished:
+    """Runs a command on the box with exactly these arguments, and gives what it wrote.
+
+    What a box says may be endless, whoever made it so: it is held against a limit before it is kept.
+
+    Args:
+        target: where.
+        argv: the command's arguments, which arrive exactly so.
+        stdin: what it reads.
+        timeout_s: how long it may take.
+        most_bytes: how much it may write to stdout, and to stderr.
+        only_end: whether to give the end of what it writes, where that is more, instead of a failure.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, the connection broke, or a limit was passed.
+    """
+    _connected(target)
+    command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
+    try:
+        done = talk(command, stdin, timeout_s=timeout_s, most_bytes=most_bytes, only_end=only_end)
+    except (TimeoutError, TooMuchError) as error:
+        raise ConnectionFailedError(f"{argv[0]} on {target.alias} {error}", failure=Failure.BROKEN) from error
+    _check_not_broken(target, done.code, done.err.decode(errors="replace"))
+    return done
+
+
+def relay(
+    target: Target, argv: Sequence[str], *, terminal: bool = False, out: IO[bytes] | None = None
+) -> int:
+    """Runs a command, or the login shell where ``argv`` is empty, on our own stdin, stdout and stderr.
+
+    Args:
+        target: where.
+        argv: the command's arguments, which arrive exactly so.
+        terminal: whether the box gives it a terminal.
+        out: another place for its stdout.
+
+    Returns:
+        The command's own exit code; 128 + the signal's number when a signal ended it, or us.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or the connection broke.
+    """
+    _connected(target)
+    command = [*client(target), "-tt" if terminal else "-T", target.alias]
+    if argv:
+        command += ["--", shlex.join(argv)]
+    with subprocess.Popen(command, stdout=out) as child, _passing_signals_to(child) as signals:
+        code = child.wait()
+    if signals:
+        return 128 + signals[0]
+    _check_not_broken(target, code, "the connection was lost")
+    return code if code >= 0 else 128 - code
+
+
+def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None) -> Generator[str]:
+    """Runs a command on the box and gives the lines of its stdout as they come, until it or the reader ends.
+
+    A line that is longer than :data:`LONGEST_LINE` bytes comes in pieces.
+
+    Args:
+        target: where.
+        argv: the command's arguments, which arrive exactly so.
+        timeout_s: how long it may take; ``None`` for as long as there is a reader.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or the connection broke.
+    """
+    _connected(target)
+    command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None  # noqa: S101  (it is a pipe)
+        watch = threading.Timer(timeout_s or 0, child.kill)
+        if timeout_s is not None:
+            watch.start()
+        try:
+            while line := child.stdout.readline(LONGEST_LINE):
+                yield line.decode(errors="replace").rstrip("\n")
+        finally:
+            watch.cancel()
+            child.terminate()
+            code = child.wait()
+    _check_not_broken(target, code, "the connection was lost")
+
+
+def forget(keys: Path, box_id: str, *, nodes: int = 1) -> None:
+    """Closes the connections to a box that is gone and deletes its keys. Twice is no error."""
+    for node in range(nodes):
+        disconnect(Target(box_id=box_id, host="127.0.0.1", user="nobody", keys=keys, node=node))
+    delete_keys(keys)
+
+
+# --- inside
+
+
+def client(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> list[str]:
+    """ssh with every setting that matters; nothing is taken from the user's or the system's configuration."""
+    options = {
+        "HostName": target.host,
+        "Port": str(target.port),
+        "User": target.user,
+        "HostKeyAlias": target.alias,
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": _quoted(known_hosts(target.keys, target.alias)),
+        "GlobalKnownHostsFile": "/dev/null",
+        "HostKeyAlgorithms": "ssh-ed25519",
+        "UpdateHostKeys": "no",
+        "CheckHostIP": "no",
+        "IdentitiesOnly": "yes",
+        "IdentityFile": _quoted(target.keys / "id_ed25519"),
+        "IdentityAgent": "none",
+        "PreferredAuthentications": "publickey",
+        "BatchMode": "yes",
+        "ForwardAgent": "no",
+        "ForwardX11": "no",
+        "ConnectTimeout": str(timeout_s),
+        "ServerAliveInterval": "15",
+        "ServerAliveCountMax": "4",
+        "LogLevel": "ERROR",
+        "ControlPath": _quoted(_socket(target)),
+    }
+    if target.proxy_command:
+        options["ProxyCommand"] = target.proxy_command
+    argv = [find_program("ssh"), "-F", "/dev/null"]
+    for name, value in options.items():
+        argv += ["-o", f"{name}={value}"]
+    return argv
+
+
+def _quoted(path: Path) -> str:
+    """A path as an option's value: spaces kept, percent signs not expanded."""
+    text = str(path).replace("%", "%%")
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _socket(target: Target) -> Path:
+    """Where the shared connection's socket is: a short path in a folder of the user's own."""
+    name = hashlib.sha256(f"{target.keys.absolute()}\n{target.alias}".encode()).hexdigest()[:16]
+    path = socket_folder() / name
+    if len(os.fsencode(path)) + 17 >= SOCKET_PATH_LIMIT:
+        raise UsageError(
+            f"{path} is too long a path for a socket",
+            hint="set XDG_RUNTIME_DIR or TMPDIR to a folder with a shorter name",
+        )
+    return path
+
+
+def socket_folder() -> Path:
+    """Where the sockets of shared connections are, made if need be.
+
+    Raises:
+        UsageError: it belongs to another user, or others can enter it: they could answer in a box's place.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime, "gpucloud") if runtime and Path(runtime).is_dir() else None
+    folder = folder or Path(tempfile.gettempdir(), f"gpucloud-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # whatever the umask has taken away
+    found = folder.lstat()
+    if found.st_uid != os.getuid():
+        raise UsageError(
+            f"{folder}, where ssh's sockets are to be, belongs to another user (uid {found.st_uid})",
+            hint="set XDG_RUNTIME_DIR or TMPDIR to a folder of your own",
+        )
+    if found.st_mode & 0o170077 != 0o040000:
+        raise UsageError(
+            f"{folder} is not a folder that only you can read",
+            hint=f"remove it, or make it yours: chmod 700 {folder}",
+        )
+    return folder
+
+
+def _control(target: Target, verb: str) -> bool:
+    """Asks the shared connection; False where there is none."""
+    if not _socket(target).exists():
+        return False
+    try:
+        done = subprocess.run(
+            [*client(target), "-O", verb, target.alias],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DISCONNECT_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+@contextmanager
+def _passing_signals_to(child: subprocess.Popen[bytes]) -> Generator[list[int]]:
+    """While the body runs, what ends us ends the command too; gives the signals that came.
+
+    A terminal's Ctrl-C reaches both by itself.
+    """
+    came: list[int] = []
+
+    def pass_on(signum: int, _: object) -> None:
+        came.append(signum)
+        child.send_signal(signum)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    old = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield came
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _check_not_broken(target: Target, code: int, said: str) -> None:
+    """Tells ssh's own 255 from a command's: after the command's own, the connection is still there."""
+    if code == SSH_FAILED and not _control(target, "check"):
+        raise _explained(target, said)
+
+
+_WORDS: Mapping[str, Failure] = {
+    "Host key verification failed": Failure.HOST_KEY,
+    "REMOTE HOST IDENTIFICATION HAS CHANGED": Failure.HOST_KEY,
+    "no matching host key type": Failure.HOST_KEY,
+    "Permission denied": Failure.AUTH,
+    "Too many authentication failures": Failure.AUTH,
+    "timed out": Failure.UNREACHABLE,
+    "Connection refused": Failure.REFUSED,
+    "No route to host": Failure.UNREACHABLE,
+    "Network is unreachable": Failure.UNREACHABLE,
+    "Could not resolve hostname": Failure.UNREACHABLE,
+    "Connection reset": Failure.REFUSED,
+    "Connection closed": Failure.REFUSED,
+}
+_HINTS: Mapping[Failure, str] = {
+    Failure.UNREACHABLE: "it may be gone, or not let in your present address: gpucloud list --live",
+    Failure.REFUSED: "it may still be booting: gpucloud logs NAME --boot",
+    Failure.HOST_KEY: "whoever answers is not the box that was launched; nothing was sent to it",
+    Failure.AUTH: "the box does not know this journal's key for it; was it launched from elsewhere?",
+    Failure.BROKEN: "try again; gpucloud list shows whether the box is still there",
+}
+
+
+def explain_failure(said: str) -> Failure:
+    """What kind of failure ssh's own words mean."""
+    return next(
+        (failure for words, failure in _WORDS.items() if words.lower() in said.lower()), Failure.BROKEN
+    )
+
+
+def _explained(target: Target, said: str) -> ConnectionFailedError:
+    failure = explain_failure(said)
+    lines = [line.strip() for line in said.splitlines() if line.strip(" @\r")]
+    telling = [line for line in lines if explain_failure(line) is failure]
+    words = (telling or lines or ["ssh gave no reason"])[0]
+    return ConnectionFailedError(
+        f"cannot reach {target.user}@{target.host} ({target.alias}): {words}",
+        failure=failure,
+        hint=_HINTS[failure],
+    )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text

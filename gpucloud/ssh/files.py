@@ -1,0 +1,75 @@
+"""Files to and from a box, by rsync over the shared ssh connection."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect
+from gpucloud.ssh.keys import find_program
+
+FILE_CODES = frozenset({3, 11, 23, 24})
+"""rsync's exit codes for files that are missing, vanish, or cannot be read or written (rsync(1))."""
+
+
+class NotCopiedError(ConnectionFailedError):
+    """The box was reached, and a file could not be copied: above all because there is none."""
+
+
+def rsync_up(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
+    """Copies a file or folder of this machine to the box; a slash at the source's end means what is in it.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or rsync failed.
+    """
+    _rsync(target, [_local(source), _remote(target, destination)], quiet=quiet)
+
+
+def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
+    """Copies a file or folder of the box to this machine. Nothing of it can land outside ``destination``.
+
+    Raises:
+        NotCopiedError: there is no such file, or it cannot be read or written.
+        ConnectionFailedError: the box could not be reached, or rsync failed.
+    """
+    # Links that lead out of the tree are not made: what follows could be written through them.
+    safe = ["--safe-links", "--chmod=u-s,g-s"]
+    _rsync(target, [*safe, _remote(target, source), _local(destination)], quiet=quiet)
+
+
+def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:
+    connect(target)
+    # Not -a: owners and devices are of no use on another machine. -s: no shell of the box sees the paths.
+    command = [find_program("rsync"), "-rlptsz", "--no-devices", "--no-specials", "--partial"]
+    command += ["-q" if quiet else "--info=progress2", "-e", _rsync_shell(client(target))]
+    done = subprocess.run(
+        [*command, *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        missing = any("rsync: command not found" in line for line in said)
+        hint = (
+            "install rsync on the box: gpucloud exec NAME -- sudo apt-get install -y rsync"
+            if missing
+            else None
+        )
+        failure = NotCopiedError if done.returncode in FILE_CODES else ConnectionFailedError
+        raise failure(
+            f"rsync failed with exit code {done.returncode}: {said[0] if said else 'no reason given'}",
+            failure=Failure.BROKEN,
+            hint=hint,
+        )
+
+
+def _remote(target: Target, path: str) -> str:
+    return f"{target.alias}:{path.removeprefix('~/') or '.'}"
+
+
+def _local(path: str) -> str:
+    """A path that rsync takes for neither an option nor a remote one."""
+    return path if path.startswith("/") else f"./{path}"
+
+
+def _rsync_shell(argv: Sequence[str]) -> str:
+    """An argument list as rsync's ``-e`` reads it: a quote inside quotes is doubled."""
+    return " ".join("'" + argument.replace("'", "''") + "'" for argument in argv)

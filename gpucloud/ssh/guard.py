@@ -1,0 +1,94 @@
+"""The guard of a box, over ssh."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from gpucloud.errors import GpucloudError
+from gpucloud.ssh.client import Target, run
+from gpucloud_templates import GUARD_CONTROL, GUARD_STATUS
+
+STATUS_TIMEOUT_S = 20.0
+MOST_BYTES = 65536
+MOST_ENTRIES = 64
+MOST_CHARACTERS = 200
+MOST = 1e11
+"""No time, in seconds since 1970, and no duration is beyond it."""
+
+NUMBERS = ("at", "left_s", "deadline", "clock_ahead_s", "idle_s", "sessions", "taken_back_at")
+FLAGS = ("clock_is_right", "jobs")
+
+
+def guard_status(target: Target) -> Mapping[str, Any] | None:
+    """What the guard last said (see :func:`read_status`); ``None`` where it has not said anything.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    script = f"cat {GUARD_STATUS} 2>/dev/null || true"
+    return read_status(
+        run(target, ["sh", "-c", script], timeout_s=STATUS_TIMEOUT_S, most_bytes=MOST_BYTES).out
+    )
+
+
+def move_end(target: Target, deadline: datetime | None, *, left_s: float | None) -> None:
+    """Tells the guard a new end, by the clock and by uptime; ``None`` is no end.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+        GpucloudError: its guard did not take it.
+    """
+    words = [
+        "none" if value is None else f"{value:.0f}" for value in (deadline and deadline.timestamp(), left_s)
+    ]
+    done = run(target, ["sudo", "-n", GUARD_CONTROL, "extend", *words])
+    if done.code:
+        said = _words(done.err.decode(errors="replace").strip()) or f"exit code {done.code}"
+        raise GpucloudError(f"the guard of {target.alias} did not take the new end: {said}")
+
+
+def read_status(text: bytes) -> Mapping[str, Any] | None:
+    """The guard's words as plain JSON of known fields and types, whoever wrote them; ``None`` for no sense.
+
+    ``at``, ``deadline`` and ``taken_back_at`` are seconds since 1970, ``left_s``, ``clock_ahead_s`` and
+    ``idle_s`` durations; ``gpu_percent`` has one number per GPU, ``health`` what is wrong, in words.
+    """
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    said = cast("dict[str, Any]", found)
+    if _number(said.get("at")) is None or _number(said.get("idle_s")) is None:
+        return None
+    return {
+        **{name: _number(said.get(name)) for name in NUMBERS},
+        **{name: said.get(name) is True for name in FLAGS},
+        "gpu_percent": _percents(said.get("gpu_percent")),
+        "ending": _words(said["ending"]) if isinstance(said.get("ending"), str) else None,
+        "health": _health(said.get("health")),
+    }
+
+
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if abs(value) < MOST else None
+
+
+def _percents(values: Any) -> list[float | int]:
+    several = cast("list[object]", values) if isinstance(values, list) else []
+    return [number for value in several[:MOST_ENTRIES] if (number := _number(value)) is not None]
+
+
+def _health(said: Any) -> dict[str, str]:
+    entries = list(cast("dict[str, Any]", said if isinstance(said, dict) else {}).items())[:MOST_ENTRIES]
+    return {_words(what): _words(words) for what, words in entries if isinstance(words, str)}
+
+
+def _words(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[:MOST_CHARACTERS])

@@ -1,0 +1,203 @@
+"""The keys of a box: one for its user, and a host key that is pinned before the first connection.
+
+A box's folder (0700) holds ``id_ed25519`` and one ``known_hosts`` file per node; until the first connection
+has replaced it also ``host_ed25519``, the one-time host key that travels in the user-data. ``ready.json`` is
+what the box was when it became ready: an older copy of the journal does not know that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucloud.config import make_private
+from gpucloud.errors import UsageError
+from gpucloud.resources import BOX_ID
+
+_PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}")
+_ANY_PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?=\s|$)")
+_PACKAGES = {
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "rsync": "rsync",
+}
+_READY = "ready.json"
+ONE_TIME = "one-time"
+"""The comment of a host key that still has to be replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxKeys:
+    """What user-data needs of a box's keys, in OpenSSH's formats."""
+
+    public_key: str
+    host_private_key: str
+    host_public_key: str
+
+
+def find_program(name: str) -> str:
+    """The path of ssh, ssh-keygen or rsync.
+
+    Raises:
+        UsageError: it is not installed; the hint names the package.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(
+            f"{name} is not installed",
+            hint=f"install the package {_PACKAGES[name]}, for example: apt-get install {_PACKAGES[name]}",
+        )
+    return found
+
+
+def key_folder(state: Path, box_id: str) -> Path:
+    """Where a box's keys are, beside the journal."""
+    return state / "keys" / host_alias(box_id)
+
+
+def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
+    """Makes the keys of a new box in its folder, and pins the host key under the names of all its nodes.
+
+    Raises:
+        UsageError: ssh-keygen is missing, or the folder cannot be written.
+    """
+    aliases = [host_alias(box_id, node) for node in range(nodes)]
+    try:
+        make_private(folder)
+        for name in ("id_ed25519", "host_ed25519"):
+            _generate(folder / name)
+        keys = _read(folder)
+        for alias in aliases:
+            pin(folder, alias, [f"{keys.host_public_key} {ONE_TIME}"])
+    except OSError as error:
+        raise UsageError(
+            f"cannot keep the box's keys in {folder}: {error.strerror or error}",
+            hint="free some space, or set GPUCLOUD_HOME to a folder that you can write to",
+        ) from error
+    return keys
+
+
+def keep_ready(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Notes beside a box's keys that it became ready, and its facts, as plain JSON.
+
+    A failure is not told: the note is needed only after an older copy of the journal was put back.
+    """
+    draft = folder / f".{_READY}"
+    with suppress(OSError):
+        draft.write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+        draft.chmod(0o600)
+        draft.replace(folder / _READY)
+
+
+def read_ready(folder: Path) -> Mapping[str, Any] | None:
+    """The facts of a box that became ready; ``None`` where none are noted."""
+    try:
+        facts: Mapping[str, Any] = json.loads((folder / _READY).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return facts
+
+
+def delete_keys(folder: Path) -> None:
+    """Removes a box's keys. What is gone already is no error."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def host_alias(box_id: str, node: int = 0) -> str:
+    """The name under which a node's host key is pinned: addresses are used again, ids never.
+
+    Raises:
+        ValueError: the id could be taken for an option or a pattern.
+    """
+    if not BOX_ID.fullmatch(box_id):
+        raise ValueError(f"{box_id[:80]!r} is no box id")
+    return box_id if node == 0 else f"{box_id}.{node}"
+
+
+def known_hosts(folder: Path, alias: str) -> Path:
+    """The file with a node's accepted host keys; one per node, for nodes are brought up at the same time."""
+    return folder / f"known_hosts-{alias}"
+
+
+def pinned(folder: Path, alias: str) -> list[str]:
+    """A node's accepted host keys: ``ssh-ed25519 AAAA...``, perhaps with a comment."""
+    try:
+        lines = known_hosts(folder, alias).read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return []
+    return [line.partition(" ")[2] for line in lines]
+
+
+def pin(folder: Path, alias: str, keys: Sequence[str]) -> None:
+    """Replaces a node's accepted host keys, all at once: a crash leaves the old ones or the new ones."""
+    file = known_hosts(folder, alias)
+    draft = file.with_name(f".{file.name}")
+    draft.touch(mode=0o600)
+    draft.write_text("".join(f"{alias} {key}\n" for key in keys), encoding="ascii")
+    draft.replace(file)
+
+
+def discard_one_time_key(folder: Path) -> None:
+    """Removes the one-time host key once no node has it any more."""
+    if not any(ONE_TIME in file.read_text(encoding="ascii") for file in folder.glob("known_hosts-*")):
+        for name in ("host_ed25519", "host_ed25519.pub"):
+            (folder / name).unlink(missing_ok=True)
+
+
+def checked_public_key(text: str) -> str:
+    """A host key that a box named, without its comment.
+
+    Raises:
+        ValueError: it is not one ed25519 key.
+    """
+    key = " ".join(text.split()[:2])
+    if not _PUBLIC_KEY.fullmatch(key):
+        raise ValueError(f"{text[:80]!r} is no ed25519 public key")
+    return key
+
+
+def read_public_key(text: str) -> str:
+    """A public key that the user named, as text or by its file, without its comment.
+
+    Raises:
+        UsageError: it is neither, or a private key.
+    """
+    if not _ANY_PUBLIC_KEY.match(text):
+        try:
+            text = Path(text).expanduser().read_text(encoding="utf-8")[:16384]
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                f"--ssh-key: cannot read a public key from {text!r}: {error}",
+                hint="name the .pub file, or give the key itself",
+            ) from error
+    found = _ANY_PUBLIC_KEY.match(text)
+    if found is None:
+        raise UsageError("--ssh-key: that file holds no public key", hint="name the .pub file")
+    return found[0]
+
+
+def _generate(file: Path) -> None:
+    if file.exists():
+        return
+    command = [find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise UsageError(f"ssh-keygen failed: {done.stderr.decode(errors='replace').strip()}")
+
+
+def _read(folder: Path) -> BoxKeys:
+    def text(name: str) -> str:
+        return (folder / name).read_text(encoding="ascii")
+
+    return BoxKeys(
+        public_key=checked_public_key(text("id_ed25519.pub")),
+        host_private_key=text("host_ed25519"),
+        host_public_key=checked_public_key(text("host_ed25519.pub")),
+    )

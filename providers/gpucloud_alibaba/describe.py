@@ -1,0 +1,287 @@
+"""How each kind of thing is asked for, page by page, and what Alibaba Cloud shows, as gpucloud's values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from gpucloud.resources import BadTags, Machine, Purchase, Ref, Resource, ResourceKind, State, Tags
+from gpucloud_alibaba.clients import Clients, ecs_models, listed
+from gpucloud_alibaba.errors import named
+
+CLOUD = "alibaba"
+PAGE_SIZE = 100
+VPC_PAGE_SIZE = 50  # the VPC API's most
+
+RECYCLING = "Recycling"
+"""Why a spot instance that is being taken back is locked."""
+
+_INSTANCE_STATES = {
+    "Pending": State.PENDING,
+    "Starting": State.PENDING,
+    "Running": State.RUNNING,
+    "Stopping": State.STOPPING,
+    "Stopped": State.STOPPED,
+}
+_STATES = {"Creating": State.PENDING, "Pending": State.PENDING, "Deleting": State.STOPPING}
+"""Of everything else; what is not named here exists."""
+
+
+# --- what Alibaba Cloud shows, as gpucloud's values
+
+
+def ref_of(account: str, region: str, kind: ResourceKind, thing_id: str) -> Ref:
+    """Names a thing of this cloud."""
+    return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=thing_id)
+
+
+def moment(text: str | None) -> datetime | None:
+    """A time as the APIs write it (to the minute or the second, UTC)."""
+    return datetime.fromisoformat(text).astimezone(UTC) if text else None
+
+
+def machine_of(instance: Any, *, account: str, region: str) -> Machine:
+    """An instance as gpucloud's value. Its disks are known by their own tags only.
+
+    Args:
+        instance: an element of ``Instances``.
+        account: whose it is.
+        region: where it is.
+    """
+    locks = instance.operation_locks.lock_reason if instance.operation_locks else None
+    recycling = any(lock.lock_reason == RECYCLING for lock in listed(locks))
+    nics = instance.network_interfaces.network_interface if instance.network_interfaces else None
+    public = instance.public_ip_address.ip_address if instance.public_ip_address else None
+    elastic = instance.eip_address.ip_address if instance.eip_address else None
+    inside = instance.vpc_attributes.private_ip_address if instance.vpc_attributes else None
+    private = inside.ip_address if inside else None
+    return Machine(
+        ref=ref_of(account, region, ResourceKind.INSTANCE, named(instance.instance_id)),
+        state=_INSTANCE_STATES.get(instance.status, State.PENDING),
+        tags=_tags(instance.tags),
+        created_at=moment(instance.creation_time),
+        zone=named(instance.zone_id),
+        instance_type=named(instance.instance_type),
+        purchase=_purchase(instance),
+        name=instance.instance_name or "",
+        public_ip=(public or [None])[0] or elastic or None,
+        private_ip=(private or [None])[0] or None,
+        reason=RECYCLING if recycling else None,
+        preempted=recycling,
+        billed=instance.stopped_mode != "StopCharging",
+        parts=tuple(
+            ref_of(account, region, ResourceKind.NIC, named(nic.network_interface_id)) for nic in listed(nics)
+        ),
+    )
+
+
+def _purchase(instance: Any) -> Purchase:
+    if instance.spot_strategy and instance.spot_strategy != "NoSpot":
+        return Purchase.SPOT
+    pool = instance.ecs_capacity_reservation_attr
+    return Purchase.RESERVED if pool and pool.capacity_reservation_id else Purchase.ON_DEMAND
+
+
+def _tags(shown: Any) -> Tags | BadTags | None:
+    """The five tags out of the ``Tags`` of an ECS thing."""
+    pairs = listed(shown.tag) if shown else []
+    return Tags.parse({pair.tag_key: pair.tag_value or "" for pair in pairs})
+
+
+def _vpc_tags(item: Mapping[str, Any]) -> Tags | BadTags | None:
+    """The five tags out of a thing of the VPC API."""
+    pairs = item.get("Tags", {}).get("Tag", [])
+    return Tags.parse({pair["Key"]: pair.get("Value", "") for pair in pairs})
+
+
+# --- how each kind is asked for and read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is looked for: by tags, or one by id. A tag's value may be left open."""
+
+    tags: Mapping[str, str | None]
+    id: str | None = None
+
+    @property
+    def ids(self) -> str | None:
+        """The id as those parameters take it that hold a list in JSON."""
+        return json.dumps([self.id]) if self.id else None
+
+    def ecs_tags(self, kind: Callable[..., Any]) -> Any:
+        """The tags as a typed request takes them."""
+        return [kind(key=key, value=value) for key, value in self.tags.items()] or None
+
+    def vpc_tags(self) -> list[dict[str, str]] | None:
+        """The tags as the VPC API takes them."""
+        return [
+            {"Key": key, **({"Value": value} if value else {})} for key, value in self.tags.items()
+        ] or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to look, and as whom."""
+
+    clients: Clients
+    account: str
+    region: str
+
+    def ref(self, kind: ResourceKind, thing_id: str) -> Ref:
+        """Names a thing of this place."""
+        return ref_of(self.account, self.region, kind, thing_id)
+
+
+Page = tuple[Iterable[Resource], str | None]
+"""Some things, and what asks for the next page."""
+
+Look = Callable[[Place, Asked, "str | None"], Page]
+
+
+def _instances(place: Place, asked: Asked, token: str | None) -> Page:
+    models = ecs_models()
+
+    request = models.DescribeInstancesRequest(
+        region_id=place.region,
+        instance_ids=asked.ids,
+        tag=asked.ecs_tags(models.DescribeInstancesRequestTag),
+        max_results=PAGE_SIZE,
+        next_token=token,
+    )
+    body = place.clients.ecs(place.region).describe_instances(request).body
+    return [
+        machine_of(item, account=place.account, region=place.region)
+        for item in listed(body.instances.instance)
+    ], body.next_token
+
+
+def _disks(place: Place, asked: Asked, token: str | None) -> Page:
+    models = ecs_models()
+
+    request = models.DescribeDisksRequest(
+        region_id=place.region,
+        disk_ids=asked.ids,
+        tag=asked.ecs_tags(models.DescribeDisksRequestTag),
+        max_results=PAGE_SIZE,
+        next_token=token,
+    )
+    body = place.clients.ecs(place.region).describe_disks(request).body
+    return [
+        Resource(
+            ref=place.ref(ResourceKind.DISK, named(item.disk_id)),
+            state=_STATES.get(item.status, State.RUNNING),
+            tags=_tags(item.tags),
+            created_at=moment(item.creation_time),
+            size_gib=item.size,
+        )
+        for item in listed(body.disks.disk)
+    ], body.next_token
+
+
+def _nics(place: Place, asked: Asked, token: str | None) -> Page:
+    models = ecs_models()
+
+    request = models.DescribeNetworkInterfacesRequest(
+        region_id=place.region,
+        tag=asked.ecs_tags(models.DescribeNetworkInterfacesRequestTag),
+        max_results=PAGE_SIZE,
+        next_token=token,
+    )
+    if asked.id:
+        request.network_interface_id = [asked.id]
+    body = place.clients.ecs(place.region).describe_network_interfaces(request).body
+    return [
+        Resource(
+            ref=place.ref(ResourceKind.NIC, named(item.network_interface_id)),
+            state=_STATES.get(item.status, State.RUNNING),
+            tags=_tags(item.tags),
+            created_at=moment(item.creation_time),
+        )
+        for item in listed(body.network_interface_sets.network_interface_set)
+    ], body.next_token
+
+
+def _groups(place: Place, asked: Asked, token: str | None) -> Page:
+    models = ecs_models()
+
+    request = models.DescribeSecurityGroupsRequest(
+        region_id=place.region,
+        security_group_ids=asked.ids,
+        tag=asked.ecs_tags(models.DescribeSecurityGroupsRequestTag),
+        max_results=PAGE_SIZE,
+        next_token=token,
+    )
+    body = place.clients.ecs(place.region).describe_security_groups(request).body
+    return [
+        Resource(
+            ref=place.ref(ResourceKind.GROUP, named(item.security_group_id)),
+            state=State.RUNNING,
+            tags=_tags(item.tags),
+            created_at=moment(item.creation_time),
+        )
+        for item in listed(body.security_groups.security_group)
+    ], body.next_token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _VpcShelf:
+    """A kind that the VPC API holds, which pages by number.
+
+    ``members`` is where an answer holds the items; ``id`` is the parameter and the item's member of an id.
+    """
+
+    kind: ResourceKind
+    action: str
+    members: tuple[str, str]
+    id: str
+    created: str = "CreationTime"
+
+    def __call__(self, place: Place, asked: Asked, token: str | None) -> Page:
+        page = int(token or 1)
+        wanted = {"Tag": asked.vpc_tags(), self.id: asked.id}
+        body = place.clients.vpc(
+            place.region, self.action, {**wanted, "PageNumber": page, "PageSize": VPC_PAGE_SIZE}
+        )
+        outer, inner = self.members
+        shown = [
+            Resource(
+                ref=place.ref(self.kind, named(item[self.id])),
+                state=_STATES.get(item.get("Status", ""), State.RUNNING),
+                tags=_vpc_tags(item),
+                created_at=moment(item.get(self.created)),
+            )
+            for item in body[outer][inner]
+        ]
+        more = page * VPC_PAGE_SIZE < int(body["TotalCount"])
+        return shown, str(page + 1) if more else None
+
+
+_ADDRESSES = _VpcShelf(
+    kind=ResourceKind.ADDRESS,
+    action="DescribeEipAddresses",
+    members=("EipAddresses", "EipAddress"),
+    id="AllocationId",
+    created="AllocationTime",
+)
+_SWITCHES = _VpcShelf(
+    kind=ResourceKind.NETWORK, action="DescribeVSwitches", members=("VSwitches", "VSwitch"), id="VSwitchId"
+)
+_NETWORKS = _VpcShelf(kind=ResourceKind.NETWORK, action="DescribeVpcs", members=("Vpcs", "Vpc"), id="VpcId")
+
+SHELVES: Sequence[tuple[ResourceKind, str, Look]] = (
+    (ResourceKind.INSTANCE, "", _instances),
+    (ResourceKind.ADDRESS, "", _ADDRESSES),
+    (ResourceKind.NIC, "", _nics),
+    (ResourceKind.DISK, "", _disks),
+    (ResourceKind.GROUP, "", _groups),
+    (ResourceKind.NETWORK, "vsw-", _SWITCHES),
+    (ResourceKind.NETWORK, "vpc-", _NETWORKS),
+)
+"""Kind, how its ids begin where a kind is two things, and how it is looked at."""
+
+DELETION_ORDER: Sequence[ResourceKind] = tuple(dict.fromkeys(kind for kind, _, _ in SHELVES))
+"""What holds on to others first: an instance holds its address, interface, disk and group; a network all."""

@@ -140,10 +140,10 @@ class Boxes:
         finally:
             # A task that is cancelled before it has begun does not close the connection that it was given.
             self._loop.run_until_complete(asyncio.sleep(0))
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            while tasks := asyncio.all_tasks(self._loop):  # one that ends may have begun another
+                for task in tasks:
+                    task.cancel()
+                self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
 

@@ -1,4 +1,4 @@
-"""The engine with clouds in memory: a world whose waiting costs no time."""
+"""The engine with clouds in memory: a context whose waiting costs no time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ZONES = {"us-east-1": ("use1-az4", "use1-az6"), "us-west-2": ("usw2-az1",)}
 
 @dataclass
 class Bench:
-    """A world on top of clouds in memory, and what is needed to launch in it."""
+    """Contexts on top of clouds in memory, and what is needed to launch in it."""
 
     folder: Path
     clock: Clock

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row
-from gpucloud.journal.schema import boxes, intents, things
+from gpucloud.journal.schema import boxes, intents, resources
 
 OWED = 1000
 RUNS = 3
@@ -29,13 +29,15 @@ def owe(journal: Path) -> None:
     with engine.begin() as connection:
         connection.execute(sa.update(boxes).where(boxes.c.name == LEFT).values(state="deleting"))
         box = str(connection.execute(sa.select(boxes.c.id).where(boxes.c.name == LEFT)).scalar_one())
-        left = things.c.box == box, things.c.state != "gone"
-        own = [str(id_) for id_ in connection.execute(sa.select(things.c.id).where(*left)).scalars()]
+        left = resources.c.box == box, resources.c.state != "gone"
+        own = [str(id_) for id_ in connection.execute(sa.select(resources.c.id).where(*left)).scalars()]
         own = [id_ for id_ in own if id_.startswith(("i-", "vol-", "eni-"))]
         calls = sa.select(intents.c.id).where(intents.c.box == box)
         own += [str(id_) for id_ in connection.execute(calls).scalars()]
-        for table, of in ((boxes, boxes.c.id), (intents, intents.c.box), (things, things.c.box)):
-            columns = [column for column in table.columns if column is not things.c.n]  # numbered by SQLite
+        for table, of in ((boxes, boxes.c.id), (intents, intents.c.box), (resources, resources.c.box)):
+            columns = [
+                column for column in table.columns if column is not resources.c.n
+            ]  # numbered by SQLite
             rows = connection.execute(sa.select(*columns).where(of == box)).mappings().all()
             for row in rows:
                 copies = [_renamed(row, box, own, number) for number in range(1, OWED)]

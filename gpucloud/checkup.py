@@ -64,7 +64,7 @@ def check_clouds(
         nodes: how many machines of one.
     """
     calls = {
-        name: context.waiter.start(
+        name: context.tasks.start(
             partial(_check_cloud, context, name, [each for each in wanted if each.cloud == name], nodes)
         )
         for name in names
@@ -74,7 +74,7 @@ def check_clouds(
 
 def _waited(context: Context, name: str, call: Call) -> CloudFindings:
     try:
-        found: CloudFindings = context.waiter.wait(call, CHECK_TIMEOUT_S)
+        found: CloudFindings = context.tasks.wait(call, CHECK_TIMEOUT_S)
     except TimedOutError as error:
         return _unusable(name, Finding(name="answer", ok=False, said=str(error), fix="look at the network"))
     return found

@@ -237,7 +237,7 @@ class SearchResult:
     :meth:`gpucloud.clouds.cloud.Cloud.find` sets them apart.
     """
 
-    things: tuple[Resource, ...]
+    resources: tuple[Resource, ...]
     unread: tuple[UnreadableRegion, ...] = ()
     suspects: tuple[Resource, ...] = ()
 
@@ -336,7 +336,7 @@ class Timers:
     """
 
     ids: tuple[str, ...] = ()
-    things: tuple[Ref, ...] = ()
+    resources: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,9 +424,9 @@ def _wrong(name: str, value: str) -> ValueError:
     return ValueError(f"{TAG_PREFIX}{name} is {said}")
 
 
-def short_id(thing_id: str) -> str:
+def short_id(resource_id: str) -> str:
     """An id for people: the last word of one that is a path. Documents and errors give the whole."""
-    return thing_id.rsplit("/", maxsplit=1)[-1]
+    return resource_id.rsplit("/", maxsplit=1)[-1]
 
 
 def token_for(*, op: str, account: str, region: str, zone: str, attempt: int) -> str:

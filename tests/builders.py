@@ -116,7 +116,7 @@ def a_ref(**changes: Any) -> Ref:
     return Ref(**(values | changes))
 
 
-def a_thing(**changes: Any) -> Resource:
+def a_resource(**changes: Any) -> Resource:
     """One thing that its cloud shows."""
     values: dict[str, Any] = {
         "ref": a_ref(kind=ResourceKind.GROUP),

@@ -13,7 +13,7 @@ from gpucloud.clouds.provider import Provider
 from gpucloud.journal.store import Journal
 from gpucloud.market.refresh import Refreshed, Wanted, refresh
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Waiter
+from gpucloud.runtime.tasks import Tasks
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
@@ -55,7 +55,7 @@ def refreshed(
         owner="u-tester",
         journal=Journal.open(prices.with_name("journal-of-the-test.db"), clock),
         clouds=Clouds(PROVIDERS, wrap),
-        waiter=Waiter(),
+        tasks=Tasks(),
         clock=clock,
     )
     with closing(PriceHistory.open(prices)) as history:

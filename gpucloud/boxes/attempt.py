@@ -102,7 +102,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
     number = len(context.journal.intents(box.id)) + 1
     cloud = context.clouds.usable(candidate.cloud)
-    account = context.waiter.run(cloud.account)
+    account = context.tasks.run(cloud.account)
     boot = terms.boot(candidate, cloud)
     order = _order(
         box,
@@ -137,12 +137,12 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
 
 def _prepare(context: Context, box: Box, cloud: Cloud, order: Order) -> Request:
     recorder = _Recorder(context, box, order, cloud.name)
-    call = context.waiter.start(lambda: cloud.prepare(order, recorder))
+    call = context.tasks.start(lambda: cloud.prepare(order, recorder))
     try:
-        request: Request = context.waiter.wait(call, PREPARE_TIMEOUT_S)
+        request: Request = context.tasks.wait(call, PREPARE_TIMEOUT_S)
     except InterruptedBySignal:
-        with context.waiter.finishing(), suppress(CloudError, TimedOutError):
-            context.waiter.wait(call, IN_FLIGHT_S)
+        with context.tasks.finishing(), suppress(CloudError, TimedOutError):
+            context.tasks.wait(call, IN_FLIGHT_S)
         raise
     except TimedOutError as error:
         raise cloud.late(f"preparing {order.region} took too long ({error})") from error
@@ -250,9 +250,9 @@ def _create(
     """Makes the billable call and writes its outcome down, whatever happens meanwhile."""
     # A process that was paused may go on long after another one has taken its box.
     still_held = partial(context.journal.check, box)
-    call = context.waiter.start(lambda: cloud.create(request, before=still_held))
+    call = context.tasks.start(lambda: cloud.create(request, before=still_held))
     try:
-        machines, _ = context.waiter.wait(call, CREATE_TIMEOUT_S)
+        machines, _ = context.tasks.wait(call, CREATE_TIMEOUT_S)
     except OutcomeUnknownError as error:
         machines = _look(context, cloud, order, error)
         if not machines:
@@ -271,9 +271,9 @@ def _create(
         ) from error
     except InterruptedBySignal:
         # What the call under way makes must be known before it can be ended.
-        with context.waiter.finishing():
+        with context.tasks.finishing():
             try:
-                late, _ = context.waiter.wait(call, IN_FLIGHT_S)
+                late, _ = context.tasks.wait(call, IN_FLIGHT_S)
                 _adopt(context, box, cloud, intent, late, name=order.name)
             except (OutcomeUnknownError, TimedOutError):
                 pass  # the intent stays open, and is looked up when the box is taken down
@@ -298,10 +298,10 @@ def _adopt(
     except StaleWriterError as stale:
         ids = ", ".join(short_id(machine.ref.id) for machine in machines)
         context.tell("down", f"{stale.message}; ending {ids}")
-        with context.waiter.finishing():
+        with context.tasks.finishing():
             try:
                 for machine in machines:
-                    context.waiter.run(partial(cloud.delete, machine.ref), CREATE_TIMEOUT_S)
+                    context.tasks.run(partial(cloud.delete, machine.ref), CREATE_TIMEOUT_S)
             except (CloudError, TimedOutError) as error:
                 said = error if isinstance(error, CloudError) else None
                 raise owed_error(box, owed_refs(box, [each.ref for each in machines]), said) from stale
@@ -322,10 +322,10 @@ def _look(context: Context, cloud: Cloud, order: Order, cause: CloudError) -> Se
     context.tell("create", f"no clear answer ({cause.code}); looking whether it was made")
     search = Search(token=order.key, regions=(order.region,))
     try:
-        found: SearchResult = context.waiter.run(lambda: cloud.find(search))
+        found: SearchResult = context.tasks.run(lambda: cloud.find(search))
     except CloudError:
         return []
-    machines = [thing for thing in found.things if isinstance(thing, Machine)]
+    machines = [resource for resource in found.resources if isinstance(resource, Machine)]
     return machines if len(machines) == order.nodes else []
 
 
@@ -369,7 +369,7 @@ def _wait_until_running(
     """Looks until every machine runs and has an address."""
     context.tell("boot", f"waiting for {', '.join(short_id(machine.ref.id) for machine in machines)}")
     try:
-        with context.waiter.within(START_TIMEOUT_S):
+        with context.tasks.within(START_TIMEOUT_S):
             current = _once_running(context, box, cloud, machines)
     except TimedOutError as error:
         raise cloud.late(f"{machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s") from error
@@ -384,24 +384,24 @@ def _once_running(context: Context, box: Box, cloud: Cloud, machines: Sequence[M
 
     Raises:
         StaleWriterError: another process has taken the box over, and its machines are not shown.
-        TimedOutError: neither came in the time that the waiter gives.
+        TimedOutError: neither came in the time that the tasks gives.
     """
     pause_s = 0.02
     current = list(machines)
     while True:
         if _all_run(current) or any(map(_has_ended, current)):
             return current
-        if not context.waiter.left_s:
+        if not context.tasks.left_s:
             raise TimedOutError("they do not run")
-        calls = [context.waiter.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
-        seen = [context.waiter.wait(call, CREATE_TIMEOUT_S) for call in calls]
+        calls = [context.tasks.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
+        seen = [context.tasks.wait(call, CREATE_TIMEOUT_S) for call in calls]
         # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations. Some clouds
         # do not show either what was ended, as whoever takes the box over does.
         if None in seen:
             context.journal.check(box)
         current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
         if not _all_run(current):
-            context.waiter.pause(pause_s)
+            context.tasks.pause(pause_s)
             pause_s = min(pause_s * 1.6, 3.0)
 
 

@@ -231,13 +231,13 @@ def _all(context: Context, box: Box, calls: Sequence[partial[Any]]) -> list[Any]
     Raises:
         BoxLostError: a machine has ended meanwhile, so that its answer would be waited for in vain.
     """
-    running = [context.waiter.start(call) for call in calls]
+    running = [context.tasks.start(call) for call in calls]
     end = context.clock() + timedelta(seconds=STEP_TIMEOUT_S)
     results: list[Any] = []
     for call in running:
         while True:
             try:
-                results.append(context.waiter.wait(call, LOOK_EVERY_S))
+                results.append(context.tasks.wait(call, LOOK_EVERY_S))
                 break
             except TimedOutError:
                 if call.done or context.clock() >= end:
@@ -251,7 +251,7 @@ def _check_there(context: Context, box: Box) -> None:
         ref = machine_ref(box, node)
         try:
             cloud = context.clouds[ref.cloud]
-            machine = context.waiter.run(partial(cloud.get, ref), CALL_TIMEOUT_S)
+            machine = context.tasks.run(partial(cloud.get, ref), CALL_TIMEOUT_S)
         except (GpucloudError, TimedOutError):  # it will be asked again
             continue
         taken_back = box.facts["purchase"] == Purchase.SPOT

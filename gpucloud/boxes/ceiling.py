@@ -92,7 +92,7 @@ def begin_check(context: Context, agreement: Agreement, bought: Candidate) -> Ca
     """
     if bought.purchase is Purchase.RESERVED:
         return None
-    return context.waiter.start(partial(_ask, context, agreement, bought))
+    return context.tasks.start(partial(_ask, context, agreement, bought))
 
 
 def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candidate:
@@ -104,7 +104,7 @@ def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candida
     now: Candidate | None = None
     if asked is not None:
         try:
-            now = context.waiter.wait(asked, QUOTE_TIMEOUT_S)
+            now = context.tasks.wait(asked, QUOTE_TIMEOUT_S)
         except (CloudError, TimedOutError) as error:
             context.tell("create", f"its price was not confirmed: {error}")
     if now is None:
@@ -119,8 +119,8 @@ def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candida
 
 
 def _asked(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate | None:
-    call = context.waiter.start(partial(_ask, context, agreement, candidate))
-    answer: Candidate | None = context.waiter.wait(call, QUOTE_TIMEOUT_S)
+    call = context.tasks.start(partial(_ask, context, agreement, candidate))
+    answer: Candidate | None = context.tasks.wait(call, QUOTE_TIMEOUT_S)
     return answer
 
 

@@ -29,10 +29,10 @@ def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Mach
         CloudError: one of them would have no end. It is there all the same.
     """
     try:
-        timers = context.waiter.run(partial(cloud.ensure_end, machines, end), ARM_TIMEOUT_S)
+        timers = context.tasks.run(partial(cloud.ensure_end, machines, end), ARM_TIMEOUT_S)
     except TimedOutError as error:
         raise cloud.late(f"could not set what ends the box from outside: {error}") from error
-    for ref in timers.things:
+    for ref in timers.resources:
         context.journal.write(box, "made", made_data(ref, name=ref.id))
     if timers.ids:
         context.journal.write(box, "seen", {"facts": {"timers": list(timers.ids)}})

@@ -50,14 +50,16 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
         _write(context, box, expires_at)
     cloud = context.clouds.usable(box.facts["cloud"])
     gone = {node["instance_id"] for node in box.facts["nodes"] if node["state"] == State.GONE}
-    rows = context.journal.things(box.id)
-    things = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
+    rows = context.journal.resources(box.id)
+    resources = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
     context.tell("extend", f"moving the end that {cloud.name} knows")
-    with context.waiter.finishing():
+    with context.tasks.finishing():
         timers = box.facts.get("timers", ())
         note = partial(_note_timers, context, box)
         with about(box=box.id):
-            note(context.waiter.run(partial(cloud.extend, things, expires_at, timers, note), CALL_TIMEOUT_S))
+            note(
+                context.tasks.run(partial(cloud.extend, resources, expires_at, timers, note), CALL_TIMEOUT_S)
+            )
         context.tell("extend", "moving the end that the box knows")
         _move_guards(context, box, nodes, expires_at)
     if later:
@@ -82,10 +84,10 @@ def check_movable(context: Context, box: Box) -> None:
 
 def _move_guards(context: Context, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> None:
     left_s = None if expires_at is None else (expires_at - context.clock()).total_seconds()
-    calls = [context.waiter.start(partial(move_end, node, expires_at, left_s=left_s)) for node in nodes]
+    calls = [context.tasks.start(partial(move_end, node, expires_at, left_s=left_s)) for node in nodes]
     for node, call in zip(nodes, calls, strict=True):
         try:
-            context.waiter.wait(call, CALL_TIMEOUT_S)
+            context.tasks.wait(call, CALL_TIMEOUT_S)
         except (GpucloudError, TimedOutError) as error:
             raise HalfMovedError(
                 f"the guard of {node.alias} still has the old end: {error}",

@@ -28,7 +28,7 @@ def ask_guards(context: Context, boxes: Iterable[tuple[Box, Sequence[Target]]]) 
         boxes: each with its nodes.
     """
     return [
-        (box, [(target, context.waiter.start(partial(guard_status, target))) for target in targets])
+        (box, [(target, context.tasks.start(partial(guard_status, target))) for target in targets])
         for box, targets in boxes
     ]
 
@@ -44,7 +44,7 @@ def write_answers(context: Context, asked: Asked) -> list[GpucloudError]:
         said: list[Mapping[str, Any] | None] = []
         for target, call in calls:
             with isolated(troubles, f"the guard of {target.alias}"):
-                said.append(context.waiter.wait(call, GUARD_TIMEOUT_S))
+                said.append(context.tasks.wait(call, GUARD_TIMEOUT_S))
         if said:
             with isolated(troubles, f"box {box.name!r}"):
                 context.journal.observe(box, facts={"guards": said})

@@ -24,17 +24,17 @@ def reach(context: Context, box: Box, target: Target) -> None:
         CloudError: the rule could not be moved.
     """
     try:
-        context.waiter.run(partial(connect, target))
+        context.tasks.run(partial(connect, target))
     except ConnectionFailedError as error:
         if error.failure is not Failure.UNREACHABLE or not _admit(context, box):
             raise
-        context.waiter.run(partial(wait_until_reachable, target, timeout_s=RULE_TIMEOUT_S))
+        context.tasks.run(partial(wait_until_reachable, target, timeout_s=RULE_TIMEOUT_S))
 
 
 def _admit(context: Context, box: Box) -> bool:
     """Moves the box's rule to our present address; False where that is let in already, or unknown."""
     cloud = context.clouds.usable(box.facts["cloud"])
-    address = context.waiter.run(partial(context.clouds.caller_address, cloud.name))
+    address = context.tasks.run(partial(context.clouds.caller_address, cloud.name))
     if address is None:
         return False
     own = ipaddress.ip_network(address)
@@ -48,9 +48,9 @@ def _admit(context: Context, box: Box) -> bool:
         )
     context.tell("network", f"your address is now {address}: letting it in")
     ports = tuple(box.facts.get("ports", ()))
-    for thing in context.journal.things(box.id):
-        if thing.ref.kind is ResourceKind.GROUP and thing.ref.id:
+    for resource in context.journal.resources(box.id):
+        if resource.ref.kind is ResourceKind.GROUP and resource.ref.id:
             with about(box=box.id):
-                context.waiter.run(partial(cloud.admit, thing.ref, (str(own),), ports))
+                context.tasks.run(partial(cloud.admit, resource.ref, (str(own),), ports))
     context.journal.observe(box, facts={"allow_from": [str(own)]})
     return True

@@ -157,7 +157,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         lease=context.lease(),
         alone=terms.attended,
     )
-    context.waiter.clean_up = f"gpucloud down {terms.name} --yes"
+    context.tasks.clean_up = f"gpucloud down {terms.name} --yes"
     tried = Tried()
     try:
         return _first_that_starts(context, box, terms, candidates, tried)
@@ -200,7 +200,7 @@ def abandon(
     if isinstance(cause, GpucloudError) and attempts:
         cause.attempts = attempts
     context.tell("down", f"taking down what was made for {box.name!r}")
-    with context.waiter.finishing():
+    with context.tasks.finishing():
         try:
             try:
                 take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)
@@ -259,12 +259,12 @@ def _clear(context: Context, box: Box, candidate: Candidate) -> None:
     try:
         cloud = context.clouds.usable(candidate.cloud)
         search = Search(box=box.id, regions=(candidate.region,))
-        found: SearchResult = context.waiter.run(lambda: cloud.find(search))
+        found: SearchResult = context.tasks.run(lambda: cloud.find(search))
     except (CloudError, TimedOutError):
         return  # what cannot be read now is looked for again when the box is taken down
-    for thing in found.things:
-        if thing.state is not State.GONE and thing.ref.kind is not ResourceKind.GROUP:
-            context.journal.write(box, "made", made_data(thing.ref, name=thing.ref.id))
+    for resource in found.resources:
+        if resource.state is not State.GONE and resource.ref.kind is not ResourceKind.GROUP:
+            context.journal.write(box, "made", made_data(resource.ref, name=resource.ref.id))
     end_machines(context, box, budget_s=TAKE_DOWN_S)
 
 

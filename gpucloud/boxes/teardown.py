@@ -29,7 +29,7 @@ from gpucloud.journal.lifecycle import (
     seen_state,
 )
 from gpucloud.journal.schema import Data
-from gpucloud.journal.store import Box, Intent, JournalError, StaleWriterError, ThingRow
+from gpucloud.journal.store import Box, Intent, JournalError, ResourceRow, StaleWriterError
 from gpucloud.resources import Machine, Ref, Resource, ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
@@ -68,7 +68,7 @@ def take_down(
         OwedError: something may still be billed; the journal keeps it and the next command goes on.
         StaleWriterError: another process has taken the box over, and does not end it.
     """
-    with context.waiter.within(budget_s):
+    with context.tasks.within(budget_s):
         while True:
             try:
                 box = context.journal.held(box)
@@ -83,7 +83,7 @@ def _taken_back(context: Context, box: Box) -> Box:
     """A box that another process has taken over to end it: once it is over, or is ours again.
 
     Raises:
-        OwedError: neither within the waiter's budget.
+        OwedError: neither within the tasks's budget.
         StaleWriterError: the other process does not end it.
     """
     context.tell("down", f"another gpucloud is ending {box.name!r}; waiting for it")
@@ -96,9 +96,9 @@ def _taken_back(context: Context, box: Box) -> Box:
         taken = context.take(box)
         if taken is not None:
             return taken
-        if not context.waiter.left_s:
+        if not context.tasks.left_s:
             raise owed_error(box, owed(context, box), None)
-        context.waiter.pause(FOLLOW_EVERY_S)
+        context.tasks.pause(FOLLOW_EVERY_S)
 
 
 def _take_down(context: Context, box: Box, *, once: bool, ends_as: BoxState) -> Box:
@@ -123,7 +123,7 @@ def _until_gone(
     *,
     once: bool = False,
 ) -> None:
-    """Goes on to end something until nothing of it is billed. The waiter knows for how long.
+    """Goes on to end something until nothing of it is billed. The tasks knows for how long.
 
     Args:
         world: the outside.
@@ -139,9 +139,9 @@ def _until_gone(
         left, trouble = end()
         if not left:
             return
-        if once or not context.waiter.left_s or _is_final(trouble):
+        if once or not context.tasks.left_s or _is_final(trouble):
             raise owed_error(box, left, trouble)
-        context.waiter.pause(pause_s)
+        context.tasks.pause(pause_s)
         pause_s = min(pause_s * 1.5, 5.0)
 
 
@@ -163,7 +163,7 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
         left: list[Owed] = []
         trouble: GpucloudError | None = None
         for number, place in enumerate(places):
-            with context.waiter.within(context.waiter.left_s / (len(places) - number)):
+            with context.tasks.within(context.tasks.left_s / (len(places) - number)):
                 found, failed = _end_in(context, box, place)
             if found:
                 still_open.discard(place)
@@ -172,7 +172,7 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
                 left += _owed_in(box, place, found)
         return left, trouble
 
-    with context.waiter.within(budget_s):
+    with context.tasks.within(budget_s):
         _until_gone(context, box, end)
 
 
@@ -180,7 +180,7 @@ def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | N
     """What may still be billed in a place of which the journal tells nothing."""
     cloud, account, region = place
     unknown = Ref(cloud=cloud, account=account, region=region, kind=ResourceKind.INSTANCE, id="")
-    return owed_refs(box, [thing.ref for thing in left or ()] or [unknown])
+    return owed_refs(box, [resource.ref for resource in left or ()] or [unknown])
 
 
 def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:
@@ -208,18 +208,18 @@ def _end_in(
 
 def _end_found(context: Context, cloud: Cloud, search: Search) -> list[Resource]:
     """Asks to delete what is found; gives what may still be billed of it."""
-    found = context.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
+    found = context.tasks.run(partial(cloud.find, search), CALL_TIMEOUT_S)
     if found.unread:
         raise GpucloudError(f"{cloud.name} {found.unread[0].region}: {found.unread[0].error}")
     place = cloud.place_in_order
     living = sorted(
-        (thing for thing in found.things if thing.state is not State.GONE),
-        key=lambda thing: place(thing.ref.kind),
+        (resource for resource in found.resources if resource.state is not State.GONE),
+        key=lambda resource: place(resource.ref.kind),
     )
-    for thing in living:
+    for resource in living:
         with suppress(CloudError):  # what is in use still: once what holds it is gone
-            context.waiter.run(partial(cloud.delete, thing.ref, once=True), CALL_TIMEOUT_S)
-    return [thing for thing in living if thing.ref.kind.billable]
+            context.tasks.run(partial(cloud.delete, resource.ref, once=True), CALL_TIMEOUT_S)
+    return [resource for resource in living if resource.ref.kind.billable]
 
 
 def _tidy(context: Context, box: Box) -> None:
@@ -228,13 +228,13 @@ def _tidy(context: Context, box: Box) -> None:
     What is left after that is looked at again by the next changing command.
     """
     pause_s = 0.02
-    with context.waiter.within(TIDY_S):
-        while context.waiter.signum is None and context.waiter.left_s:
-            if all(row.state == "gone_once" for row in context.journal.things(box.id)):
+    with context.tasks.within(TIDY_S):
+        while context.tasks.signum is None and context.tasks.left_s:
+            if all(row.state == "gone_once" for row in context.journal.resources(box.id)):
                 return
             if _is_final(settle_box(context, box)):
                 return
-            context.waiter.pause(pause_s)
+            context.tasks.pause(pause_s)
             pause_s = min(pause_s * 1.5, 2.0)
 
 
@@ -251,10 +251,12 @@ def end_machines(context: Context, box: Box, *, budget_s: float) -> None:
     Raises:
         OwedError: that could not be confirmed.
     """
-    end_things(context, box, lambda ref: ref.kind.billable or ref.kind is ResourceKind.NIC, budget_s=budget_s)
+    end_resources(
+        context, box, lambda ref: ref.kind.billable or ref.kind is ResourceKind.NIC, budget_s=budget_s
+    )
 
 
-def end_things(context: Context, box: Box, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:
+def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:
     """Ends some of the things that the journal holds of a box, and waits until they are gone; it goes on.
 
     Raises:
@@ -265,7 +267,7 @@ def end_things(context: Context, box: Box, chosen: Callable[[Ref], bool], *, bud
         trouble = settle_box(context, box, chosen)
         return [item for item in owed(context, box) if not item.ref.id or chosen(item.ref)], trouble
 
-    with context.waiter.within(budget_s):
+    with context.tasks.within(budget_s):
         _until_gone(context, box, end)
 
 
@@ -273,7 +275,7 @@ def owed(context: Context, box: Box) -> list[Owed]:
     """What of a box may still be billed: billable things, and create calls whose outcome is not known."""
     price: Data = box.facts.get("price") or {}
     left: list[Owed] = []
-    for row in context.journal.things(box.id):
+    for row in context.journal.resources(box.id):
         if row.ref.kind.billable and row.state != "gone_once":
             instance = row.ref.kind is ResourceKind.INSTANCE
             left.append(
@@ -329,13 +331,13 @@ def settle_box(
 
 def _settle(context: Context, box: Box, chosen: Callable[[Ref], bool] | None) -> GpucloudError | None:
     trouble: GpucloudError | None = None
-    rows = [row for row in context.journal.things(box.id) if chosen is None or chosen(row.ref)]
+    rows = [row for row in context.journal.resources(box.id) if chosen is None or chosen(row.ref)]
     intents = context.journal.intents(box.id, unresolved=True) if chosen is None else []
     places = {(i.cloud, i.account, i.region) for i in intents}
     places |= {(r.ref.cloud, r.ref.account, r.ref.region) for r in rows}
     for number, place in enumerate(sorted(places)):
         try:  # a place that does not answer keeps none of the others waiting
-            with context.waiter.within(context.waiter.left_s / (len(places) - number)):
+            with context.tasks.within(context.tasks.left_s / (len(places) - number)):
                 trouble = _settle_place(context, box, place, rows, intents, chosen=chosen) or trouble
         except (JournalError, StaleWriterError):
             raise  # nothing more can be written down: to try again would change nothing
@@ -350,7 +352,7 @@ def _settle_place(
     context: Context,
     box: Box,
     place: tuple[str, str, str],
-    rows: Sequence[ThingRow],
+    rows: Sequence[ResourceRow],
     intents: Sequence[Intent],
     *,
     chosen: Callable[[Ref], bool] | None,
@@ -362,12 +364,12 @@ def _settle_place(
     open_here = [i for i in intents if (i.cloud, i.region) == (cloud_name, region)]
     if open_here or any(row.state == "making" for row in mine):
         search = Search(box=box.id, regions=(region,))
-        found = context.waiter.run(partial(cloud.find, search), CALL_TIMEOUT_S)
+        found = context.tasks.run(partial(cloud.find, search), CALL_TIMEOUT_S)
         _resolve_intents(context, box, cloud, open_here, found)
         _resolve_makings(context, box, mine, found)
         mine = [
             row
-            for row in context.journal.things(box.id)
+            for row in context.journal.resources(box.id)
             if (row.ref.cloud, row.ref.region) == (cloud_name, region) and (chosen is None or chosen(row.ref))
         ]
     refused = _delete_in_order(context, box, cloud, mine)
@@ -378,7 +380,7 @@ def _settle_place(
 
 def _same_account(context: Context, name: str, account: str) -> Cloud:
     cloud = context.clouds.usable(name)
-    now = context.waiter.run(cloud.account, CALL_TIMEOUT_S)
+    now = context.tasks.run(cloud.account, CALL_TIMEOUT_S)
     if now != account:
         raise CloudError(
             f"{name}: this belongs to account {account}, the credentials in use are of {now}",
@@ -422,35 +424,35 @@ def _note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None
     A box that was taken in from a list that lagged has such things. Where it is a second machine that holds
     the rest, nothing is written down: that, and what belongs to it, is not ours to end.
     """
-    found = context.waiter.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
-    if any(is_second_machine(box, thing) for thing in found.things):
+    found = context.tasks.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
+    if any(is_second_machine(box, resource) for resource in found.resources):
         return
-    known = {row.ref for row in context.journal.things(box.id)}
-    for thing in found.things:
-        if thing.state is not State.GONE and thing.ref not in known:
-            context.journal.write(box, "made", made_data(thing.ref, name=thing.ref.id))
+    known = {row.ref for row in context.journal.resources(box.id)}
+    for resource in found.resources:
+        if resource.state is not State.GONE and resource.ref not in known:
+            context.journal.write(box, "made", made_data(resource.ref, name=resource.ref.id))
 
 
-def is_second_machine(box: Box, thing: Resource) -> bool:
+def is_second_machine(box: Box, resource: Resource) -> bool:
     """Whether a machine carries the tags of a box that has its nodes, and is none of them.
 
     Somebody has launched "more like this" in the cloud's console, for example. What the journal had lost and
     found again may have nodes that were not shown yet: those were made with the others.
     """
     nodes = {node["instance_id"] for node in box.facts.get("nodes") or ()}
-    if not isinstance(thing, Machine) or not nodes or thing.ref.id in nodes:
+    if not isinstance(resource, Machine) or not nodes or resource.ref.id in nodes:
         return False
-    if box.facts.get("recovered") and thing.created_at and box.started_at:
-        return abs(thing.created_at - box.started_at) >= CONSISTENCY_WINDOW
+    if box.facts.get("recovered") and resource.created_at and box.started_at:
+        return abs(resource.created_at - box.started_at) >= CONSISTENCY_WINDOW
     return True
 
 
-def _resolve_makings(context: Context, box: Box, rows: Sequence[ThingRow], found: SearchResult) -> None:
+def _resolve_makings(context: Context, box: Box, rows: Sequence[ResourceRow], found: SearchResult) -> None:
     """Writes down the ids of things whose making was cut off, or that they were never made."""
     for row in [row for row in rows if row.state == "making"]:
-        there = [thing for thing in found.things if thing.ref.kind is row.ref.kind]
-        for thing in there:
-            context.journal.write(box, "made", made_data(thing.ref, name=row.name))
+        there = [resource for resource in found.resources if resource.ref.kind is row.ref.kind]
+        for resource in there:
+            context.journal.write(box, "made", made_data(resource.ref, name=row.name))
         seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
         age = _unanswered_for(context, box, row.at)
         if not there and reconcile(Phase.CREATE_OPEN, seen, age=age) is Action.CLOSE:
@@ -459,13 +461,13 @@ def _resolve_makings(context: Context, box: Box, rows: Sequence[ThingRow], found
 
 def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchResult) -> list[Machine]:
     of_intent = Search(op=intent.data["op"])
-    machines = [t for t in found.things if isinstance(t, Machine) and of_intent.admits(t.tags)]
+    machines = [t for t in found.resources if isinstance(t, Machine) and of_intent.admits(t.tags)]
     machines = [m for m in machines if m.zone == intent.data["zone"] or not intent.data["zone"]]
     if machines:
         return machines
     search = Search(token=intent.token, regions=(intent.region,))
-    by_token = context.waiter.run(lambda: cloud.find(search), CALL_TIMEOUT_S)
-    return [thing for thing in by_token.things if isinstance(thing, Machine)]
+    by_token = context.tasks.run(lambda: cloud.find(search), CALL_TIMEOUT_S)
+    return [resource for resource in by_token.resources if isinstance(resource, Machine)]
 
 
 def adopt(context: Context, box: Box, intent: str, machines: Sequence[Machine], *, name: str) -> None:
@@ -528,7 +530,7 @@ def node_facts(machine: Machine) -> dict[str, Any]:
 
 
 def _delete_in_order(
-    context: Context, box: Box, cloud: Cloud, rows: Sequence[ThingRow]
+    context: Context, box: Box, cloud: Cloud, rows: Sequence[ResourceRow]
 ) -> GpucloudError | None:
     """Deletes one region's things kind by kind; a kind waits until the ones before it are gone."""
     trouble: GpucloudError | None = None
@@ -546,11 +548,11 @@ def _delete_in_order(
     return trouble
 
 
-def _step(context: Context, box: Box, cloud: Cloud, row: ThingRow, rows: Sequence[ThingRow]) -> bool:
+def _step(context: Context, box: Box, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]) -> bool:
     """Brings one thing a step nearer to its end; whether it is gone."""
     if row.state == "made":
         # Asking to delete is safe to repeat and is the answer to anything that is there: no look first.
-        context.waiter.run(lambda: cloud.delete(row.ref, once=not row.ref.kind.billable), CALL_TIMEOUT_S)
+        context.tasks.run(lambda: cloud.delete(row.ref, once=not row.ref.kind.billable), CALL_TIMEOUT_S)
         _note(context, box, "delete_asked", row)
         if row.ref.kind is ResourceKind.INSTANCE:
             for other in rows:
@@ -560,8 +562,8 @@ def _step(context: Context, box: Box, cloud: Cloud, row: ThingRow, rows: Sequenc
     age = context.clock() - row.at
     if row.state == "gone_once" and age < CONSISTENCY_WINDOW:
         return True
-    thing: Resource | None = context.waiter.run(lambda: cloud.get(row.ref), CALL_TIMEOUT_S)
-    seen = Seen.ABSENT if thing is None else seen_state(thing.state)
+    resource: Resource | None = context.tasks.run(lambda: cloud.get(row.ref), CALL_TIMEOUT_S)
+    seen = Seen.ABSENT if resource is None else seen_state(resource.state)
     phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
     match reconcile(phase, seen, age=age):
         case Action.CLOSE:
@@ -571,13 +573,13 @@ def _step(context: Context, box: Box, cloud: Cloud, row: ThingRow, rows: Sequenc
             _note(context, box, "gone_once", row)
             return True
         case Action.DELETE:
-            context.waiter.run(lambda: cloud.delete(row.ref, once=True), CALL_TIMEOUT_S)
+            context.tasks.run(lambda: cloud.delete(row.ref, once=True), CALL_TIMEOUT_S)
             return False
         case _:
             return False
 
 
-def _note(context: Context, box: Box, event: str, row: ThingRow) -> None:
+def _note(context: Context, box: Box, event: str, row: ResourceRow) -> None:
     context.journal.write(box, event, made_data(row.ref, name=row.name))
 
 

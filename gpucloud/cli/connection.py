@@ -112,7 +112,7 @@ def look(app: App, context: Context, boxes: Sequence[Box], asked: Mapping[str, A
             nodes.append((box, targets(box, key_folder(app.paths.state, box.id), proxy_command)))
     told = guards.ask_guards(context, nodes)
     survey = finish(context, asked, Patience(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
-    with context.waiter.within(max(LOOK_S - (time.monotonic() - began), NEWS_S)):
+    with context.tasks.within(max(LOOK_S - (time.monotonic() - began), NEWS_S)):
         troubles += reconcile.write_answers(context, clouds)
         living = {box.id for box in ready if context.journal.box(box.id).state is BoxState.READY}
         troubles += guards.write_answers(context, [each for each in told if each[0].id in living])

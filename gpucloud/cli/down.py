@@ -59,18 +59,18 @@ def down(
             app.output.say("No box to take down.")
         elif not yes:
             timeline.pause()
-            with context.waiter.asking():
+            with context.tasks.asking():
                 _confirm(app, boxes)
             timeline.resume()
         ended = _end_all(context, boxes, app.paths.state, troubles)
         owed = _merged(troubles)
-        if owed is None and context.waiter.signum is None:
+        if owed is None and context.tasks.signum is None:
             settle_owed(app, context)
         living = context.journal.boxes(owner=app.owner)
     if owed is not None:
         raise owed
-    if context.waiter.signum is not None:
-        raise InterruptedBySignal("everything asked for was taken down", signum=context.waiter.signum)
+    if context.tasks.signum is not None:
+        raise InterruptedBySignal("everything asked for was taken down", signum=context.tasks.signum)
     suspects = unjudged(survey, app.owner) if survey else ()
     with answering(f"taken down: {' '.join(box.name for box in ended) or 'nothing'}", ()):
         if app.output.json:
@@ -93,14 +93,14 @@ def _take_in(app: App, context: Context, run_id: str, troubles: list[GpucloudErr
     context.tell("down", f"looking for run {run_id} in every region of every cloud")
     survey = finish(context, begin(context, Search(run=run_id)))
     say_unread(app, survey)
-    boxes = by_box(survey.things)
+    boxes = by_box(survey.resources)
     market = open_market() if boxes else None
-    for owner, things in boxes:
+    for owner, resources in boxes:
         if market is not None and owner == context.owner:
-            with isolated(troubles, f"{things[0].ref.kind} {things[0].ref.id}"):
-                adopt_box(context, things, BoxState.DELETING, market)
+            with isolated(troubles, f"{resources[0].ref.kind} {resources[0].ref.id}"):
+                adopt_box(context, resources, BoxState.DELETING, market)
         else:
-            what = f"{things[0].ref.kind} {things[0].ref.id}"
+            what = f"{resources[0].ref.kind} {resources[0].ref.id}"
             app.output.say(
                 f"Left alone: {what} is of this run, of owner {owner}; if that is you: GPUCLOUD_OWNER={owner}"
             )
@@ -141,18 +141,18 @@ def _end_all(context: Context, boxes: list[Box], state: Path, troubles: list[Gpu
     owed: dict[str, list[GpucloudError]] = {}
     if waiting:
         context.tell("down", f"ending {', '.join(box.name for box in waiting)}")
-    with context.waiter.finishing(), context.waiter.within(BUDGET_S):
+    with context.tasks.finishing(), context.tasks.within(BUDGET_S):
         if len(waiting) > 1:
             _ask_all(context, waiting)
-        while waiting and context.waiter.left_s:
+        while waiting and context.tasks.left_s:
             again: list[Box] = []
             for number, box in enumerate(waiting):
                 owed[box.id] = []
-                share_s = context.waiter.left_s / (len(waiting) - number)
-                with context.waiter.within(min(share_s, TURN_S) if len(waiting) > 1 else share_s):
+                share_s = context.tasks.left_s / (len(waiting) - number)
+                with context.tasks.within(min(share_s, TURN_S) if len(waiting) > 1 else share_s):
                     with isolated(owed[box.id], f"box {box.name!r}"):
                         ended[box.id] = _end_one(context, box, state)
-                    if owed[box.id] and not context.waiter.left_s:  # otherwise waiting would change nothing
+                    if owed[box.id] and not context.tasks.left_s:  # otherwise waiting would change nothing
                         again.append(box)
             waiting = again
     troubles += [trouble for each in owed.values() for trouble in each]
@@ -166,16 +166,16 @@ def _ask_all(context: Context, boxes: Sequence[Box]) -> None:
     from gpucloud.runtime.context import say_nothing
 
     def ask(names: Sequence[Box]) -> None:
-        there = replace(context, waiter=context.waiter.for_another_thread(), tell=say_nothing)
-        with there.waiter.within(ASKING_S):
+        there = replace(context, tasks=context.tasks.for_another_thread(), tell=say_nothing)
+        with there.tasks.within(ASKING_S):
             for box in names:
                 _ask_one(there, box)
 
     by_cloud: dict[str, list[Box]] = {}
     for box in boxes:
         by_cloud.setdefault(str(box.facts.get("cloud")), []).append(box)
-    context.waiter.until_done(
-        [context.waiter.start(partial(ask, each)) for each in by_cloud.values()], ASKING_S
+    context.tasks.until_done(
+        [context.tasks.start(partial(ask, each)) for each in by_cloud.values()], ASKING_S
     )
 
 

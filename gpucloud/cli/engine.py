@@ -42,7 +42,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[Context]:
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.journal.leases import renewing
     from gpucloud.runtime.context import Context, say_nothing
-    from gpucloud.runtime.tasks import Waiter
+    from gpucloud.runtime.tasks import Tasks
 
     connect(app)
     journal = open_journal(app)
@@ -54,15 +54,15 @@ def engine(app: App, tell: Tell | None = None) -> Generator[Context]:
         new_id=lambda: secrets.token_hex(8),
         complain=app.output.say,
     )
-    waiter = Waiter()
+    tasks = Tasks()
     if tell is not None:
-        waiter.heard = partial(tell, "down")
-    with waiter.listening(), renewing(journal):
+        tasks.heard = partial(tell, "down")
+    with tasks.listening(), renewing(journal):
         yield Context(
             owner=app.owner,
             journal=journal,
             clouds=Clouds.installed(audit.witness),
-            waiter=waiter,
+            tasks=tasks,
             tell=tell or say_nothing,
             clock=now,
             cache=app.paths.state,
@@ -104,7 +104,7 @@ def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budge
 
     context.tell("down", f"{broken.message}; ending it all the same")
     try:
-        with context.waiter.finishing():
+        with context.tasks.finishing():
             end_unrecorded(context, box, budget_s=budget_s)
     except GpucloudError as error:
         return error

@@ -135,7 +135,7 @@ def as_text(failure: GpucloudError) -> str:
     if failure.attempts:
         lines += ["  tried:", *(f"    {_row(attempt)}" for attempt in failure.attempts)]
     if failure.left:
-        lines += ["  may still be billed:", *(f"    {_row(thing)}" for thing in failure.left)]
+        lines += ["  may still be billed:", *(f"    {_row(resource)}" for resource in failure.left)]
     if failure.owed_command:
         lines.append(f"  to end it: {failure.owed_command}")
     if failure.hint:

@@ -97,7 +97,7 @@ def _agreed(app: App, context: Context, spec: Spec, deal: Deal) -> Deal:
         UsageError: the answer was a no, or came too late for the end that was named.
     """
     show_plan(app, deal.plan, spec, most=5)
-    with context.waiter.asking():
+    with context.tasks.asking():
         agreed = app.output.ask(f"Launch the first that starts, {most_of(deal.plan, spec, deal.end).text}?")
     if not agreed:
         raise UsageError("nothing was launched")
@@ -117,7 +117,7 @@ def _start(app: App, context: Context, box: Box, command: str, environment: Mapp
     first = targets(box, keys, connect(app))[0]
     context.tell("job", command.splitlines()[0])
     try:
-        context.waiter.run(partial(start, first, script_of(command, environment)))
+        context.tasks.run(partial(start, first, script_of(command, environment)))
     except BaseException as error:
         abandon(context, box, error)
         forget(keys, box.id, nodes=len(box.facts["nodes"]))

@@ -72,16 +72,16 @@ def _look(app: App) -> dict[str, Any]:
         say_unread(app, survey)
         unknown = (*strangers(context, survey), *unjudged(survey, context.owner))
         living = {box.id for box in context.journal.boxes(owner=context.owner)}
-        return {"strangers": [_stranger(thing, living) for thing in unknown], **unread_document(survey)}
+        return {"strangers": [_stranger(resource, living) for resource in unknown], **unread_document(survey)}
 
 
-def _stranger(thing: Resource, living: Collection[str]) -> dict[str, Any]:
-    box = thing.tags.box if isinstance(thing.tags, Tags) else None
+def _stranger(resource: Resource, living: Collection[str]) -> dict[str, Any]:
+    box = resource.tags.box if isinstance(resource.tags, Tags) else None
     return {
-        "kind": str(thing.ref.kind),
-        "id": thing.ref.id,
-        "cloud": thing.ref.cloud,
-        "region": thing.ref.region,
+        "kind": str(resource.ref.kind),
+        "id": resource.ref.id,
+        "cloud": resource.ref.cloud,
+        "region": resource.ref.region,
         "box": box,
-        "wrong": "under the tags of a box of which it is no machine" if box in living else wrong_in(thing),
+        "wrong": "under the tags of a box of which it is no machine" if box in living else wrong_in(resource),
     }

@@ -149,4 +149,4 @@ def _console(app: App, name: str, node: int) -> str:
     box = find_box(open_journal(app), app.owner, name)
     with engine(app) as context:
         cloud = context.clouds.usable(box.facts["cloud"])
-        return context.waiter.run(lambda: cloud.console(machine_ref(box, node)))
+        return context.tasks.run(lambda: cloud.console(machine_ref(box, node)))

@@ -80,7 +80,7 @@ def make(context: Context, spec: Spec, *, accept_snapshot_price: bool, to_buy: b
     context.tell("plan", "searching the market")
     wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
     market = load_market(wish.demand, context.cache, partial(context.tell, "prices"))
-    with context.waiter.within(PLAN_S):
+    with context.tasks.within(PLAN_S):
         made = make_plan(context, market, wish)
     if spec.budget is not None:
         made = _where_a_budget_holds(made, market)

@@ -73,7 +73,7 @@ def watch(
                 if once:
                     return code
             was_below = is_below
-            context.waiter.pause(pause_s)
+            context.tasks.pause(pause_s)
 
 
 def _silent(cloud: str, answered: int, asked: int) -> None:

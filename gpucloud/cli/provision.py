@@ -233,7 +233,7 @@ class Buyer:
         if self.spec.allow_from:
             return self.spec.allow_from
         try:
-            address = self.context.waiter.run(partial(self.context.clouds.caller_address, cloud.name))
+            address = self.context.tasks.run(partial(self.context.clouds.caller_address, cloud.name))
         except GpucloudError as error:
             raise UsageError(
                 f"cannot tell this machine's address: {error.message}",
@@ -258,12 +258,12 @@ class Buyer:
             local, _, remote = item.partition(":")
             self.context.tell("sync", item)
             for target in nodes:
-                self.context.waiter.run(partial(rsync_up, target, local, remote or "."), FILES_TIMEOUT_S)
+                self.context.tasks.run(partial(rsync_up, target, local, remote or "."), FILES_TIMEOUT_S)
         if self.spec.setup and self.environment:
             self.context.tell("setup", "running the set-up commands with their variables")
             script = script_of(self.spec.setup, self.environment)
             for target in nodes:
-                done = self.context.waiter.run(
+                done = self.context.tasks.run(
                     partial(
                         run,
                         target,

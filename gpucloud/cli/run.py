@@ -112,7 +112,7 @@ def run(
         find_program("rsync")
     proxy_command = connect(app)
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
-        context.waiter.clean_up = f"gpucloud down --run-id {orders.run_id} --yes"
+        context.tasks.clean_up = f"gpucloud down --run-id {orders.run_id} --yes"
         buyer = Buyer(
             app,
             context,
@@ -128,7 +128,7 @@ def run(
             buyer.settle_first()
             if run_id is not None:
                 _refuse_live(context, run_id)
-            app.output.say(f"Run {orders.run_id}; from anywhere: {context.waiter.clean_up}")
+            app.output.say(f"Run {orders.run_id}; from anywhere: {context.tasks.clean_up}")
             code = attendant.run()
         living = context.journal.boxes(owner=app.owner)
     steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
@@ -186,7 +186,7 @@ class _Attendant:
                 if error.error_class is not ErrorClass.CAPACITY or not self._again("capacity"):
                     raise
                 self.context.tell("retry", f"no capacity anywhere; trying again in {CAPACITY_PAUSE_S:.0f} s")
-                self.context.waiter.pause(CAPACITY_PAUSE_S)
+                self.context.tasks.pause(CAPACITY_PAUSE_S)
             else:
                 return self.code
 
@@ -223,15 +223,15 @@ class _Attendant:
             return code
         self.context.tell("down", f"ending {box.name}")
         try:
-            with self.context.waiter.finishing():
+            with self.context.tasks.finishing():
                 take_down(self.context, box, budget_s=TAKE_DOWN_S)
         except JournalError as error:
             raise ended_unrecorded(self.context, box, error, budget_s=TAKE_DOWN_S) from error
         finally:
             self.context.journal.release(box)
         forget(keys, box.id, nodes=len(box.facts["nodes"]))
-        if self.context.waiter.signum is not None:
-            raise InterruptedBySignal("ended by a signal; the box is gone", signum=self.context.waiter.signum)
+        if self.context.tasks.signum is not None:
+            raise InterruptedBySignal("ended by a signal; the box is gone", signum=self.context.tasks.signum)
         return code
 
     def _command(self, box: Box, target: Target) -> int:
@@ -241,10 +241,10 @@ class _Attendant:
         from gpucloud.ssh.job import Follower, script_of, start, stop
 
         command = self.orders.command
-        waiter = self.context.waiter
+        tasks = self.context.tasks
         self.context.tell("job", command if isinstance(command, str) else " ".join(command))
         self.timeline.pause()
-        waiter.run(partial(start, target, script_of(command, self.orders.environment)))
+        tasks.run(partial(start, target, script_of(command, self.orders.environment)))
         out = sys.stderr.buffer if self.app.output.json else sys.stdout.buffer
         follower = Follower(target, {"out": _sink(out), "err": _sink(sys.stderr.buffer)})
         end = now() + timedelta(seconds=self.orders.timeout_s)
@@ -252,12 +252,12 @@ class _Attendant:
             while True:
                 left_s = max((end - now()).total_seconds(), 0.0)
                 try:
-                    code: int = waiter.wait(waiter.start(follower.follow), left_s)
+                    code: int = tasks.wait(tasks.start(follower.follow), left_s)
                 except ConnectionFailedError as error:
                     self._come_back(box, target, error)
                 except TimedOutError:
                     self.context.tell("job", f"not over after {self.orders.timeout_s:.0f} s: ending it")
-                    waiter.run(partial(stop, target))
+                    tasks.run(partial(stop, target))
                     return TIMED_OUT
                 except BrokenPipeError as error:
                     raise InterruptedBySignal("nobody reads the output", signum=signal.SIGPIPE) from error
@@ -286,7 +286,7 @@ class _Attendant:
             except (ConnectionFailedError, CloudError):
                 if now() >= end:
                     raise
-                self.context.waiter.pause(TRY_AGAIN_S)
+                self.context.tasks.pause(TRY_AGAIN_S)
             else:
                 return
 
@@ -313,7 +313,7 @@ class _Attendant:
         for source, destination in self.orders.fetch:
             self.context.tell("fetch", source)
             try:
-                self.context.waiter.run(partial(rsync_down, target, source, destination), FOREVER_S)
+                self.context.tasks.run(partial(rsync_down, target, source, destination), FOREVER_S)
             except NotCopiedError as error:
                 error.message = f"{source!r} was not fetched: {error.message}"
                 failures.append(error)
@@ -351,7 +351,7 @@ def _refuse_live(context: Context, run_id: str) -> None:
 
     patience = Patience(first_s=10.0, whole_s=60.0, news_s=2.0)
     survey = finish(context, begin(context, Search(run=run_id)), patience)
-    machines = [thing for thing in survey.things if isinstance(thing, Machine)]
+    machines = [resource for resource in survey.resources if isinstance(resource, Machine)]
     if machines:
         raise UsageError(
             f"run {run_id!r} is under way already: it has {machines[0].ref.id} in {machines[0].ref.region}",

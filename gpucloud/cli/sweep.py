@@ -62,7 +62,7 @@ def sweep(
 
     whose, age = owner or app.owner, _age(older_than)
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
-        context.waiter.clean_up = "gpucloud sweep --yes"
+        context.tasks.clean_up = "gpucloud sweep --yes"
         context.tell("sweep", "looking in every region of every cloud")
         first = look(context, owner=whose, older_than=age)
         unwanted = [find for find in first.finds if find.unwanted]
@@ -76,7 +76,7 @@ def sweep(
         report.show()
         if unwanted and not dry_run:
             if not yes:
-                with context.waiter.asking():
+                with context.tasks.asking():
                     _confirm(app, unwanted, report.per_hour())
             timeline.resume()
             second = look_again(context, first, owner=whose, older_than=age)
@@ -88,16 +88,16 @@ def sweep(
         if not dry_run:
             settle_owed(app, context)
         living = context.journal.boxes(owner=app.owner)
-        rows = context.journal.things_of({tags.box for f in first.finds if (tags := _tags_of(f.thing))})
+        rows = context.journal.resources_of({tags.box for f in first.finds if (tags := _tags_of(f.resource))})
     gone = {row.ref for row in rows if row.state in {"gone", "gone_once"}}
-    ended = sum(find.thing.ref in gone for find in still)
+    ended = sum(find.resource.ref in gone for find in still)
     with answering(f"{ended} of {len(still)} things ended", living):
         if app.output.json:
             around = unread_document(replace(first.survey, unread=tuple(unread)))
             app.output.document("sweep", {**report.document(set() if dry_run else gone), **around})
     if still:
         app.output.say(f"{ended} of {len(still)} things ended.")
-    left = [find for find in still if find.thing.ref.kind.billable and find.thing.ref not in gone]
+    left = [find for find in still if find.resource.ref.kind.billable and find.resource.ref not in gone]
     command = "gpucloud sweep" + (f" --owner {owner}" if owner else "") + " --yes"
     for trouble in troubles:
         app.output.say(f"Still owed: {trouble.message}")
@@ -118,7 +118,7 @@ class _Report:
         self._app = app
         self._market = market
         self._finds = finds
-        self._prices = [price_of(market, find.thing) for find in finds]
+        self._prices = [price_of(market, find.resource) for find in finds]
 
     def per_hour(self) -> Decimal:
         """What this owner's part of the list costs, in USD, as far as prices are known."""
@@ -133,7 +133,7 @@ class _Report:
             return
         groups: dict[tuple[str | None, ...], list[int]] = {}
         for number, find in enumerate(self._finds):
-            tags, ref = _tags_of(find.thing), find.thing.ref
+            tags, ref = _tags_of(find.resource), find.resource.ref
             whose = (tags.box, tags.owner, tags.run) if tags else (None, None, None)
             key = (*whose, ref.cloud, ref.region, str(find.reason))
             groups.setdefault(key, []).append(number)
@@ -145,13 +145,15 @@ class _Report:
     def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:
         """What was found of one box in one place, for one reason."""
         box, _, run, cloud, region, reason = key
-        things = [self._finds[number].thing for number in members]
-        machines = [short_id(thing.ref.id) for thing in things if thing.ref.kind is ResourceKind.INSTANCE]
+        resources = [self._finds[number].resource for number in members]
+        machines = [
+            short_id(resource.ref.id) for resource in resources if resource.ref.kind is ResourceKind.INSTANCE
+        ]
         others = Counter(
-            str(thing.ref.kind) for thing in things if thing.ref.kind is not ResourceKind.INSTANCE
+            str(resource.ref.kind) for resource in resources if resource.ref.kind is not ResourceKind.INSTANCE
         )
         what = machines + [kind if count == 1 else f"{count} {kind}s" for kind, count in others.items()]
-        made = min((thing.created_at for thing in things if thing.created_at), default=None)
+        made = min((resource.created_at for resource in resources if resource.created_at), default=None)
         return (
             ", ".join(what),
             cloud,
@@ -172,33 +174,33 @@ class _Report:
     def document(self, gone: Collection[Ref]) -> dict[str, Any]:
         """As the contract has it, with what is gone of it now."""
         pairs = zip(self._finds, self._prices, strict=True)
-        found = [self._entry(find, price, find.thing.ref in gone) for find, price in pairs]
+        found = [self._entry(find, price, find.resource.ref in gone) for find, price in pairs]
         return {"found": found, "price_per_hour": money(self.per_hour())}
 
     def _entry(self, find: Find, price: Money | str, gone: bool) -> dict[str, Any]:
-        thing, tags = find.thing, _tags_of(find.thing)
+        resource, tags = find.resource, _tags_of(find.resource)
         return {
-            "kind": str(thing.ref.kind),
-            "id": thing.ref.id,
-            "cloud": thing.ref.cloud,
-            "region": thing.ref.region,
+            "kind": str(resource.ref.kind),
+            "id": resource.ref.id,
+            "cloud": resource.ref.cloud,
+            "region": resource.ref.region,
             "owner": tags.owner if tags else None,
             "box": tags.box if tags else None,
             "run_id": tags.run or None if tags else None,
-            "created_at": rfc3339(thing.created_at) if thing.created_at else None,
+            "created_at": rfc3339(resource.created_at) if resource.created_at else None,
             "expires_at": tags.expires if tags and tags.expires != "none" else None,
             **({"price": None, "unknown": {"price": price}} if isinstance(price, str) else {}),
             **({} if isinstance(price, str) else {"price": price.document()}),
             "reason": str(find.reason),
-            "wrong": wrong_in(thing),
+            "wrong": wrong_in(resource),
             "unwanted": find.unwanted,
             "removed": find.unwanted and gone,
         }
 
 
-def _tags_of(thing: Resource) -> Tags | None:
+def _tags_of(resource: Resource) -> Tags | None:
     """A thing's tags, where gpucloud can have written them."""
-    return thing.tags if isinstance(thing.tags, Tags) else None
+    return resource.tags if isinstance(resource.tags, Tags) else None
 
 
 def _age(text: str | None) -> timedelta:

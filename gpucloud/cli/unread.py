@@ -21,38 +21,38 @@ def say_unread(app: App, survey: Survey) -> None:
         app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
 
 
-def say_unjudged(app: App, things: Iterable[Resource]) -> None:
+def say_unjudged(app: App, resources: Iterable[Resource]) -> None:
     """For people: things whose tags name the user as their owner, and are otherwise not gpucloud's own."""
-    for thing in things:
-        ref = thing.ref
+    for resource in resources:
+        ref = resource.ref
         app.output.say(
             f"Left alone: {ref.kind} {short_id(ref.id)} in {ref.cloud} {ref.region} carries your owner tag, "
-            f"and {wrong_in(thing)}"
+            f"and {wrong_in(resource)}"
         )
         app.output.say(
             "  gpucloud does not end it: end it in the cloud's own console, or mend its tags there"
         )
 
 
-def unjudged_document(things: Iterable[Resource]) -> dict[str, Any]:
+def unjudged_document(resources: Iterable[Resource]) -> dict[str, Any]:
     """The same for documents."""
     return {
         "unjudged": [
             {
-                "kind": str(thing.ref.kind),
-                "id": thing.ref.id,
-                "cloud": thing.ref.cloud,
-                "region": thing.ref.region,
-                "wrong": wrong_in(thing),
+                "kind": str(resource.ref.kind),
+                "id": resource.ref.id,
+                "cloud": resource.ref.cloud,
+                "region": resource.ref.region,
+                "wrong": wrong_in(resource),
             }
-            for thing in things
+            for resource in resources
         ]
     }
 
 
-def wrong_in(thing: Resource) -> str | None:
+def wrong_in(resource: Resource) -> str | None:
     """What is wrong with a thing's tags; ``None`` for tags that gpucloud may have written, or for none."""
-    return thing.tags.wrong if isinstance(thing.tags, BadTags) else None
+    return resource.tags.wrong if isinstance(resource.tags, BadTags) else None
 
 
 def unread_document(survey: Survey) -> dict[str, Any]:

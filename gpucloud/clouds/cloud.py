@@ -192,9 +192,9 @@ class Cloud:
         found = self._call("search by tag", lambda: self.provider.find(search))
         if search.token is not None:
             return found
-        suspects = tuple(thing for thing in found.things if isinstance(thing.tags, BadTags))
-        things = tuple(thing for thing in found.things if not isinstance(thing.tags, BadTags))
-        return replace(found, things=things, suspects=suspects)
+        suspects = tuple(resource for resource in found.resources if isinstance(resource.tags, BadTags))
+        resources = tuple(resource for resource in found.resources if not isinstance(resource.tags, BadTags))
+        return replace(found, resources=resources, suspects=suspects)
 
     def delete(self, ref: Ref, *, once: bool = False) -> None:
         """Asks for a deletion; what is gone already is success. ``once``: not repeated while in use."""
@@ -258,7 +258,7 @@ class Cloud:
 
     def extend(
         self,
-        things: Sequence[Ref],
+        resources: Sequence[Ref],
         expires_at: datetime | None,
         timers: Sequence[str],
         note: Callable[[Sequence[str]], None],
@@ -278,7 +278,7 @@ class Cloud:
             note(tuple(known))
 
         return self._call(
-            "move the end of the box", lambda: source.extend(things, expires_at, tuple(known), learn)
+            "move the end of the box", lambda: source.extend(resources, expires_at, tuple(known), learn)
         )
 
     def caller_address(self) -> str | None:

@@ -363,7 +363,7 @@ class CanExtend(Protocol):
 
     def extend(
         self,
-        things: Sequence[Ref],
+        resources: Sequence[Ref],
         expires_at: datetime | None,
         timers: Sequence[str],
         note: Callable[[Sequence[str]], None],

@@ -13,20 +13,20 @@ from gpucloud_pricing.estimate import tariff_at
 from gpucloud_pricing.values import Money
 
 
-def price_of(market: Market, thing: Resource) -> Money | str:
+def price_of(market: Market, resource: Resource) -> Money | str:
     """What a thing costs per hour by existing, or why that is not known. Nothing, for what is not billed."""
-    kind = thing.ref.kind
-    if isinstance(thing, Machine):
-        price = compute_price(market, thing)
-        unknown = f"no price of {thing.instance_type} in {thing.ref.region} is known"
+    kind = resource.ref.kind
+    if isinstance(resource, Machine):
+        price = compute_price(market, resource)
+        unknown = f"no price of {resource.instance_type} in {resource.ref.region} is known"
         return unknown if price is None else Money(amount=price.amount, currency=price.currency)
-    if kind is ResourceKind.DISK and thing.size_gib is None:
+    if kind is ResourceKind.DISK and resource.size_gib is None:
         return "the cloud does not tell its size in a list"
     if kind is ResourceKind.DISK:
-        gib = billed_disk_gib(thing.ref.cloud, thing.size_gib or 0)
-        return _tariff(market, thing, "disk_gb_month", gib / HOURS_PER_MONTH)
+        gib = billed_disk_gib(resource.ref.cloud, resource.size_gib or 0)
+        return _tariff(market, resource, "disk_gb_month", gib / HOURS_PER_MONTH)
     if kind is ResourceKind.ADDRESS:
-        return _tariff(market, thing, "public_ip_hour", Decimal(1))
+        return _tariff(market, resource, "public_ip_hour", Decimal(1))
     if kind is ResourceKind.SNAPSHOT:
         return "no price of a snapshot is known"
     return Money(amount=Decimal(0), currency="USD")  # a spot request costs what its instance costs
@@ -94,8 +94,8 @@ def reference_rate(currency: str) -> Decimal:
     return rate.rate
 
 
-def _tariff(market: Market, thing: Resource, kind: str, quantity: Decimal) -> Money | str:
-    tariff = tariff_at(market.tariffs, thing.ref.cloud, thing.ref.region, kind)
+def _tariff(market: Market, resource: Resource, kind: str, quantity: Decimal) -> Money | str:
+    tariff = tariff_at(market.tariffs, resource.ref.cloud, resource.ref.region, kind)
     if tariff is None:
-        return f"no {thing.ref.kind} price is known for {thing.ref.cloud} {thing.ref.region}"
+        return f"no {resource.ref.kind} price is known for {resource.ref.cloud} {resource.ref.region}"
     return Money(amount=round(tariff.amount * quantity, 6), currency=tariff.currency)

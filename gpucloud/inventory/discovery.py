@@ -49,7 +49,7 @@ class Survey:
         clocks: the time that each cloud that answered says it is.
     """
 
-    things: tuple[Resource, ...]
+    resources: tuple[Resource, ...]
     unread: tuple[UnreadableRegion, ...]
     left_out: Mapping[str, str]
     clocks: Mapping[str, datetime]
@@ -108,8 +108,8 @@ def begin(
 def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:
     """What was found. A cloud that does not answer keeps the others waiting no longer than ``patience``."""
     _wait(context, asked.values(), patience)
-    used = {row.ref.cloud for row in context.journal.things()}
-    things: list[Resource] = []
+    used = {row.ref.cloud for row in context.journal.resources()}
+    resources: list[Resource] = []
     suspects: list[Resource] = []
     unread: list[UnreadableRegion] = []
     left_out: dict[str, str] = {}
@@ -117,9 +117,9 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
     for name, each in asked.items():
         troubles: list[GpucloudError] = []
         with isolated(troubles, name):
-            look: _Look = context.waiter.wait(each.search, 0.0)
-            things += [thing for thing in look.found.things if thing.state is not State.GONE]
-            suspects += [thing for thing in look.found.suspects if thing.state is not State.GONE]
+            look: _Look = context.tasks.wait(each.search, 0.0)
+            resources += [resource for resource in look.found.resources if resource.state is not State.GONE]
+            suspects += [resource for resource in look.found.suspects if resource.state is not State.GONE]
             unread += look.found.unread
             clocks[name] = look.clock or context.clock()
         for error in troubles:
@@ -128,9 +128,9 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
             else:
                 left_out[name] = error.message
     blind = {(region.cloud, region.region) for region in unread}
-    seen = tuple(thing for thing in things if (thing.ref.cloud, thing.ref.region) not in blind)
+    seen = tuple(resource for resource in resources if (resource.ref.cloud, resource.ref.region) not in blind)
     return Survey(
-        things=seen, unread=tuple(unread), left_out=left_out, clocks=clocks, suspects=tuple(suspects)
+        resources=seen, unread=tuple(unread), left_out=left_out, clocks=clocks, suspects=tuple(suspects)
     )
 
 
@@ -138,16 +138,16 @@ def strangers(context: Context, survey: Survey) -> Sequence[Resource]:
     """What is billed but belongs to no living box of this journal."""
     living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
     found: list[Resource] = []
-    for thing in survey.things:
-        box = living.get(thing.tags.box) if isinstance(thing.tags, Tags) else None
-        if thing.ref.kind.billable and (box is None or not_of_its_box(box, thing)):
-            found.append(thing)
+    for resource in survey.resources:
+        box = living.get(resource.tags.box) if isinstance(resource.tags, Tags) else None
+        if resource.ref.kind.billable and (box is None or not_of_its_box(box, resource)):
+            found.append(resource)
     return found
 
 
-def not_of_its_box(box: Box, thing: Resource) -> bool:
+def not_of_its_box(box: Box, resource: Resource) -> bool:
     """Whether a machine carries the tags of a box that is ready, and is none of its nodes."""
-    return box.state is BoxState.READY and is_second_machine(box, thing)
+    return box.state is BoxState.READY and is_second_machine(box, resource)
 
 
 def refuse_strays(context: Context, box: Box) -> None:
@@ -160,7 +160,7 @@ def refuse_strays(context: Context, box: Box) -> None:
     """
     places: dict[str, set[str]] = defaultdict(set)
     known: set[Ref] = set()
-    for row in context.journal.things(box.id, present=False):
+    for row in context.journal.resources(box.id, present=False):
         known.add(row.ref)
         places[row.ref.cloud].add(row.ref.region)
     search = Search(owner=box.owner, box=box.id)
@@ -168,11 +168,14 @@ def refuse_strays(context: Context, box: Box) -> None:
         context, begin(context, search, {cloud: sorted(names) for cloud, names in places.items()})
     )
     strays = [
-        thing
-        for thing in (*survey.things, *survey.suspects)
-        if thing.ref.kind.billable and thing.state is not State.STOPPING and thing.ref not in known
+        resource
+        for resource in (*survey.resources, *survey.suspects)
+        if resource.ref.kind.billable and resource.state is not State.STOPPING and resource.ref not in known
     ]
-    words = [f"{thing.ref.kind} {thing.ref.id} in {thing.ref.cloud} {thing.ref.region}" for thing in strays]
+    words = [
+        f"{resource.ref.kind} {resource.ref.id} in {resource.ref.cloud} {resource.ref.region}"
+        for resource in strays
+    ]
     blind = [f"{each.cloud} {each.region} could not be searched: {each.error}" for each in survey.unread]
     if not strays and not blind:
         return
@@ -192,39 +195,39 @@ def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
         UsageError: the name is taken.
     """
     called = box_name(cloud_name(name, ""))
-    for thing in survey.things:
-        if not isinstance(thing, Machine) or box_name(thing.name) != called:
+    for resource in survey.resources:
+        if not isinstance(resource, Machine) or box_name(resource.name) != called:
             continue
-        if isinstance(thing.tags, Tags) and not context.journal.known([thing.tags.box]):
+        if isinstance(resource.tags, Tags) and not context.journal.known([resource.tags.box]):
             raise UsageError(
-                f"a box named {name!r} is living already, and not in this journal: {thing.ref.id} in "
-                f"{thing.ref.cloud} {thing.ref.region}",
+                f"a box named {name!r} is living already, and not in this journal: {resource.ref.id} in "
+                f"{resource.ref.cloud} {resource.ref.region}",
                 hint="take it into the journal: gpucloud recover; or choose another --name",
             )
 
 
-def is_of(owner: str, thing: Resource) -> bool:
+def is_of(owner: str, resource: Resource) -> bool:
     """Whether a thing is tagged as this owner's, whatever its other tags say."""
-    return Search(owner=owner).admits(thing.tags)
+    return Search(owner=owner).admits(resource.tags)
 
 
 def unjudged(survey: Survey, owner: str) -> Sequence[Resource]:
     """What is billed as an owner's and cannot be told to be anything: its tags are not gpucloud's own."""
-    return [thing for thing in survey.suspects if thing.ref.kind.billable and is_of(owner, thing)]
+    return [resource for resource in survey.suspects if resource.ref.kind.billable and is_of(owner, resource)]
 
 
-def by_box(things: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:
+def by_box(resources: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:
     """What carries gpucloud's tags, box by box, each with its owner."""
     groups: dict[tuple[str, str], list[Resource]] = {}
-    for thing in things:
-        if isinstance(thing.tags, Tags):
-            groups.setdefault((thing.tags.box, thing.tags.owner), []).append(thing)
+    for resource in resources:
+        if isinstance(resource.tags, Tags):
+            groups.setdefault((resource.tags.box, resource.tags.owner), []).append(resource)
     return [(owner, found) for (_, owner), found in groups.items()]
 
 
 def _ask(context: Context, name: str, search: Search) -> Asked:
     account = Call()
-    return Asked(account, context.waiter.start(partial(_look, context, name, search, account)))
+    return Asked(account, context.tasks.start(partial(_look, context, name, search, account)))
 
 
 def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> None:
@@ -241,7 +244,7 @@ def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> Non
         limit_s = patience.whole_s if heard else patience.first_s
         if now >= max(began + limit_s, news_at + patience.news_s):
             return
-        if context.waiter.until_done(missing, POLL_S) or not context.waiter.left_s:
+        if context.tasks.until_done(missing, POLL_S) or not context.tasks.left_s:
             return
 
 

@@ -83,11 +83,11 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
     if names:
         context.tell("recover", f"taking down what is left of {_some(names)}")
     calls = {
-        clouds: context.waiter.start(partial(_settle_in, context, clouds, each, budget_s - SAYING_S))
+        clouds: context.tasks.start(partial(_settle_in, context, clouds, each, budget_s - SAYING_S))
         for clouds, each in due.items()
         if not any(map(context.is_silent, clouds))
     }
-    context.waiter.until_done(calls.values(), budget_s)
+    context.tasks.until_done(calls.values(), budget_s)
     troubles: list[GpucloudError] = []
     for clouds, each in due.items():
         call = calls.get(clouds)
@@ -98,16 +98,16 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
 def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     """What is to be done, by the clouds that it is in; a launch that died may have tried several."""
     living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
-    things, intents = context.journal.things(), context.journal.intents(unresolved=True)
+    resources, intents = context.journal.resources(), context.journal.intents(unresolved=True)
     clouds: dict[str, set[str]] = defaultdict(set)
     for box in living.values():
         clouds[box.id].update([box.facts["cloud"]] if "cloud" in box.facts else [])
-    for row in things:
+    for row in resources:
         clouds[row.box].add(row.ref.cloud)
     for intent in intents:
         clouds[intent.box].add(intent.cloud)
     young = context.clock() - CONSISTENCY_WINDOW
-    again = {row.box for row in things if row.state != "gone_once" or row.at < young}
+    again = {row.box for row in resources if row.state != "gone_once" or row.at < young}
     again |= {intent.box for intent in intents}
     due: dict[tuple[str, ...], _Due] = defaultdict(_Due)
     for box in living.values():
@@ -123,8 +123,8 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
 
 def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: float) -> list[GpucloudError]:
     """Does what is due in some clouds, in a thread of its own; it tells nothing, as others work too."""
-    context = replace(context, waiter=context.waiter.for_another_thread(), tell=say_nothing)
-    with context.waiter.within(budget_s):
+    context = replace(context, tasks=context.tasks.for_another_thread(), tell=say_nothing)
+    with context.tasks.within(budget_s):
         if not _answer(context, clouds):
             return _no_time(clouds, due.unwanted)
         troubles = refresh_all(context, due.ended)
@@ -133,7 +133,7 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
         troubles += _take_down_all(context, catch_up(context, unwanted, troubles), clouds)
         for box in due.over:
-            if not context.waiter.left_s:
+            if not context.tasks.left_s:
                 break
             with isolated(troubles, f"box {box.name!r}"):
                 _look_again(context, box)
@@ -153,10 +153,10 @@ def _look_again(context: Context, box: Box) -> None:
 
 def _answer(context: Context, clouds: Iterable[str]) -> bool:
     """Whether these clouds say anything, be it a refusal; those that do not are silent from now on."""
-    if not context.waiter.left_s:
+    if not context.tasks.left_s:
         return False
-    asked = {name: context.waiter.start(partial(_account, context, name)) for name in clouds}
-    if context.waiter.until_done(asked.values(), CALL_TIMEOUT_S):
+    asked = {name: context.tasks.start(partial(_account, context, name)) for name in clouds}
+    if context.tasks.until_done(asked.values(), CALL_TIMEOUT_S):
         return True
     context.silent.update({name: call for name, call in asked.items() if not call.done})
     return False
@@ -167,7 +167,7 @@ def _account(context: Context, name: str) -> str:
 
 
 def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[str]) -> list[GpucloudError]:
-    """Takes boxes down, as far as the waiter's budget goes: each is asked to end before any is waited for."""
+    """Takes boxes down, as far as the tasks's budget goes: each is asked to end before any is waited for."""
     troubles: list[GpucloudError] = []
     clock = cache(partial(_clock_of, context))
     waiting = [box for box in boxes if is_remains(box) or _is_past_end(box, clock, troubles)]
@@ -175,10 +175,10 @@ def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[st
     owed: dict[str, GpucloudError] = {}
     pause_s = 0.05
     try:
-        while waiting and context.waiter.left_s:
+        while waiting and context.tasks.left_s:
             waiting = [box for box in waiting if not _ended(context, box, held, owed)]
             if waiting:
-                context.waiter.pause(pause_s)
+                context.tasks.pause(pause_s)
                 pause_s = min(pause_s * 1.5, 1.0)
     finally:
         for box in held.values():
@@ -188,7 +188,7 @@ def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[st
 
 def _ended(context: Context, box: Box, held: dict[str, Box], owed: dict[str, GpucloudError]) -> bool:
     """One pass to end a box; whether there is nothing more to do. What is owed of it is in ``owed``."""
-    if not context.waiter.left_s:
+    if not context.tasks.left_s:
         return False
     taken = held.get(box.id) or context.take(box)
     if taken is None:  # somebody was faster
@@ -229,7 +229,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _clock_of(context: Context, name: str) -> datetime | None:
-    return context.waiter.run(context.clouds.usable(name).server_time)
+    return context.tasks.run(context.clouds.usable(name).server_time)
 
 
 def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
@@ -256,7 +256,7 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
 def _take_as_noted(context: Context, box: Box, facts: Data) -> bool:
     """Takes a box as it was when it became ready; False where no machine of it is there, or it is taken."""
     asked = _ask(context, replace(box, facts=facts))
-    seen = [context.waiter.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
+    seen = [context.tasks.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
     machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
     taken = context.take(box) if machines else None
     if taken is None:
@@ -351,7 +351,7 @@ def write_answers(
     troubles: list[GpucloudError] = []
     for box, calls in asked:
         with isolated(troubles, f"{box.name}: {box.facts['cloud']}"):
-            seen = [None if call is None else context.waiter.wait(call, timeout_s) for call in calls]
+            seen = [None if call is None else context.tasks.wait(call, timeout_s) for call in calls]
             _write_down(context, box, seen)
     return troubles
 
@@ -364,22 +364,22 @@ def _ask(context: Context, box: Box) -> list[Call | None]:
         return context.clouds.usable(ref.cloud).get(ref)
 
     return [
-        None if node["state"] == State.GONE else context.waiter.start(partial(look, machine_ref(box, number)))
+        None if node["state"] == State.GONE else context.tasks.start(partial(look, machine_ref(box, number)))
         for number, node in enumerate(box.facts["nodes"])
     ]
 
 
-def _write_down(context: Context, box: Box, things: Sequence[Resource | None]) -> None:
-    in_doubt = any(_is_in_doubt(*each) for each in zip(box.facts["nodes"], things, strict=True))
+def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]) -> None:
+    in_doubt = any(_is_in_doubt(*each) for each in zip(box.facts["nodes"], resources, strict=True))
     now = _cloud_time(context, box) if in_doubt else context.clock()
-    nodes = [_node(context, box, *each, now) for each in zip(box.facts["nodes"], things, strict=True)]
+    nodes = [_node(context, box, *each, now) for each in zip(box.facts["nodes"], resources, strict=True)]
     facts: dict[str, object] = {"nodes": nodes}
     state: BoxState | None = None
     if box.state is BoxState.READY:
         ended_by = None if any(node["billed"] for node in nodes) else _why_ended(box, nodes, now)
         over = all(node["state"] == State.GONE for node in nodes)
         if ended_by in {None, EndedBy.ITSELF} and not over:  # somebody may want to start it again
-            ended_by = EndedBy.ITSELF if _ended_by_guard(context, things) else None
+            ended_by = EndedBy.ITSELF if _ended_by_guard(context, resources) else None
         if ended_by is not None:
             facts["ended_by"] = str(ended_by)
             taken_back = ended_by is EndedBy.CLOUD
@@ -427,23 +427,23 @@ def _why_ended(box: Box, nodes: Sequence[Data], now: datetime) -> EndedBy:
 def _cloud_time(context: Context, box: Box) -> datetime:
     """The time by the cloud of a box, which ends it; by our own clock where the cloud does not tell."""
     try:
-        theirs = context.waiter.run(context.clouds.usable(box.facts["cloud"]).server_time, CALL_TIMEOUT_S)
+        theirs = context.tasks.run(context.clouds.usable(box.facts["cloud"]).server_time, CALL_TIMEOUT_S)
     except GpucloudError:
         return context.clock()
     return theirs or context.clock()
 
 
-def _ended_by_guard(context: Context, things: Sequence[Resource | None]) -> bool:
+def _ended_by_guard(context: Context, resources: Sequence[Resource | None]) -> bool:
     """Whether machines are stopped, and their consoles tell that the guard has done it.
 
     Who stops a machine in the cloud's own console may want to start it again: that is no end.
     """
-    machines = [thing for thing in things if isinstance(thing, Machine)]
+    machines = [resource for resource in resources if isinstance(resource, Machine)]
     if not machines or any(machine.state is not State.STOPPED for machine in machines):
         return False
     try:
         consoles = [
-            context.waiter.run(
+            context.tasks.run(
                 partial(context.clouds.usable(machine.ref.cloud).console, machine.ref), CALL_TIMEOUT_S
             )
             for machine in machines

@@ -33,25 +33,25 @@ def adopt_found(
     """
     adopted: list[Box] = []
     troubles: list[GpucloudError] = []
-    for _, things in by_box(survey.things):
-        with isolated(troubles, f"{things[0].ref.kind} {things[0].ref.id}"):
-            state = state_of(things, survey.clocks[things[0].ref.cloud])
-            box = adopt_box(context, things, state, market) if state else None
+    for _, resources in by_box(survey.resources):
+        with isolated(troubles, f"{resources[0].ref.kind} {resources[0].ref.id}"):
+            state = state_of(resources, survey.clocks[resources[0].ref.cloud])
+            box = adopt_box(context, resources, state, market) if state else None
             if box is None:
                 continue
             adopted.append(box)
             if state is BoxState.READY:
-                _arm_end(context, box, things)
+                _arm_end(context, box, resources)
     return adopted, troubles
 
 
-def _arm_end(context: Context, box: Box, things: Sequence[Resource]) -> None:
+def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:
     """Has a box that was found end from outside.
 
     Raises:
         CloudError: that could not be set.
     """
-    machines = [each for each in things if isinstance(each, Machine) and each.state is not State.GONE]
+    machines = [each for each in resources if isinstance(each, Machine) and each.state is not State.GONE]
     try:
         ensure_end(context, box, context.clouds[box.facts["cloud"]], machines, End(at=box.expires_at))
     except CloudError as error:
@@ -60,7 +60,7 @@ def _arm_end(context: Context, box: Box, things: Sequence[Resource]) -> None:
         raise
 
 
-def adopt_box(context: Context, things: Sequence[Resource], state: BoxState, market: Market) -> Box | None:
+def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, market: Market) -> Box | None:
     """Writes a box down.
 
     Args:
@@ -72,11 +72,13 @@ def adopt_box(context: Context, things: Sequence[Resource], state: BoxState, mar
     Returns:
         The box; ``None`` where the journal knows it already.
     """
-    tags = things[0].tags
+    tags = resources[0].tags
     assert isinstance(tags, Tags)  # noqa: S101  (who calls has grouped them by it)
-    machines = [thing for thing in things if isinstance(thing, Machine)]
-    born = [thing.created_at for thing in machines or things if thing.created_at]
-    refs = dict.fromkeys([t.ref for t in things] + [part for machine in machines for part in machine.parts])
+    machines = [resource for resource in resources if isinstance(resource, Machine)]
+    born = [resource.created_at for resource in machines or resources if resource.created_at]
+    refs = dict.fromkeys(
+        [t.ref for t in resources] + [part for machine in machines for part in machine.parts]
+    )
     name = next(filter(None, (box_name(machine.name) for machine in machines)), None)
     return context.journal.recover_box(
         id=tags.box,
@@ -85,31 +87,31 @@ def adopt_box(context: Context, things: Sequence[Resource], state: BoxState, mar
         state=state,
         created_at=min(born, default=id_time(tags.box) or context.clock()),
         expires_at=tags.ends_at,
-        facts=_facts(things[0], machines, market),
-        things=[made_data(ref, name=ref.id) for ref in refs],
+        facts=_facts(resources[0], machines, market),
+        resources=[made_data(ref, name=ref.id) for ref in refs],
     )
 
 
-def age_of(things: Sequence[Resource], now: datetime) -> timedelta | None:
+def age_of(resources: Sequence[Resource], now: datetime) -> timedelta | None:
     """How long ago the youngest of a box's things was made; ``None`` where nothing tells."""
-    made = [thing.created_at for thing in things if thing.created_at]
-    tags = things[0].tags
+    made = [resource.created_at for resource in resources if resource.created_at]
+    tags = resources[0].tags
     born = max(made, default=id_time(tags.box) if isinstance(tags, Tags) else None)
     return None if born is None else now - born
 
 
-def state_of(things: Sequence[Resource], now: datetime) -> BoxState | None:
+def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
     """What a box is of which the journal knows nothing, by what was found of it.
 
     Returns:
         ``ready`` where a machine of it lives, ``deleting`` for what is left of one or is past its end;
         ``None`` while its machine may only be shown late.
     """
-    tags, age = things[0].tags, age_of(things, now)
+    tags, age = resources[0].tags, age_of(resources, now)
     end = tags.ends_at if isinstance(tags, Tags) else None
     if end is not None and end < now:
         return BoxState.DELETING
-    if any(isinstance(thing, Machine) for thing in things):
+    if any(isinstance(resource, Machine) for resource in resources):
         return BoxState.READY
     return BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gpucloud.boxes.teardown import end_things, made_data, take_down
+from gpucloud.boxes.teardown import end_resources, made_data, take_down
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_its_box
 from gpucloud.inventory.reconcile import catch_up, is_remains
@@ -49,7 +49,7 @@ UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNA
 class Find:
     """One thing that no living box of this journal accounts for."""
 
-    thing: Resource
+    resource: Resource
     reason: Reason
 
     @property
@@ -60,7 +60,7 @@ class Find:
     @property
     def box(self) -> str | None:
         """The box whose tags it carries."""
-        return self.thing.tags.box if isinstance(self.thing.tags, Tags) else None
+        return self.resource.tags.box if isinstance(self.resource.tags, Tags) else None
 
 
 def judge(
@@ -81,36 +81,38 @@ def judge(
         may_take: whether nobody is working on a box with this lease.
     """
     by_box: dict[tuple[str, str], list[Resource]] = defaultdict(list)
-    for thing in survey.things:
-        by_box[thing.ref.cloud, thing.tags.box if isinstance(thing.tags, Tags) else ""].append(thing)
+    for resource in survey.resources:
+        by_box[resource.ref.cloud, resource.tags.box if isinstance(resource.tags, Tags) else ""].append(
+            resource
+        )
     finds = [
-        Find(thing=thing, reason=Reason.BAD_TAGS if is_of(owner, thing) else Reason.OTHER_OWNER)
-        for thing in survey.suspects
+        Find(resource=resource, reason=Reason.BAD_TAGS if is_of(owner, resource) else Reason.OTHER_OWNER)
+        for resource in survey.suspects
     ]
-    for (cloud, box_id), things in by_box.items():
+    for (cloud, box_id), resources in by_box.items():
         box, now = boxes.get(box_id), survey.clocks[cloud]
-        age = age_of(things, now)
-        for thing in things:
-            if not is_of(owner, thing):
+        age = age_of(resources, now)
+        for resource in resources:
+            if not is_of(owner, resource):
                 reason: Reason | None = Reason.OTHER_OWNER
             elif box is None:
                 old = not older_than or age is None or age >= older_than
-                reason = _of_stranger(thing, now, old=old)
+                reason = _of_stranger(resource, now, old=old)
             else:
-                reason = _of_known(thing, box, now, free=may_take(box.lease))
+                reason = _of_known(resource, box, now, free=may_take(box.lease))
             if reason is not None:
-                finds.append(Find(thing=thing, reason=reason))
+                finds.append(Find(resource=resource, reason=reason))
     return finds
 
 
-def _of_stranger(thing: Resource, now: datetime, *, old: bool) -> Reason:
-    end = thing.tags.ends_at if isinstance(thing.tags, Tags) else None
+def _of_stranger(resource: Resource, now: datetime, *, old: bool) -> Reason:
+    end = resource.tags.ends_at if isinstance(resource.tags, Tags) else None
     if end is not None and end < now:
         return Reason.PAST_DEADLINE
     return Reason.NOT_IN_JOURNAL if old else Reason.YOUNG
 
 
-def _of_known(thing: Resource, box: Box, now: datetime, *, free: bool) -> Reason | None:
+def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Reason | None:
     """Why a thing of a box that the journal knows is not wanted; ``None`` if it is."""
     if box.state in OVER:
         return Reason.REMAINS
@@ -118,11 +120,11 @@ def _of_known(thing: Resource, box: Box, now: datetime, *, free: bool) -> Reason
         return None
     if is_remains(box):
         return Reason.REMAINS
-    if not_of_its_box(box, thing):
+    if not_of_its_box(box, resource):
         return Reason.NOT_OF_ITS_BOX
     if box.expires_at is not None and box.expires_at < now:
         return Reason.PAST_DEADLINE
-    elsewhere = (thing.ref.cloud, thing.ref.region) != (box.facts.get("cloud"), box.facts.get("region"))
+    elsewhere = (resource.ref.cloud, resource.ref.region) != (box.facts.get("cloud"), box.facts.get("region"))
     return Reason.REMAINS if elsewhere else None  # an attempt of its launch in another place
 
 
@@ -144,16 +146,16 @@ def look_again(context: Context, first: Sweep, *, owner: str, older_than: timede
     wanted = [find for find in first.finds if find.unwanted]
     regions: dict[str, set[str]] = defaultdict(set)
     for find in wanted:
-        regions[find.thing.ref.cloud].add(find.thing.ref.region)
+        regions[find.resource.ref.cloud].add(find.resource.ref.region)
     places = {cloud: sorted(names) for cloud, names in regions.items()}
     again = _listed(context, finish(context, begin(context, Search(owner=owner), places)), owner, older_than)
-    refs = {find.thing.ref for find in wanted}
-    still = tuple(find for find in again.finds if find.unwanted and find.thing.ref in refs)
+    refs = {find.resource.ref for find in wanted}
+    still = tuple(find for find in again.finds if find.unwanted and find.resource.ref in refs)
     return replace(again, finds=still)
 
 
 def _listed(context: Context, survey: Survey, owner: str, older_than: timedelta) -> Sweep:
-    found = {thing.tags.box for thing in survey.things if isinstance(thing.tags, Tags)}
+    found = {resource.tags.box for resource in survey.resources if isinstance(resource.tags, Tags)}
     told = {box.id for box in catch_up(context, context.journal.known(found), [])}
     boxes = {box.id: box for box in context.journal.known(found)}
     in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
@@ -172,19 +174,19 @@ def end(context: Context, finds: Sequence[Find], market: Market) -> list[Gpuclou
     """
     by_box: dict[str, list[Find]] = defaultdict(list)
     for find in finds:
-        assert isinstance(find.thing.tags, Tags)  # noqa: S101  (else it would be nobody's)
-        by_box[find.thing.tags.box].append(find)
+        assert isinstance(find.resource.tags, Tags)  # noqa: S101  (else it would be nobody's)
+        by_box[find.resource.tags.box].append(find)
     troubles: list[GpucloudError] = []
     for box_id, found in by_box.items():
-        context.waiter.check()
+        context.tasks.check()
         with isolated(troubles, f"box {box_id}"):
             _end_box(context, box_id, found, market)
     return troubles
 
 
 def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Market) -> None:
-    things = [find.thing for find in finds]
-    adopted = adopt_box(context, things, BoxState.DELETING, market)
+    resources = [find.resource for find in finds]
+    adopted = adopt_box(context, resources, BoxState.DELETING, market)
     box = adopted or context.journal.box(box_id)
     taken = context.take(box)
     if taken is None:
@@ -192,15 +194,15 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
     reasons = dict.fromkeys(find.reason.replace("_", " ") for find in finds)
     context.tell("down", f"ending {box.name}: {', '.join(reasons)}")
     try:
-        refs = _refs(things)
+        refs = _refs(resources)
         for ref in refs:
             context.journal.write(taken, "made", made_data(ref, name=ref.id))
         whole = taken.state not in OVER and (is_remains(taken) or _is_over(taken, finds))
-        with context.waiter.finishing():
+        with context.tasks.finishing():
             if whole:
                 take_down(context, taken, budget_s=REMOVAL_S)
             else:
-                end_things(context, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)
+                end_resources(context, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)
     finally:
         context.journal.release(taken)
 
@@ -210,10 +212,10 @@ def _is_over(box: Box, finds: Sequence[Find]) -> bool:
     return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state is BoxState.READY
 
 
-def _refs(things: Iterable[Resource]) -> set[Ref]:
+def _refs(resources: Iterable[Resource]) -> set[Ref]:
     refs: set[Ref] = set()
-    for thing in things:
-        refs.add(thing.ref)
-        if isinstance(thing, Machine):
-            refs.update(thing.parts)
+    for resource in resources:
+        refs.add(resource.ref)
+        if isinstance(resource, Machine):
+            refs.update(resource.parts)
     return refs

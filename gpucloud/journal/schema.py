@@ -69,7 +69,7 @@ intents = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
     sa.Index("unresolved_intents", "at", "id", sqlite_where=UNRESOLVED),
 )
-things = sa.Table(
+resources = sa.Table(
     "things",
     metadata,
     sa.Column("n", sa.Integer, primary_key=True),
@@ -95,8 +95,8 @@ _TAKE_BOX = _CHANGE_BOX.values(epoch=boxes.c.epoch + 1)
 _OF_INTENT = intents.c.id == sa.bindparam("intent")
 _REQUEST = sa.select(intents.c.data).where(_OF_INTENT)
 _CHANGE_INTENT = sa.update(intents).where(_OF_INTENT)
-_ADD_THING = sa.insert(things)
-_CHANGE_THING = sa.update(things).where(things.c.n == sa.bindparam("number"))
+_ADD_RESOURCE = sa.insert(resources)
+_CHANGE_RESOURCE = sa.update(resources).where(resources.c.n == sa.bindparam("number"))
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -163,8 +163,8 @@ def _recovered(connection: sa.Connection, box: str, at: str, data: Data) -> None
             },
         )
     )
-    for thing in data["things"]:
-        _made(connection, box, at, thing)
+    for resource in data["things"]:
+        _made(connection, box, at, resource)
 
 
 def _taken(connection: sa.Connection, box: str, at: str, data: Data) -> None:
@@ -207,8 +207,8 @@ def _hashed(connection: sa.Connection, box: str, at: str, data: Data) -> None:  
 def _resolved(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     """The outcome of a create call: ``made``, ``closed`` (nothing was made), ``watched`` (look once more)."""
     connection.execute(_CHANGE_INTENT, {"intent": data["intent"], "status": data["status"]})
-    for thing in data.get("things", []):
-        _made(connection, box, at, thing)
+    for resource in data.get("things", []):
+        _made(connection, box, at, resource)
     if data.get("facts"):  # the machines, as the cloud's answer shows them
         _seen(connection, box, at, {"facts": data["facts"]})
     if data.get("started_at"):
@@ -216,48 +216,49 @@ def _resolved(connection: sa.Connection, box: str, at: str, data: Data) -> None:
 
 
 def _making(connection: sa.Connection, box: str, at: str, data: Data) -> None:
-    connection.execute(_ADD_THING, {**data, "box": box, "state": "making", "at": at})
+    connection.execute(_ADD_RESOURCE, {**data, "box": box, "state": "making", "at": at})
 
 
 def _made(connection: sa.Connection, box: str, at: str, data: Data) -> None:
     """A thing's id is known: it is the one that was being made, or was known before."""
     place = sa.and_(
-        things.c.box == box,
-        things.c.cloud == data["cloud"],
-        things.c.account == data["account"],
-        things.c.region == data["region"],
-        things.c.kind == data["kind"],
+        resources.c.box == box,
+        resources.c.cloud == data["cloud"],
+        resources.c.account == data["account"],
+        resources.c.region == data["region"],
+        resources.c.kind == data["kind"],
     )
-    by_id = sa.select(things.c.n, things.c.state).where(place, things.c.id == data["id"])
-    same_name = things.c.name == data["name"]
-    making = sa.and_(place, things.c.id == "", things.c.state == "making")
+    by_id = sa.select(resources.c.n, resources.c.state).where(place, resources.c.id == data["id"])
+    same_name = resources.c.name == data["name"]
+    making = sa.and_(place, resources.c.id == "", resources.c.state == "making")
     known = connection.execute(by_id).first()
     pending = connection.execute(
-        sa.select(things.c.n, same_name).where(making).order_by(sa.desc(same_name), things.c.n)
+        sa.select(resources.c.n, same_name).where(making).order_by(sa.desc(same_name), resources.c.n)
     ).first()
     if known is not None:
         if known.state in {"making", "gone", "gone_once"}:
-            connection.execute(_CHANGE_THING, {"number": known.n, "state": "made", "at": at})
+            connection.execute(_CHANGE_RESOURCE, {"number": known.n, "state": "made", "at": at})
         if pending is not None and pending[1]:  # it was about to be made, and was found made
-            connection.execute(sa.delete(things).where(things.c.n == pending.n))
+            connection.execute(sa.delete(resources).where(resources.c.n == pending.n))
     elif pending is not None:
         values = {"id": data["id"], "state": "made", "at": at}
-        connection.execute(_CHANGE_THING, {"number": pending.n, **values})
+        connection.execute(_CHANGE_RESOURCE, {"number": pending.n, **values})
     else:
-        connection.execute(_ADD_THING, {**data, "box": box, "state": "made", "at": at})
+        connection.execute(_ADD_RESOURCE, {**data, "box": box, "state": "made", "at": at})
 
 
 _PLACE = ("cloud", "region", "kind", "id")
-_CHANGE_THING_AT = sa.update(things).where(
-    things.c.box == sa.bindparam("of_box"), *(things.c[name] == sa.bindparam(f"of_{name}") for name in _PLACE)
+_CHANGE_RESOURCE_AT = sa.update(resources).where(
+    resources.c.box == sa.bindparam("of_box"),
+    *(resources.c[name] == sa.bindparam(f"of_{name}") for name in _PLACE),
 )
-_CHANGE_NAMELESS = _CHANGE_THING_AT.where(things.c.name == sa.bindparam("of_name"))
+_CHANGE_NAMELESS = _CHANGE_RESOURCE_AT.where(resources.c.name == sa.bindparam("of_name"))
 
 
-def _thing_state(state: str) -> Callable[[sa.Connection, str, str, Data], None]:
+def _resource_state(state: str) -> Callable[[sa.Connection, str, str, Data], None]:
     def project(connection: sa.Connection, box: str, at: str, data: Data) -> None:
         this = {"of_box": box, **{f"of_{name}": data[name] for name in (*_PLACE, "name")}}
-        change = _CHANGE_THING_AT if data["id"] else _CHANGE_NAMELESS
+        change = _CHANGE_RESOURCE_AT if data["id"] else _CHANGE_NAMELESS
         connection.execute(change, {**this, "state": state, "at": at})
 
     return project
@@ -307,9 +308,9 @@ PROJECT: dict[str, Callable[[sa.Connection, str, str, Data], None]] = {
     "resolved": _resolved,
     "making": _making,
     "made": _made,
-    "delete_asked": _thing_state("delete_asked"),
-    "gone_once": _thing_state("gone_once"),
-    "gone": _thing_state("gone"),
+    "delete_asked": _resource_state("delete_asked"),
+    "gone_once": _resource_state("gone_once"),
+    "gone": _resource_state("gone"),
     "extended": _extended,
     "seen": _seen,
     "state": _state,

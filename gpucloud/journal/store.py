@@ -38,7 +38,7 @@ from gpucloud.journal.schema import (
     events,
     intents,
     migrate,
-    things,
+    resources,
 )
 from gpucloud.resources import Ref, ResourceKind, State, Tags, rfc3339
 
@@ -116,7 +116,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThingRow:
+class ResourceRow:
     """One thing that a box is accountable for. ``at`` is when its state last changed."""
 
     box: str
@@ -279,7 +279,7 @@ class Journal:
         created_at: datetime,
         expires_at: datetime | None,
         facts: Data,
-        things: Sequence[Data],
+        resources: Sequence[Data],
     ) -> Box | None:
         """Writes down a box that was found by its tags; ``None`` where the journal knows it already.
 
@@ -308,7 +308,7 @@ class Journal:
                 "created_at": created_at.isoformat(),
                 "expires_at": rfc3339(expires_at) if expires_at else None,
                 "facts": facts,
-                "things": list(things),
+                "things": list(resources),
             }
             self._append(connection, id, "recovered", data)
             return self._box(connection, id)
@@ -435,15 +435,15 @@ class Journal:
         with self._reader.connect() as connection:
             return [_intent(row) for row in connection.execute(query, {"box": box}).mappings()]
 
-    def things(self, box: str | None = None, *, present: bool = True) -> list[ThingRow]:
+    def resources(self, box: str | None = None, *, present: bool = True) -> list[ResourceRow]:
         """Things that are or may be there, in the order in which they were made."""
-        query = _things(of_box=box is not None, present=present)
+        query = _resources(of_box=box is not None, present=present)
         with self._reader.connect() as connection:
-            return [_thing(row) for row in connection.execute(query, {"box": box}).mappings()]
+            return [_resource(row) for row in connection.execute(query, {"box": box}).mappings()]
 
-    def things_of(self, ids: Collection[str]) -> list[ThingRow]:
+    def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
         """Every thing that these boxes ever had, in whatever state."""
-        return [_thing(row) for row in self._among(_THINGS_AMONG, ids)]
+        return [_resource(row) for row in self._among(_RESOURCES_AMONG, ids)]
 
     def history(self, box: str) -> list[tuple[str, str, Data]]:
         """Every event of a box: (time, type, data)."""
@@ -457,7 +457,7 @@ class Journal:
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""
         with self._transaction() as connection:
-            for table in (boxes, intents, things):
+            for table in (boxes, intents, resources):
                 connection.execute(sa.delete(table))
             rows = connection.execute(sa.select(events).order_by(events.c.seq)).mappings().all()
             for row in rows:
@@ -519,7 +519,7 @@ def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None)
 _ADD_EVENT = sa.insert(events)
 _BOX = sa.select(boxes).where(boxes.c.id == sa.bindparam("box"))
 _BOXES_AMONG = sa.select(boxes).where(boxes.c.id.in_(sa.bindparam("ids", expanding=True)))
-_THINGS_AMONG = sa.select(things).where(things.c.box.in_(sa.bindparam("ids", expanding=True)))
+_RESOURCES_AMONG = sa.select(resources).where(resources.c.box.in_(sa.bindparam("ids", expanding=True)))
 _NAMED = sa.union(
     *(
         sa.select(boxes).where(boxes.c.owner == sa.bindparam("owner"), column == sa.bindparam("name"))
@@ -547,10 +547,10 @@ def _intents(*, of_box: bool, unresolved: bool) -> sa.Select[Any]:
 
 
 @cache
-def _things(*, of_box: bool, present: bool) -> sa.Select[Any]:
-    query = sa.select(things).order_by(things.c.n)
+def _resources(*, of_box: bool, present: bool) -> sa.Select[Any]:
+    query = sa.select(resources).order_by(resources.c.n)
     if of_box:
-        query = query.where(things.c.box == sa.bindparam("box"))
+        query = query.where(resources.c.box == sa.bindparam("box"))
     return query.where(PRESENT) if present else query
 
 
@@ -581,7 +581,7 @@ def _intent(row: Mapping[Any, Any]) -> Intent:
     return Intent(**values)
 
 
-def _thing(row: Mapping[Any, Any]) -> ThingRow:
+def _resource(row: Mapping[Any, Any]) -> ResourceRow:
     ref = Ref(
         cloud=row["cloud"],
         account=row["account"],
@@ -590,7 +590,7 @@ def _thing(row: Mapping[Any, Any]) -> ThingRow:
         id=row["id"],
     )
     at = datetime.fromisoformat(row["at"])
-    return ThingRow(box=row["box"], ref=ref, name=row["name"], state=row["state"], at=at)
+    return ResourceRow(box=row["box"], ref=ref, name=row["name"], state=row["state"], at=at)
 
 
 def _lease_json(lease: Lease) -> Data:

@@ -52,8 +52,8 @@ def ask_commitments(context: Context, history: PriceHistory, clouds: Sequence[st
         InterruptedBySignal: what was kept before stays.
     """
     at = context.clock()
-    calls = {name: context.waiter.start(partial(_ask, context, name)) for name in clouds}
-    found: dict[str, Told] = {name: context.waiter.wait(call, ASK_TIMEOUT_S) for name, call in calls.items()}
+    calls = {name: context.tasks.start(partial(_ask, context, name)) for name in clouds}
+    found: dict[str, Told] = {name: context.tasks.wait(call, ASK_TIMEOUT_S) for name, call in calls.items()}
     for name, told in found.items():
         if told.account is not None and told.answers:
             history.keep_commitments(name, told.account, told.answers, told.failures, at)

@@ -16,7 +16,7 @@ from gpucloud.errors import CloudError, ErrorClass, is_absent
 from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market
 from gpucloud_pricing.history import Change, PriceHistory, SetAside
-from gpucloud_pricing.validation import sift
+from gpucloud_pricing.validation import validate_prices
 
 ASKED_AT_ONCE = 16
 """Inquiries to one cloud at a time, to hide the way there and back. Who is throttled waits and repeats."""
@@ -97,10 +97,10 @@ def refresh(
     done = {name for name, at in history.answered().items() if at >= since}
     writing, stopping = threading.Lock(), threading.Event()
     clerks = {name: _Clerk(context, market, history, name, writing, stopping, progress) for name in wanted}
-    calls = [context.waiter.start(partial(clerks[name].work, wanted[name], done)) for name in wanted]
+    calls = [context.tasks.start(partial(clerks[name].work, wanted[name], done)) for name in wanted]
     try:
         for call in calls:
-            context.waiter.wait(call, REFRESH_TIMEOUT_S)
+            context.tasks.wait(call, REFRESH_TIMEOUT_S)
     finally:
         stopping.set()
         with writing:  # what is being kept at this moment is kept
@@ -165,7 +165,7 @@ class _Clerk:
             with self.writing:
                 self.result.answered += 1
             return answer.further
-        prices, aside = sift(self.market, answer.prices)
+        prices, aside = validate_prices(self.market, answer.prices)
         with self.writing:
             if not self.stopping.is_set():
                 kept = replace(answer, prices=prices, set_aside=[*answer.set_aside, *aside])

@@ -51,13 +51,13 @@ def begin_reading(context: Context, cloud: Cloud) -> Call:
             return None
         return Reading(cloud=cloud.name, before=before, theirs=theirs, after=context.clock())
 
-    return context.waiter.start(read)
+    return context.tasks.start(read)
 
 
 def told(context: Context, asked: Call) -> Reading | None:
     """What the cloud answered; ``None`` where it does not tell."""
     try:
-        reading: Reading | None = context.waiter.wait(asked, CLOCK_TIMEOUT_S)
+        reading: Reading | None = context.tasks.wait(asked, CLOCK_TIMEOUT_S)
     except (CloudError, ImportError, TimedOutError):
         return None
     return reading

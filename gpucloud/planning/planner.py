@@ -208,7 +208,7 @@ def _too_small(short: Iterable[Shortfall]) -> dict[str, str]:
 
 def _remarks(context: Context, clouds: Iterable[str]) -> dict[str, list[str]]:
     """What the clouds say of what their boxes lack; silence says nothing."""
-    calls = {name: context.waiter.start(context.clouds[name].remarks) for name in clouds}
+    calls = {name: context.tasks.start(context.clouds[name].remarks) for name in clouds}
     said = {name: list(_answer(context, call)) for name, call in calls.items()}
     return {name: remarks for name, remarks in said.items() if remarks}
 
@@ -272,18 +272,16 @@ class Access:
         for name in sorted(set(clouds) - self.usable - set(self.left_out)):
             try:
                 cloud = self.context.clouds[name]
-                asked[name] = self.context.silent.get(name) or self.context.waiter.start(cloud.account)
+                asked[name] = self.context.silent.get(name) or self.context.tasks.start(cloud.account)
                 clocks[name] = begin_reading(self.context, cloud)
             except KeyError:
                 self.left_out[name] = "gpucloud cannot launch there yet"
             except ImportError as error:
                 self.left_out[name] = f"its SDK is not installed ({error}): pip install 'gpucloud[{name}]'"
-        with self.context.waiter.within(ACCOUNT_TIMEOUT_S):
+        with self.context.tasks.within(ACCOUNT_TIMEOUT_S):
             for name, call in asked.items():
                 try:
-                    self.context.waiter.wait(
-                        call, LAST_CHANCE_S if self.context.is_silent(name) else math.inf
-                    )
+                    self.context.tasks.wait(call, LAST_CHANCE_S if self.context.is_silent(name) else math.inf)
                     self.usable.add(name)
                 except CloudError as error:
                     self.left_out[name] = error.message
@@ -349,7 +347,7 @@ def _quotes(context: Context, wanted: Iterable[Priced]) -> list[Quote]:
     for cloud, region, purchase, instance_type in wanted:
         types.setdefault((cloud, region, purchase), []).append(instance_type)
     calls = [
-        context.waiter.start(partial(context.clouds[cloud].quotes, region, names, purchase))
+        context.tasks.start(partial(context.clouds[cloud].quotes, region, names, purchase))
         for (cloud, region, purchase), names in types.items()
     ]
     return [replace(quote, as_of=asked_at) for call in calls for quote in _answer(context, call)]
@@ -361,7 +359,7 @@ def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacit
     for candidate in candidates:
         types.setdefault((candidate.cloud, candidate.region), set()).add(candidate.instance_type)
     calls = [
-        context.waiter.start(partial(context.clouds[cloud].held, region, sorted(names)))
+        context.tasks.start(partial(context.clouds[cloud].held, region, sorted(names)))
         for (cloud, region), names in types.items()
     ]
     return [hold for call in calls for hold in _answer(context, call)]
@@ -369,7 +367,7 @@ def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacit
 
 def _answer(context: Context, call: Call) -> Sequence[Any]:
     try:
-        answer: Sequence[Any] = context.waiter.wait(call, QUOTE_TIMEOUT_S)
+        answer: Sequence[Any] = context.tasks.wait(call, QUOTE_TIMEOUT_S)
     except (CloudError, TimedOutError) as error:
         context.tell("quote", f"not answered: {error}")
         return ()

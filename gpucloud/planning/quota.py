@@ -135,24 +135,24 @@ class Quotas:
     def _ask_accounts(self, clouds: Iterable[str]) -> None:
         """Whose quotas they are. Of a cloud that does not tell, nothing is remembered."""
         calls = {
-            cloud: self._world.waiter.start(self._world.clouds[cloud].account)
+            cloud: self._world.tasks.start(self._world.clouds[cloud].account)
             for cloud in clouds
             if cloud not in self._accounts
         }
         for cloud, call in calls.items():
             with suppress(CloudError, TimedOutError):
-                self._accounts[cloud] = self._world.waiter.wait(call, QUOTA_TIMEOUT_S)
+                self._accounts[cloud] = self._world.tasks.wait(call, QUOTA_TIMEOUT_S)
 
     def _ask(self, places: Mapping[Place, set[str]]) -> None:
         calls = {
-            place: self._world.waiter.start(
+            place: self._world.tasks.start(
                 partial(self._world.clouds[place[0]].headroom, place[1], sorted(names), place[2])
             )
             for place, names in places.items()
         }
         for place, call in calls.items():
             try:
-                told: Sequence[Quota] = self._world.waiter.wait(call, QUOTA_TIMEOUT_S)
+                told: Sequence[Quota] = self._world.tasks.wait(call, QUOTA_TIMEOUT_S)
             except (CloudError, TimedOutError) as error:
                 self._world.tell("quota", f"not answered: {error}")
                 told = ()

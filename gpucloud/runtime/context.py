@@ -13,7 +13,7 @@ from gpucloud.clouds.cloud import Clouds
 from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.store import Box, Journal
-from gpucloud.runtime.tasks import Call, Waiter
+from gpucloud.runtime.tasks import Call, Tasks
 
 
 class Tell(Protocol):
@@ -40,7 +40,7 @@ class Context:
     owner: str
     journal: Journal
     clouds: Clouds
-    waiter: Waiter
+    tasks: Tasks
     tell: Tell = say_nothing
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     randomness: Callable[[int], bytes] = os.urandom

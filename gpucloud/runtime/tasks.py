@@ -1,7 +1,7 @@
 """Where a thread waits: a signal is answered at once while calls run in threads, and no wait is endless.
 
 The rule for the end of every wait is here, and only here: the budget that was given with
-:meth:`Waiter.within`, and a minute after the first signal.
+:meth:`Tasks.within`, and a minute after the first signal.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Call:
         return self.result
 
 
-class Waiter:
+class Tasks:
     """Where the thread that made it waits. Calls run in daemon threads; a signal ends the wait, not the call.
 
     The first SIGINT, SIGTERM or SIGHUP makes the present or next wait raise :class:`InterruptedBySignal`;
@@ -83,7 +83,7 @@ class Waiter:
         self._thread = threading.get_ident()
 
     @contextmanager
-    def listening(self) -> Generator[Waiter]:
+    def listening(self) -> Generator[Tasks]:
         """Handles the signals while the body runs. Only the main thread can."""
         old = {number: signal.signal(number, self._on_signal) for number in self.SIGNALS}
         try:
@@ -117,9 +117,9 @@ class Waiter:
         end = self._end if self._signal_at is None else min(self._end, self._signal_at + AFTER_SIGNAL_S)
         return max(end - self._monotonic(), 0.0)
 
-    def for_another_thread(self) -> Waiter:
+    def for_another_thread(self) -> Tasks:
         """One of the same kind for the thread that calls this. It hears no signals: it needs a budget."""
-        return Waiter(self._nap, self._monotonic)
+        return Tasks(self._nap, self._monotonic)
 
     @contextmanager
     def asking(self) -> Generator[None]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.wrappers import Request, Response
 
 from gpucloud.sandbox.boxes_nvidia import SICKNESSES
-from gpucloud.sandbox.emulator import CALLER_ADDRESS, Emulator, UnknownThingError, World
+from gpucloud.sandbox.emulator import CALLER_ADDRESS, Emulator, UnknownResourceError, World
 from gpucloud.sandbox.faults import Effect, Fault, Faults, Stage
 from gpucloud.sandbox.front import Traffic
 from gpucloud.sandbox.ledger import billing_document
@@ -95,7 +95,7 @@ class Control:
             return 409, {"error": str(busy), **billing_document(self._world.ledger.billing())}
         except KeyError as missing:
             return 400, {"error": f"{missing} is missing, or names nothing"}
-        except (UnknownThingError, TypeError, ValueError, ArithmeticError) as error:
+        except (UnknownResourceError, TypeError, ValueError, ArithmeticError) as error:
             return 400, {"error": str(error) or type(error).__name__}
 
     def status(self, _body: Body) -> Any:
@@ -176,11 +176,11 @@ class Control:
             at = self._world.clock.now() + timedelta(seconds=emulator.notice_s if given is None else given)
             try:
                 emulator.interrupt(body["instance"], at)
-            except UnknownThingError:
+            except UnknownResourceError:
                 continue
             emulator.tick()
             return {"at": at.isoformat()}
-        raise UnknownThingError(f"no running spot instance {body['instance']}")
+        raise UnknownResourceError(f"no running spot instance {body['instance']}")
 
     def gpu(self, body: Body) -> Any:
         """Makes the GPUs of the next boxes sick."""
@@ -219,11 +219,11 @@ class Control:
         """Asks one cloud for something of its own."""
         emulator = self._emulators.get(body["cloud"])
         if emulator is None:
-            raise UnknownThingError(f"no cloud {body['cloud']!r}; there are {', '.join(self._emulators)}")
+            raise UnknownResourceError(f"no cloud {body['cloud']!r}; there are {', '.join(self._emulators)}")
         control = emulator.controls.get(body["control"])
         if control is None:
             names = ", ".join(sorted(emulator.controls))
-            raise UnknownThingError(f"{emulator.name} has no control {body['control']!r}; it has {names}")
+            raise UnknownResourceError(f"{emulator.name} has no control {body['control']!r}; it has {names}")
         return control(body.get("values", {}))
 
     def _keep_clock(self) -> None:

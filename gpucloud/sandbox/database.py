@@ -95,28 +95,28 @@ class Shelf:
     def __init__(self, database: Database, cloud: str) -> None:
         self._database = database
         self._cloud = cloud
-        self._things: dict[tuple[str, str], dict[str, Document]] = {}
+        self._resources: dict[tuple[str, str], dict[str, Document]] = {}
         self._load()
         database.on_read_again(self._load)
 
     def _load(self) -> None:
-        self._things.clear()
+        self._resources.clear()
         with self._database.transaction() as connection:
             rows = connection.execute(
                 "SELECT region, kind, id, document FROM things WHERE cloud = ? ORDER BY rowid", (self._cloud,)
             )
             for region, kind, id_, document in rows:
-                self._things.setdefault((region, kind), {})[id_] = json.loads(document)
+                self._resources.setdefault((region, kind), {})[id_] = json.loads(document)
 
     def all(self, region: str, kind: str) -> Mapping[str, Document]:
         """Everything of a kind in a region, by id, oldest first."""
-        return self._things.get((region, kind), {})
+        return self._resources.get((region, kind), {})
 
     def everywhere(self, kind: str) -> Iterator[tuple[str, Document]]:
         """Everything of a kind, with its region."""
-        for (region, each), things in list(self._things.items()):
+        for (region, each), resources in list(self._resources.items()):
             if each == kind:
-                for document in list(things.values()):
+                for document in list(resources.values()):
                     yield region, document
 
     def put(self, region: str, kind: str, id_: str, document: Document) -> Document:
@@ -127,7 +127,7 @@ class Shelf:
                 "ON CONFLICT (cloud, region, kind, id) DO UPDATE SET document = excluded.document",
                 (self._cloud, region, kind, id_, json.dumps(document)),
             )
-            self._things.setdefault((region, kind), {})[id_] = document
+            self._resources.setdefault((region, kind), {})[id_] = document
         return document
 
     def drop(self, region: str, kind: str, id_: str) -> None:
@@ -137,10 +137,10 @@ class Shelf:
                 "DELETE FROM things WHERE cloud = ? AND region = ? AND kind = ? AND id = ?",
                 (self._cloud, region, kind, id_),
             )
-            self._things.get((region, kind), {}).pop(id_, None)
+            self._resources.get((region, kind), {}).pop(id_, None)
 
     def clear(self) -> None:
         """Forgets everything of this cloud."""
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM things WHERE cloud = ?", (self._cloud,))
-            self._things.clear()
+            self._resources.clear()

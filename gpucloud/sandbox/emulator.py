@@ -33,7 +33,7 @@ CALLER_ADDRESS = "198.51.100.7"
 """From where the clouds see the caller, until that is moved (RFC 5737)."""
 
 
-class UnknownThingError(Exception):
+class UnknownResourceError(Exception):
     """A control names what the cloud does not have."""
 
 
@@ -180,7 +180,7 @@ class Emulator(Protocol):
         """The cloud will take back a spot instance at this time.
 
         Raises:
-            UnknownThingError: it is no running spot instance of this cloud.
+            UnknownResourceError: it is no running spot instance of this cloud.
         """
         ...
 

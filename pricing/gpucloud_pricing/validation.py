@@ -9,7 +9,7 @@ from gpucloud_pricing.market import Market
 from gpucloud_pricing.values import Price
 
 
-def sift(market: Market, prices: Iterable[Price]) -> tuple[list[Price], list[SetAside]]:
+def validate_prices(market: Market, prices: Iterable[Price]) -> tuple[list[Price], list[SetAside]]:
     """Prices that can be kept, and what is set aside.
 
     Of several prices for one thing the highest counts: what is paid may be less than was said, never more.

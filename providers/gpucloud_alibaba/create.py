@@ -14,7 +14,7 @@ from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
-from gpucloud_alibaba.network import Ground
+from gpucloud_alibaba.network import NetworkIds
 
 USER_DATA_BYTES = 32 * 1024
 """The limit before base64. Source: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``)."""
@@ -117,13 +117,13 @@ def market_of(order: Order, limit: float | None) -> dict[str, Any]:
 
 
 def request_of(
-    order: Order, *, ground: Ground, image: str, market: Mapping[str, Any], ends: str | None
+    order: Order, *, network_ids: NetworkIds, image: str, market: Mapping[str, Any], ends: str | None
 ) -> Request:
     """The create call as plain JSON. Pure: the same order gives the same request.
 
     Args:
         order: what is bought.
-        ground: network and group.
+        network_ids: network and group.
         image: the image's id.
         market: from :func:`market_of`.
         ends: from :func:`release_time`.
@@ -140,8 +140,8 @@ def request_of(
         "InstanceName": order.name,
         "UniqueSuffix": order.nodes > 1,
         "InstanceChargeType": "PostPaid",
-        "VSwitchId": ground.vswitch,
-        "SecurityGroupId": ground.group,
+        "VSwitchId": network_ids.vswitch,
+        "SecurityGroupId": network_ids.group,
         "InternetChargeType": "PayByTraffic",
         "InternetMaxBandwidthOut": 100,
         "SystemDisk": {

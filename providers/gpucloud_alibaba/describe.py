@@ -33,9 +33,9 @@ _STATES = {"Creating": State.PENDING, "Pending": State.PENDING, "Deleting": Stat
 # --- what Alibaba Cloud shows, as gpucloud's values
 
 
-def ref_of(account: str, region: str, kind: ResourceKind, thing_id: str) -> Ref:
+def ref_of(account: str, region: str, kind: ResourceKind, resource_id: str) -> Ref:
     """Names a thing of this cloud."""
-    return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=thing_id)
+    return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=resource_id)
 
 
 def moment(text: str | None) -> datetime | None:
@@ -131,9 +131,9 @@ class Place:
     account: str
     region: str
 
-    def ref(self, kind: ResourceKind, thing_id: str) -> Ref:
+    def ref(self, kind: ResourceKind, resource_id: str) -> Ref:
         """Names a thing of this place."""
-        return ref_of(self.account, self.region, kind, thing_id)
+        return ref_of(self.account, self.region, kind, resource_id)
 
 
 Page = tuple[Iterable[Resource], str | None]

@@ -20,7 +20,7 @@ _TYPES: Mapping[ResourceKind, tuple[str, str]] = {
 """The products, and their names for what they can tag (API references of TagResources)."""
 
 
-def extend(clients: Clients, things: Sequence[Ref], expires_at: datetime | None, now: datetime) -> None:
+def extend(clients: Clients, resources: Sequence[Ref], expires_at: datetime | None, now: datetime) -> None:
     """Sets the release time of the instances, then the tags of everything.
 
     Args:
@@ -29,10 +29,10 @@ def extend(clients: Clients, things: Sequence[Ref], expires_at: datetime | None,
         expires_at: the new end; ``None`` for none.
         now: the time.
     """
-    for ref in things:
+    for ref in resources:
         if ref.kind is ResourceKind.INSTANCE:
             _set_release_time(clients, ref, create.release_time(expires_at, now))
-    for (region, product, type_), ids in _by_type(things).items():
+    for (region, product, type_), ids in _by_type(resources).items():
         clients.call(
             product,
             region,
@@ -56,10 +56,10 @@ def _set_release_time(clients: Clients, ref: Ref, at: str | None) -> None:
     )
 
 
-def _by_type(things: Sequence[Ref]) -> dict[tuple[str, str, str], list[str]]:
+def _by_type(resources: Sequence[Ref]) -> dict[tuple[str, str, str], list[str]]:
     """The ids by region, product, and the product's name of their type."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for ref in things:
+    for ref in resources:
         product, type_ = _TYPES[ref.kind]
         if ref.id.startswith("vsw-"):
             type_ = "VSWITCH"

@@ -100,9 +100,9 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
         UsageError: Alibaba Cloud has no such kind.
     """
     place = Place(clients=clients, account=ref.account, region=ref.region)
-    for thing in _read(_look_for(ref), place, Asked(tags={}, id=ref.id)):
-        if thing.ref.id == ref.id:
-            return _with_disks(thing, clients) if isinstance(thing, Machine) else thing
+    for resource in _read(_look_for(ref), place, Asked(tags={}, id=ref.id)):
+        if resource.ref.id == ref.id:
+            return _with_disks(resource, clients) if isinstance(resource, Machine) else resource
     proof.demand(ref.region)
     if ref.kind is ResourceKind.INSTANCE and _vanished(ref, clients):
         return Machine(
@@ -189,10 +189,10 @@ def find(
     shelves = [(kind, look) for kind, _, look in SHELVES if kind is ResourceKind.INSTANCE or not narrow]
 
     def once(place: Place, kind: ResourceKind, look: Look) -> list[Resource]:
-        things = list(_read(look, place, asked))
-        if kind is ResourceKind.INSTANCE and not things:
+        resources = list(_read(look, place, asked))
+        if kind is ResourceKind.INSTANCE and not resources:
             proof.demand(place.region)
-        return [thing for thing in things if search.admits(thing.tags)]
+        return [resource for resource in resources if search.admits(resource.tags)]
 
     def patiently(where: tuple[Place, tuple[ResourceKind, Look]]) -> list[Resource] | UnreadableRegion:
         place, (kind, look) = where
@@ -211,12 +211,12 @@ def find(
                 sleep(0.1 * 2**attempt)
 
     if not places:
-        return SearchResult(things=())
+        return SearchResult(resources=())
     questions = list(product(places, shelves))
     with ThreadPool(min(THREADS, len(questions))) as pool:
         seen = pool.map(patiently, questions, chunksize=1)
     unread = {answer.region: answer for answer in seen if isinstance(answer, UnreadableRegion)}
     return SearchResult(
-        things=tuple(thing for answer in seen if isinstance(answer, list) for thing in answer),
+        resources=tuple(resource for answer in seen if isinstance(answer, list) for resource in answer),
         unread=tuple(unread.values()),
     )

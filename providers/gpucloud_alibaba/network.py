@@ -28,7 +28,7 @@ LONGEST_PAUSE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class NetworkIds:
     """What the create call names."""
 
     vswitch: str
@@ -47,13 +47,13 @@ def switch_cidr(zone: str) -> str:
     return f"10.42.{number}.0/24"
 
 
-def ground(
+def prepare_network(
     order: Order,
     clients: Clients,
     record: Record,
     tags: Mapping[str, str],
     sleep: Callable[[float], None],
-) -> Ground:
+) -> NetworkIds:
     """Makes what the order's instances stand on, or finds what was made before.
 
     Args:
@@ -76,7 +76,7 @@ def ground(
         _let_in(clients, order.region, group, rules)
     else:
         set_rules(clients, order.region, group, rules)
-    return Ground(vswitch, group)
+    return NetworkIds(vswitch, group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

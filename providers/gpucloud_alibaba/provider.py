@@ -138,8 +138,8 @@ class AlibabaProvider:
         image = self._image_of(order)
         market = create.market_of(order, self._bid(order))
         ends = self._ends.setdefault(order.key, create.release_time(order.deadline, self._clock()))
-        ground = network.ground(order, self.clients, record, create.tags_of(order), self._sleep)
-        return create.request_of(order, ground=ground, image=image, market=market, ends=ends)
+        network_ids = network.prepare_network(order, self.clients, record, create.tags_of(order), self._sleep)
+        return create.request_of(order, network_ids=network_ids, image=image, market=market, ends=ends)
 
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Runs the instances: all or none, recognised by the token when repeated."""
@@ -222,16 +222,16 @@ class AlibabaProvider:
 
     def extend(
         self,
-        things: Sequence[Ref],
+        resources: Sequence[Ref],
         expires_at: datetime | None,
         timers: Sequence[str],  # noqa: ARG002  (the timer is the instance's own)
         note: Callable[[Sequence[str]], None],  # noqa: ARG002
         /,
     ) -> Sequence[str]:
         """Moves the release time of the instances, never nearer than 32 minutes, and tags everything."""
-        for ref in things:
+        for ref in resources:
             self._refuse_foreign(ref)
-        extend.extend(self.clients, things, expires_at, self._clock())
+        extend.extend(self.clients, resources, expires_at, self._clock())
         return ()
 
     @property

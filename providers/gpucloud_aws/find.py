@@ -78,8 +78,8 @@ def machine_of(
         zone_id: gives the AZ id of an AZ name; asked only where AWS does not say it.
     """
 
-    def ref(kind: ResourceKind, thing_id: str) -> Ref:
-        return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=thing_id)
+    def ref(kind: ResourceKind, resource_id: str) -> Ref:
+        return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=resource_id)
 
     placement = instance.get("Placement", {})
     state = _INSTANCE_STATES.get(instance.get("State", {}).get("Name", "pending"), State.PENDING)
@@ -188,7 +188,7 @@ DELETION_ORDER: Sequence[ResourceKind] = (ResourceKind.SCHEDULE, *_SHELVES)
 holds its address, interface, disk and group."""
 
 
-def _thing(
+def _resource(
     kind: ResourceKind, item: Any, *, account: str, region: str, zone_id: Callable[[str], str]
 ) -> Resource:
     if kind is ResourceKind.INSTANCE:
@@ -223,7 +223,7 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     with reading(shelf.operation):
         for item in shelf.items(answer):
             if item[shelf.id] == ref.id:
-                return _thing(ref.kind, item, account=ref.account, region=ref.region, zone_id=zone_id)
+                return _resource(ref.kind, item, account=ref.account, region=ref.region, zone_id=zone_id)
     raise GoneError(f"AWS shows no {ref.kind} {ref.id} in {ref.region}")
 
 
@@ -289,12 +289,12 @@ def find(
         region, kind = where
         try:
             with reading(_SHELVES[kind].operation):
-                things = [
-                    _thing(kind, item, account=account, region=region, zone_id=zone_id(region))
+                resources = [
+                    _resource(kind, item, account=account, region=region, zone_id=zone_id(region))
                     for item in _read(kind, ec2(region), filters_for(search, kind))
                 ]
             # EC2's filters take * and ? as wildcards; what they let through is compared exactly.
-            return [thing for thing in things if search.admits(thing.tags)]
+            return [resource for resource in resources if search.admits(resource.tags)]
         except Exception as error:
             verdict = classify(error)
             if verdict is None:
@@ -303,11 +303,11 @@ def find(
 
     questions = list(product(regions, kinds))
     if not questions:
-        return SearchResult(things=())
+        return SearchResult(resources=())
     with ThreadPool(min(THREADS, len(questions))) as pool:
         seen = pool.map(look, questions, chunksize=1)
     unread = {answer.region: answer for answer in seen if isinstance(answer, UnreadableRegion)}
     return SearchResult(
-        things=tuple(thing for answer in seen if isinstance(answer, list) for thing in answer),
+        resources=tuple(resource for answer in seen if isinstance(answer, list) for resource in answer),
         unread=tuple(unread.values()),
     )

@@ -143,7 +143,7 @@ class AwsProvider:
         if end.at is None or end.ttl_role is None:
             return Timers()
         scheduler = self._scheduler(machines[0].ref.region)
-        return Timers(things=(schedule.arm(scheduler, machines, end.at, end.ttl_role),))
+        return Timers(resources=(schedule.arm(scheduler, machines, end.at, end.ttl_role),))
 
     def _scheduler(self, region: str) -> Any:
         return self.clients.client("scheduler", region, attempts=1)
@@ -300,18 +300,18 @@ class AwsProvider:
 
     def extend(
         self,
-        things: Sequence[Ref],
+        resources: Sequence[Ref],
         expires_at: datetime | None,
         timers: Sequence[str],  # noqa: ARG002  (EC2 keeps none)
         note: Callable[[Sequence[str]], None],  # noqa: ARG002
         /,
     ) -> Sequence[str]:
         """Moves the rule, if there is one, and tags everything; the timer is on the box."""
-        for ref in things:
+        for ref in resources:
             self._refuse_foreign(ref)
             if ref.kind is ResourceKind.SCHEDULE:
                 schedule.move(self._scheduler(ref.region), ref.id, expires_at)
-        tagged = [ref for ref in things if ref.kind is not ResourceKind.SCHEDULE]
+        tagged = [ref for ref in resources if ref.kind is not ResourceKind.SCHEDULE]
         for region in {ref.region for ref in tagged}:
             self.clients.ec2_once(region).create_tags(
                 Resources=[ref.id for ref in tagged if ref.region == region],

@@ -69,7 +69,7 @@ def tags_in(tags: Mapping[str, str] | None) -> Tags | BadTags | None:
     return Tags.parse({key.lower(): str(value) for key, value in (tags or {}).items()})
 
 
-def thing_of(resource: Json, account: str) -> Resource | None:
+def resource_of(resource: Json, account: str) -> Resource | None:
     """A resource as gpucloud's value; ``None`` for a type that gpucloud neither makes nor ends."""
     kind = kind_of(str(resource.get("type") or ""))
     if kind is None:
@@ -153,8 +153,8 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
     """
     region = region_in(vm)
 
-    def ref(kind: ResourceKind, thing_id: str) -> Ref:
-        return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=canonical(thing_id))
+    def ref(kind: ResourceKind, resource_id: str) -> Ref:
+        return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=canonical(resource_id))
 
     disk_id = text_at(vm, "properties", "storageProfile", "osDisk", "managedDisk", "id")
     listed = list_at(vm, "properties", "networkProfile", "networkInterfaces")
@@ -225,7 +225,7 @@ def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
         resource = plain(clients.resources().resource_groups.get(name_of(ref.id)[1]))
     else:
         resource = plain(clients.resources().resources.get_by_id(ref.id, api_version=api_of(ref.kind)))
-    thing = thing_of({**resource, "type": TYPES[ref.kind].type, "id": ref.id}, ref.account)
+    thing = resource_of({**resource, "type": TYPES[ref.kind].type, "id": ref.id}, ref.account)
     assert thing is not None  # noqa: S101  (its kind is known)
     return thing
 
@@ -315,13 +315,13 @@ def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]])
         regions: gives all regions, to say which are unread when nothing could be read.
     """
     if search.regions == ():
-        return SearchResult(things=())
+        return SearchResult(resources=())
     account = clients.subscription()
     try:
         things = [thing for thing in _read(search, clients, account) if _matches(thing, search)]
         if not things and not may(clients, "Microsoft.Resources/subscriptions/resourceGroups/read"):
             return _unread(search, regions, "the list is empty, and these credentials may not read it all")
-        return SearchResult(things=tuple(things))
+        return SearchResult(resources=tuple(things))
     except Exception as error:
         verdict = classify(error)
         if verdict is None or verdict.error_class is not ErrorClass.AUTH:
@@ -332,7 +332,8 @@ def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]])
 def _unread(search: Search, regions: Callable[[], Sequence[str]], error: str) -> SearchResult:
     missing = search.regions if search.regions is not None else regions()
     return SearchResult(
-        things=(), unread=tuple(UnreadableRegion(cloud=CLOUD, region=name, error=error) for name in missing)
+        resources=(),
+        unread=tuple(UnreadableRegion(cloud=CLOUD, region=name, error=error) for name in missing),
     )
 
 
@@ -366,5 +367,5 @@ def _read(search: Search, clients: Clients, account: str) -> list[Resource]:
             raise
 
     listed = [item for items in together(resources, groups) for item in items]
-    seen = [thing for item in listed if (thing := thing_of(item, account)) is not None]
+    seen = [thing for item in listed if (thing := resource_of(item, account)) is not None]
     return [thing for thing in in_threads(look, seen) if thing is not None]

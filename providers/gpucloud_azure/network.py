@@ -222,8 +222,8 @@ def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str
     return Part(kind=ResourceKind.NIC, name=f"{name}-nic", body=body(properties))
 
 
-def _ref(order: Order, kind: ResourceKind, thing_id: str) -> Ref:
-    return Ref(cloud=CLOUD, account=order.account, region=order.region, kind=kind, id=thing_id)
+def _ref(order: Order, kind: ResourceKind, resource_id: str) -> Ref:
+    return Ref(cloud=CLOUD, account=order.account, region=order.region, kind=kind, id=resource_id)
 
 
 def _make_group(order: Order, group: str, record: Record, clients: Clients, announced: Announced) -> None:

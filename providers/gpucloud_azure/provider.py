@@ -223,16 +223,16 @@ class AzureProvider:
 
     def extend(
         self,
-        things: Sequence[Ref],
+        resources: Sequence[Ref],
         expires_at: datetime | None,
         timers: Sequence[str],
         note: Callable[[Sequence[str]], None],
         /,
     ) -> Sequence[str]:
         """Schedules the deallocation of the new end, and cancels that of the old one."""
-        for ref in things:
+        for ref in resources:
             self._refuse_foreign(ref)
-        return extend.extend(self.clients, things, expires_at, timers, note)
+        return extend.extend(self.clients, resources, expires_at, timers, note)
 
     def remarks(self) -> Sequence[str]:
         """Whether disks are encrypted on the host as well."""

@@ -12,7 +12,7 @@ import pytest
 from gpucloud.ssh.keys import BoxKeys, create_keys
 from gpucloud_templates import BootPlan, render
 from gpucloud_templates.guard.__main__ import END_TIMER, SERVICE
-from tests.core.test_templates import FULL, PLAN
+from tests.templates.test_templates import FULL, PLAN
 
 CLOUD_INIT = shutil.which("cloud-init")
 

@@ -147,11 +147,11 @@ class Lab:
         named = {name.removeprefix("gpucloud:"): value for name, value in born["tags"].items()}
         database = self.sandbox.world.database
         with database.transaction() as connection:
-            things = "WHERE document LIKE ?", (f"%{json.dumps(named['box'])}%",)
+            resources = "WHERE document LIKE ?", (f"%{json.dumps(named['box'])}%",)
             for name, value in tags.items():
                 connection.execute(
-                    f"UPDATE things SET document = replace(document, ?, ?) {things[0]}",  # noqa: S608
-                    (json.dumps(named[name]), json.dumps(value), *things[1]),
+                    f"UPDATE things SET document = replace(document, ?, ?) {resources[0]}",  # noqa: S608
+                    (json.dumps(named[name]), json.dumps(value), *resources[1]),
                 )
             database.read_again()
 

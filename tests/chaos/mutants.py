@@ -18,26 +18,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("gpucloud", "providers", "pricing", "templates", "tests", "pyproject.toml")
-PROMISES = "tests/core/test_promises.py"
+PROMISES = "tests/inventory/test_promises.py"
 ENGINE = (
     PROMISES,
-    "tests/core/test_launch.py",
-    "tests/core/test_lifecycle.py",
-    "tests/core/test_store.py",
-    "tests/core/test_recover.py",
+    "tests/boxes/test_launch.py",
+    "tests/journal/test_lifecycle.py",
+    "tests/journal/test_store.py",
+    "tests/inventory/test_reconcile.py",
 )
-LEASES = ("tests/core/test_leases.py", "tests/core/test_lifecycle.py")
-SWEEP = (PROMISES, "tests/core/test_sweep.py")
-WAITER = (PROMISES, "tests/core/test_waiter.py", "tests/core/test_launch.py")
+LEASES = ("tests/journal/test_leases.py", "tests/journal/test_lifecycle.py")
+SWEEP = (PROMISES, "tests/inventory/test_sweep.py")
+TASKS = (PROMISES, "tests/runtime/test_tasks.py", "tests/boxes/test_launch.py")
 CROWD = ("tests/chaos/test_journal.py",)
-PLAN = ("tests/core/test_plan.py",)
-TAGS = ("tests/core/test_hostile_tags.py",)
-ATTACKED = ("tests/core/test_journal_attacked.py",)
-ENDS = ("tests/core/test_ends.py",)
-FOLDERS = ("tests/core/test_config.py",)
+PLAN = ("tests/planning/test_plan.py",)
+TAGS = ("tests/inventory/test_hostile_tags.py",)
+ATTACKED = ("tests/journal/test_file_replaced.py",)
+ENDS = ("tests/boxes/test_ends.py",)
+FOLDERS = ("tests/test_config.py",)
 BOXES = ("tests/sandbox/test_box_limits.py",)
-BOUNDED = ("tests/core/test_bounded.py",)
-CEILING = ("tests/core/test_ceiling.py",)
+BOUNDED = ("tests/boxes/test_bounded_waits.py",)
+CEILING = ("tests/boxes/test_ceiling.py",)
 TIMEOUT_S = 240
 
 
@@ -120,8 +120,8 @@ MUTANTS = (
     Mutant(
         "what is owed is told",
         "gpucloud/boxes/teardown.py",
-        "            raise owed_error(box, left, trouble)\n        context.waiter.pause(pause_s)\n",
-        "            return\n        context.waiter.pause(pause_s)\n",
+        "            raise owed_error(box, left, trouble)\n        context.tasks.pause(pause_s)\n",
+        "            return\n        context.tasks.pause(pause_s)\n",
     ),
     Mutant(
         "an absence while young proves nothing",
@@ -177,7 +177,7 @@ MUTANTS = (
         "gpucloud/boxes/attempt.py",
         "    _arm_end(context, box, cloud, order, machines)\n",
         "",
-        ("tests/core/test_ends.py",),
+        ("tests/boxes/test_ends.py",),
     ),
     Mutant(
         "what is over is looked at once more",
@@ -366,7 +366,7 @@ MUTANTS = (
     Mutant(
         "another owner's is left alone",
         "gpucloud/inventory/sweep.py",
-        "            if not is_of(owner, thing):\n",
+        "            if not is_of(owner, resource):\n",
         "            if False:\n",
         SWEEP,
     ),
@@ -402,7 +402,7 @@ MUTANTS = (
         "the journal's end counts, not the tag's",
         "gpucloud/inventory/sweep.py",
         "    if box.expires_at is not None and box.expires_at < now:\n        return Reason.PAST",
-        "    if end_of(thing.tags) < now:\n        return Reason.PAST",
+        "    if end_of(resource.tags) < now:\n        return Reason.PAST",
         SWEEP,
     ),
     Mutant(
@@ -415,7 +415,7 @@ MUTANTS = (
     Mutant(
         "half a view of a box is none",
         "gpucloud/inventory/discovery.py",
-        "if (thing.ref.cloud, thing.ref.region) not in blind)",
+        "if (resource.ref.cloud, resource.ref.region) not in blind)",
         "if True)",
         SWEEP,
     ),
@@ -436,7 +436,7 @@ MUTANTS = (
     Mutant(
         "only by the ids that were found",
         "gpucloud/inventory/sweep.py",
-        "end_things(context, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)",
+        "end_resources(context, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)",
         "take_down(context, taken, budget_s=REMOVAL_S)",
         SWEEP,
     ),
@@ -489,7 +489,7 @@ MUTANTS = (
     Mutant(
         "a tag that is wrong stops no other",
         "gpucloud/clouds/cloud.py",
-        "if not isinstance(thing.tags, BadTags))",
+        "if not isinstance(resource.tags, BadTags))",
         "if True)",
         TAGS,
     ),
@@ -503,7 +503,7 @@ MUTANTS = (
     Mutant(
         "a second machine under a box's tags is not the box",
         "gpucloud/inventory/sweep.py",
-        "    if not_of_its_box(box, thing):\n",
+        "    if not_of_its_box(box, resource):\n",
         "    if False:\n",
         TAGS,
     ),
@@ -540,8 +540,8 @@ MUTANTS = (
     Mutant(
         "settling has an end",
         "gpucloud/inventory/reconcile.py",
-        "    with context.waiter.within(budget_s):\n        if not _answer",
-        "    with context.waiter.within(600.0):\n        if not _answer",
+        "    with context.tasks.within(budget_s):\n        if not _answer",
+        "    with context.tasks.within(600.0):\n        if not _answer",
         BOUNDED,
     ),
     Mutant(
@@ -556,7 +556,7 @@ MUTANTS = (
         "gpucloud/runtime/tasks.py",
         "self._end if self._signal_at is None else min(self._end, self._signal_at + AFTER_SIGNAL_S)",
         "self._end",
-        (*BOUNDED, *WAITER),
+        (*BOUNDED, *TASKS),
     ),
     # --- an end for every machine
     Mutant(
@@ -569,7 +569,7 @@ MUTANTS = (
     Mutant(
         "a box that was taken in is armed",
         "gpucloud/inventory/recover.py",
-        "                _arm_end(context, box, things)\n",
+        "                _arm_end(context, box, resources)\n",
         "                pass\n",
         ENDS,
     ),
@@ -579,7 +579,7 @@ MUTANTS = (
         "gpucloud/runtime/tasks.py",
         "        if not self._deaf:\n",
         "        if False:\n",
-        WAITER,
+        TASKS,
     ),
     Mutant(
         "a signal leaves a minute",
@@ -591,8 +591,8 @@ MUTANTS = (
     Mutant(
         "what hangs is given up",
         "gpucloud/inventory/reconcile.py",
-        "    with context.waiter.within(budget_s):\n",
-        "    with context.waiter.within(60):\n",
+        "    with context.tasks.within(budget_s):\n",
+        "    with context.tasks.within(60):\n",
         BOUNDED,
     ),
     Mutant(
@@ -607,14 +607,14 @@ MUTANTS = (
         "gpucloud/runtime/tasks.py",
         "        self._deaf += 1\n",
         "        self._deaf += 0\n",
-        WAITER,
+        TASKS,
     ),
     Mutant(
         "a second signal ends at once",
         "gpucloud/runtime/tasks.py",
         "            os._exit(128 + signum)\n",
         "            pass\n",
-        WAITER,
+        TASKS,
     ),
 )
 

@@ -153,7 +153,11 @@ def test_replaying_what_a_crowd_wrote_gives_the_same_tables(forking: ForkServer,
     for process in crowd:
         process.communicate(timeout=120)
     journal = Journal.open(tmp_path / "journal.db", now)
-    before = (journal.boxes(owner="u", over=True), journal.intents(), journal.things(present=False))
+    before = (journal.boxes(owner="u", over=True), journal.intents(), journal.resources(present=False))
     assert len(before[0]) > 8
     journal.rebuild()
-    assert (journal.boxes(owner="u", over=True), journal.intents(), journal.things(present=False)) == before
+    assert (
+        journal.boxes(owner="u", over=True),
+        journal.intents(),
+        journal.resources(present=False),
+    ) == before

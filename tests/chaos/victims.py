@@ -47,11 +47,11 @@ from gpucloud_azure.create import throw_away_key
 from gpucloud_pricing import Demand
 from gpucloud_pricing.gpus import parse_wishes
 from gpucloud_templates.software import driver, releases
+from tests.bench import Bench
 from tests.builders import Clock
 from tests.chaos import elsewhere
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 from tests.chaos.plights import COMMITTED_AFTER_SWAP
-from tests.core.engine import Bench
 from tests.memory import MemoryProvider
 
 LASTING = frozenset({"cut-off", "full"})
@@ -180,7 +180,7 @@ def _hurry() -> None:
 
     import gpucloud.clouds.cloud
     from gpucloud.clouds.cloud import Cloud
-    from gpucloud.runtime.tasks import Waiter
+    from gpucloud.runtime.tasks import Tasks
 
     theirs = Cloud.server_time
 
@@ -188,14 +188,14 @@ def _hurry() -> None:
         told = theirs(cloud)
         return told and told + timedelta(seconds=_Time.ahead_s)
 
-    def pause(waiter: Waiter, seconds: float) -> None:
-        waiter.check()
+    def pause(tasks: Tasks, seconds: float) -> None:
+        tasks.check()
         _Time.sleep(seconds)
 
     gpucloud.cli.engine.now = _Time.now
     Cloud.server_time = server_time  # type: ignore[method-assign, assignment]
-    Waiter.pause = pause  # type: ignore[method-assign, assignment]
-    Waiter.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)
+    Tasks.pause = pause  # type: ignore[method-assign, assignment]
+    Tasks.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)
     RequestsTransport.sleep = lambda self, duration: _Time.sleep(duration)
     defaults = Cloud.__init__.__kwdefaults__ or {}
     defaults["sleep"] = _Time.sleep

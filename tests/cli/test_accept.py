@@ -17,7 +17,7 @@ def test_a_box_that_fails_the_test_is_replaced(cli: Shell, cloud: str, sickness:
     assert "failed the GPU test: GPU 0" in box["replaced"]
     assert [gpu["wrong_words"] for node in box["accept_test"] for gpu in node["gpus"]] == [0]
     assert cli("exec", "x", "--", "true").code == 0
-    assert [thing["id"] for thing in cli.billed()] == [box["nodes"][0]["instance_id"]]
+    assert [resource["id"] for resource in cli.billed()] == [box["nodes"][0]["instance_id"]]
     assert cli("down", "x", "--yes").code == 0
     assert cli.sandbox.status()["billing"] == []
 

@@ -33,8 +33,8 @@ def tagged_ends(shell: Shell, monkeypatch: pytest.MonkeyPatch, box: Any) -> set[
     for name, value in shell.endpoint.environ.items():
         monkeypatch.setenv(name, value)
     found = Clouds.installed()[box["cloud"]].find(Search(box=box["id"]))
-    assert len(found.things) > 3
-    return {thing.tags.expires for thing in found.things if isinstance(thing.tags, Tags)}
+    assert len(found.resources) > 3
+    return {resource.tags.expires for resource in found.resources if isinstance(resource.tags, Tags)}
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

@@ -29,8 +29,8 @@ def retag(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> Retag:
         cloud = Clouds.installed()[box["cloud"]]
         found: SearchResult = cloud.find(Search(box=box["id"]))
         provider: Any = cloud.provider
-        things = (*found.things, *found.suspects)
-        _RETAG[box["cloud"]](provider.clients, [thing.ref for thing in things], tags)
+        resources = (*found.resources, *found.suspects)
+        _RETAG[box["cloud"]](provider.clients, [resource.ref for resource in resources], tags)
 
     return change
 

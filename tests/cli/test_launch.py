@@ -45,8 +45,8 @@ def instance(cli: Shell, box: Any) -> Any:
     return seen["Reservations"][0]["Instances"][0]
 
 
-def tags(thing: Any) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in thing["Tags"]}
+def tags(resource: Any) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in resource["Tags"]}
 
 
 def test_a_launch_gives_the_document_of_the_contract_and_nothing_else_on_stdout(cli: Shell) -> None:

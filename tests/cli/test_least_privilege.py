@@ -110,13 +110,13 @@ def test_a_machine_of_somebody_else_is_out_of_reach(cli: Shell) -> None:
     cli.launch("--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--name", "x")
     place = ("--region", "us-east-1")
     apply(cli, "aws", None)
-    [thing] = cli.billed()
-    tag = ("--resources", thing["id"], "--tags", "Key=gpucloud:owner")
+    [resource] = cli.billed()
+    tag = ("--resources", resource["id"], "--tags", "Key=gpucloud:owner")
     assert cli.run("aws", "ec2", "delete-tags", *place, *tag).code == 0
     apply(cli, "aws", policy(cli, "aws"))
-    refused = cli.run("aws", "ec2", "terminate-instances", *place, "--instance-ids", thing["id"])
+    refused = cli.run("aws", "ec2", "terminate-instances", *place, "--instance-ids", resource["id"])
     assert "UnauthorizedOperation" in refused.err
-    assert cli.billed() == [thing]
+    assert cli.billed() == [resource]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ LAUNCH = ("--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--name", "x
 def rules(shell: Shell) -> list[Any]:
     """The rules that instances have, as the vendor's own client shows them."""
     shown = []
-    for thing in shell.billed():
-        name = ("--region", "us-east-1", "--name", f"gpucloud-{thing['id']}")
+    for resource in shell.billed():
+        name = ("--region", "us-east-1", "--name", f"gpucloud-{resource['id']}")
         ran = shell.run("aws", "--output", "json", "scheduler", "get-schedule", *name)
         shown += [ran.json] if ran.code == 0 else []
     return shown

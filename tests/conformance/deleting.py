@@ -40,8 +40,8 @@ class Deleting(Conformance):
         _, machines = bought(harness, order)
         running(harness, machines[0])
         harness.provider.prepare(order, told)
-        things = [*machines, *found(harness, box=order.tags.box)]
-        for ref in {thing.ref.kind: thing.ref for thing in things}.values():
+        resources = [*machines, *found(harness, box=order.tags.box)]
+        for ref in {resource.ref.kind: resource.ref for resource in resources}.values():
             harness.provider.delete(replace(ref, id=another(ref.id)))
         assert harness.provider.get(machines[0].ref).state is State.RUNNING
 
@@ -68,7 +68,7 @@ class Deleting(Conformance):
         order = harness.order()
         _, machines = bought(harness, order)
         running(harness, machines[0])
-        kinds = {thing.ref.kind for thing in found(harness, box=order.tags.box)}
+        kinds = {resource.ref.kind for resource in found(harness, box=order.tags.box)}
         declared = harness.provider.deletion_order
         assert kinds | {part.kind for part in machines[0].parts} <= set(declared)
         assert len(set(declared)) == len(declared)

@@ -150,23 +150,23 @@ def running(harness: Harness, machine: Machine) -> Machine:
     """The machine, once it runs and has an address."""
 
     def look() -> Resource | None:
-        thing = harness.provider.get(machine.ref)
-        ready = isinstance(thing, Machine) and thing.state is State.RUNNING and thing.public_ip
-        return thing if ready else None
+        resource = harness.provider.get(machine.ref)
+        ready = isinstance(resource, Machine) and resource.state is State.RUNNING and resource.public_ip
+        return resource if ready else None
 
-    thing = eventually(harness, look, "running")
-    assert isinstance(thing, Machine)
-    return thing
+    resource = eventually(harness, look, "running")
+    assert isinstance(resource, Machine)
+    return resource
 
 
 def found(harness: Harness, **search: Any) -> list[Resource]:
     """What is found and lives."""
-    return [t for t in harness.provider.find(Search(**search)).things if t.state is not State.GONE]
+    return [t for t in harness.provider.find(Search(**search)).resources if t.state is not State.GONE]
 
 
-def ids(things: Sequence[Resource]) -> set[str]:
+def ids(resources: Sequence[Resource]) -> set[str]:
     """The ids of things."""
-    return {thing.ref.id for thing in things}
+    return {resource.ref.id for resource in resources}
 
 
 def machines_of(harness: Harness, order: Order) -> set[str]:
@@ -194,13 +194,15 @@ def take_down(harness: Harness, **search: Any) -> None:
     for _ in range(harness.looks):
         answer = harness.provider.find(Search(**search))
         assert not answer.unread
-        living = [thing for thing in answer.things if thing.state is not State.GONE]
+        living = [resource for resource in answer.resources if resource.state is not State.GONE]
         empty_looks = empty_looks + 1 if not living else 0
         if empty_looks == harness.empty_looks:
             return
-        for thing in sorted(living, key=lambda thing: order.index(thing.ref.kind)):
-            verdict = outcome(harness, partial(harness.provider.delete, thing.ref))
-            assert verdict is None or RULES[verdict.error_class].next is Next.AGAIN, f"{thing.ref}: {verdict}"
+        for resource in sorted(living, key=lambda resource: order.index(resource.ref.kind)):
+            verdict = outcome(harness, partial(harness.provider.delete, resource.ref))
+            assert verdict is None or RULES[verdict.error_class].next is Next.AGAIN, (
+                f"{resource.ref}: {verdict}"
+            )
         harness.tick()
     pytest.fail(f"still there: {ids(found(harness, **search))}")
 

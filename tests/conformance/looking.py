@@ -37,9 +37,9 @@ class Looking(Conformance):
         assert ResourceKind.DISK in {part.kind for part in machine.parts}
         wanted = {machine.ref.id, *(part.id for part in machine.parts)}
         eventually(harness, lambda: wanted <= ids(found(harness, box=order.tags.box)), "found with all parts")
-        things = found(harness, box=order.tags.box)
-        assert all(thing.tags == order.tags for thing in things)
-        assert len(ids(things)) == len(things)
+        resources = found(harness, box=order.tags.box)
+        assert all(resource.tags == order.tags for resource in resources)
+        assert len(ids(resources)) == len(resources)
 
     def test_all_that_is_billed_is_found(self, harness: Harness) -> None:
         order = harness.order()
@@ -82,14 +82,14 @@ class Looking(Conformance):
         _, machines = bought(harness, mine)
         eventually(harness, lambda: machines[0].ref.id in ids(found(harness, owner=harness.owner)), "found")
         theirs = Search(owner=harness.owner)
-        assert all(theirs.admits(thing.tags) for thing in found(harness, owner=harness.owner))
+        assert all(theirs.admits(resource.tags) for resource in found(harness, owner=harness.owner))
         take_down(harness, owner=harness.owner + "-x")
 
     def test_a_search_for_machines_only_gives_nothing_else(self, harness: Harness) -> None:
         _, machines = bought(harness, harness.order())
         mine = {"owner": harness.owner, "machines_only": True}
         eventually(harness, lambda: machines[0].ref.id in ids(found(harness, **mine)), "found")
-        assert {thing.ref.kind for thing in found(harness, **mine)} == {ResourceKind.INSTANCE}
+        assert {resource.ref.kind for resource in found(harness, **mine)} == {ResourceKind.INSTANCE}
 
     def test_a_search_without_regions_looks_everywhere(self, harness: Harness) -> None:
         order = harness.order()
@@ -103,7 +103,7 @@ class Looking(Conformance):
         bought(harness, order)
         harness.deny_lists(order.region)
         answer = harness.provider.find(Search(owner=harness.owner, regions=(order.region,)))
-        assert not answer.things
+        assert not answer.resources
         assert [unread.region for unread in answer.unread] == [order.region]
         assert answer.unread[0].error
         everywhere = harness.provider.find(Search(owner=harness.owner))
@@ -111,19 +111,19 @@ class Looking(Conformance):
 
     def test_a_new_machine_can_be_got_by_its_id(self, harness: Harness) -> None:
         _, machines = bought(harness, harness.order())
-        thing = eventually(harness, lambda: harness.provider.get(machines[0].ref), "got")
-        assert thing.ref == machines[0].ref
-        assert thing.state in {State.PENDING, State.RUNNING}
+        resource = eventually(harness, lambda: harness.provider.get(machines[0].ref), "got")
+        assert resource.ref == machines[0].ref
+        assert resource.state in {State.PENDING, State.RUNNING}
 
     def test_every_found_thing_can_be_got_by_its_id(self, harness: Harness) -> None:
         order = harness.order()
         _, machines = bought(harness, order)
         running(harness, machines[0])
         eventually(harness, lambda: len(found(harness, box=order.tags.box)) > 1, "found")
-        for thing in found(harness, box=order.tags.box):
-            got = harness.provider.get(thing.ref)
-            assert got.ref == thing.ref
-            assert got.tags == thing.tags
+        for resource in found(harness, box=order.tags.box):
+            got = harness.provider.get(resource.ref)
+            assert got.ref == resource.ref
+            assert got.tags == resource.tags
 
     def test_an_unknown_id_is_not_found(self, harness: Harness) -> None:
         order = harness.order()
@@ -139,9 +139,9 @@ class Looking(Conformance):
         running(harness, machines[0])
         harness.provider.delete(machines[0].ref)
         eventually(harness, lambda: is_gone(harness, machines[0].ref), "gone")
-        things = harness.provider.find(Search(box=order.tags.box)).things
-        again = [thing for thing in things if thing.ref == machines[0].ref]
-        assert all(thing.state is State.GONE for thing in again)
+        resources = harness.provider.find(Search(box=order.tags.box)).resources
+        again = [resource for resource in resources if resource.ref == machines[0].ref]
+        assert all(resource.state is State.GONE for resource in again)
 
     def test_a_machine_that_was_taken_back_is_gone(self, harness: Harness) -> None:
         order = harness.order(purchase=Purchase.SPOT)

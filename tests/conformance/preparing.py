@@ -36,10 +36,10 @@ class Preparing(Conformance):
     def test_preparing_again_gives_the_same_request_and_makes_nothing_more(self, harness: Harness) -> None:
         order = harness.order()
         first = harness.provider.prepare(order, Told())
-        things = eventually(harness, lambda: found(harness, box=order.tags.box), "shown")
+        resources = eventually(harness, lambda: found(harness, box=order.tags.box), "shown")
         again = harness.provider.prepare(order, Told())
         assert again == first
-        assert ids(found(harness, box=order.tags.box)) == ids(things)
+        assert ids(found(harness, box=order.tags.box)) == ids(resources)
 
     def test_preparing_at_the_same_time_makes_no_more_than_preparing_once(self, harness: Harness) -> None:
         order, alone = harness.order(), Told()
@@ -52,7 +52,7 @@ class Preparing(Conformance):
             requests = list(threads.map(prepare, range(4)))
         assert all(request == requests[0] for request in requests)
         eventually(harness, lambda: found(harness, box=order.tags.box), "shown")
-        kinds = sorted(thing.ref.kind for thing in found(harness, box=order.tags.box))
+        kinds = sorted(resource.ref.kind for resource in found(harness, box=order.tags.box))
         assert kinds == sorted(ref.kind for ref in alone.refs)
 
     def test_the_record_is_told_before_and_after_each_thing_that_is_made(self, harness: Harness) -> None:
@@ -88,8 +88,8 @@ class Preparing(Conformance):
         harness.lose_answer("prepare")
         refused(harness, lambda: harness.provider.prepare(order, told))
         harness.provider.prepare(order, told)
-        things = eventually(harness, lambda: found(harness, box=order.tags.box), "shown")
-        assert ids(things) <= {ref.id for ref in told.refs}
+        resources = eventually(harness, lambda: found(harness, box=order.tags.box), "shown")
+        assert ids(resources) <= {ref.id for ref in told.refs}
 
     def test_the_request_is_plain_json_without_credentials(self, harness: Harness) -> None:
         request = harness.provider.prepare(harness.order(), Told())

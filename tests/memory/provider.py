@@ -276,7 +276,7 @@ class MemoryProvider:
     def get(self, ref: Ref, /) -> Resource:
         cloud, key = self.cloud, (ref.region, ref.id)
         try:
-            return self._thing(cloud.call("get", ref.region, lambda: cloud.look(*key), name=ref.id))
+            return self._resource(cloud.call("get", ref.region, lambda: cloud.look(*key), name=ref.id))
         except CloudSaid as error:
             unknown = _class_of(cloud, error) is ErrorClass.NOT_FOUND
             if not (unknown and cloud.temperament.vanishes and cloud.remembers):
@@ -284,20 +284,20 @@ class MemoryProvider:
             past = cloud.call("history", ref.region, lambda: cloud.items.get(key), name=ref.id)
             if past is None or past.state is not State.GONE:
                 raise
-            return self._thing(past)
+            return self._resource(past)
 
     def find(self, search: Search, /) -> SearchResult:
         cloud = self.cloud
         used = {region for region, _ in list(cloud.items)}
         regions = search.regions if search.regions is not None else tuple(sorted({*cloud.zones, *used}))
-        things: list[Resource] = []
+        resources: list[Resource] = []
         unread: list[UnreadableRegion] = []
         for region in regions:
             try:
-                things += [self._thing(item) for item in self._list(region, search)]
+                resources += [self._resource(item) for item in self._list(region, search)]
             except (CloudSaid, ConnectionLost) as error:
                 unread.append(UnreadableRegion(cloud=self.name, region=region, error=str(error)))
-        return SearchResult(things=tuple(things), unread=tuple(unread))
+        return SearchResult(resources=tuple(resources), unread=tuple(unread))
 
     def _list(self, region: str, search: Search) -> Sequence[Item]:
         cloud = self.cloud
@@ -413,7 +413,7 @@ class MemoryProvider:
         id = f"{request['stands_on'][0]}/{_node_name(request, node)}"  # noqa: A001
         return self._ref(request["region"], ResourceKind.INSTANCE, id)
 
-    def _thing(self, item: Item) -> Resource:
+    def _resource(self, item: Item) -> Resource:
         if item.ref.kind is ResourceKind.INSTANCE:
             return self._machine(item)
         return Resource(

@@ -140,5 +140,5 @@ def order(**changes: Any) -> Order:
     return Order(**(values | changes))
 
 
-def ref(kind: ResourceKind, thing_id: str, *, account: str = ACCOUNT, region: str = "cn-hangzhou") -> Ref:
-    return Ref(cloud="alibaba", account=account, region=region, kind=kind, id=thing_id)
+def ref(kind: ResourceKind, resource_id: str, *, account: str = ACCOUNT, region: str = "cn-hangzhou") -> Ref:
+    return Ref(cloud="alibaba", account=account, region=region, kind=kind, id=resource_id)

@@ -146,5 +146,5 @@ def order(**changes: Any) -> Order:
     return Order(**(values | changes))
 
 
-def ref(kind: ResourceKind, thing_id: str, *, account: str = ACCOUNT, region: str = "us-east-1") -> Ref:
-    return Ref(cloud="aws", account=account, region=region, kind=kind, id=thing_id)
+def ref(kind: ResourceKind, resource_id: str, *, account: str = ACCOUNT, region: str = "us-east-1") -> Ref:
+    return Ref(cloud="aws", account=account, region=region, kind=kind, id=resource_id)

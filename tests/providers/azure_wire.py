@@ -216,13 +216,13 @@ def order(**changes: Any) -> Order:
     return Order(**values | changes)
 
 
-def ref(kind: ResourceKind, thing_id: str, **changes: Any) -> Ref:
+def ref(kind: ResourceKind, resource_id: str, **changes: Any) -> Ref:
     """A name for one thing of this subscription."""
     values: dict[str, Any] = {
         "cloud": "azure",
         "account": SUBSCRIPTION,
         "region": "eastus",
         "kind": kind,
-        "id": thing_id,
+        "id": resource_id,
     }
     return Ref(**values | changes)

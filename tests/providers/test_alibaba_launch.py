@@ -536,7 +536,7 @@ def test_a_region_is_empty_only_with_proof(wire: Wire, caplog: pytest.LogCapture
     cloud = provider()
     for _ in range(2):
         found = cloud.find(Search(owner="own-1"))
-        assert (found.things, found.unread) == ((), ())
+        assert (found.resources, found.unread) == ((), ())
     assert [sent.get("DryRun") for sent in wire.sent["DescribeInstances"]] == [None, "True", None]
     assert not caplog.records
 
@@ -554,7 +554,7 @@ def test_a_list_that_fails_once_is_asked_for_again(wire: Wire) -> None:
     wire.say("DescribeInstances", page("Instances", "Instance", instance()))
     wire.say("DescribeDisks", refusal("InternalError", status=500), page("Disks", "Disk"))
     found = provider().find(Search(owner="own-1"))
-    assert [thing.ref.id for thing in found.things] == ["i-1"]
+    assert [resource.ref.id for resource in found.resources] == ["i-1"]
     assert not found.unread
 
 
@@ -568,8 +568,8 @@ def test_every_page_is_read(wire: Wire) -> None:
     vpcs = [{"VpcId": f"vpc-{n}", "Status": "Available", "Tags": tags(("Key", "Value"))} for n in range(51)]
     first, second = page("Vpcs", "Vpc", *vpcs[:50]), page("Vpcs", "Vpc", vpcs[50])
     wire.say("DescribeVpcs", first | {"TotalCount": 51}, second | {"TotalCount": 51})
-    found = provider().find(Search(owner="own-1")).things
-    assert {thing.ref.id for thing in found} == {"i-1", "i-2", *(vpc["VpcId"] for vpc in vpcs)}
+    found = provider().find(Search(owner="own-1")).resources
+    assert {resource.ref.id for resource in found} == {"i-1", "i-2", *(vpc["VpcId"] for vpc in vpcs)}
     assert [sent.get("NextToken") for sent in wire.sent["DescribeInstances"]] == [None, "n"]
     assert [sent["PageNumber"] for sent in wire.sent["DescribeVpcs"]] == ["1", "2"]
 
@@ -577,14 +577,14 @@ def test_every_page_is_read(wire: Wire) -> None:
 def test_what_does_not_match_exactly_is_left_out_whatever_the_cloud_sends(wire: Wire) -> None:
     an_empty_region(wire)
     wire.say("DescribeInstances", page("Instances", "Instance", instance(), instance(Tags={"Tag": []})))
-    assert len(provider().find(Search(owner="own-1")).things) == 1
-    assert not provider().find(Search(owner="own-2")).things
+    assert len(provider().find(Search(owner="own-1")).resources) == 1
+    assert not provider().find(Search(owner="own-2")).resources
 
 
 def test_a_machine_is_looked_for_by_the_token_that_it_carries(wire: Wire) -> None:
     wire.say("DescribeInstances", page("Instances", "Instance", instance()))
     found = provider().find(Search(token="gpc-1", regions=("cn-hangzhou",)))
-    assert [thing.ref.id for thing in found.things] == ["i-1"]
+    assert [resource.ref.id for resource in found.resources] == ["i-1"]
     [sent] = wire.sent["DescribeInstances"]
     assert (sent["Tag.1.Key"], sent["Tag.1.Value"]) == ("gpucloud:key", "gpc-1")
     assert set(wire.sent) == {"GetCallerIdentity", "DescribeInstances"}
@@ -600,7 +600,7 @@ def test_the_console_is_decoded(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "thing_id", "action", "gone"),
+    ("kind", "resource_id", "action", "gone"),
     [
         (ResourceKind.INSTANCE, "i-1", "DeleteInstances", "InvalidInstanceId.NotFound"),
         (ResourceKind.DISK, "d-1", "DeleteDisk", "InvalidDiskId.NotFound"),
@@ -612,13 +612,13 @@ def test_the_console_is_decoded(wire: Wire) -> None:
     ],
 )
 def test_every_kind_can_be_ended_and_what_is_gone_is_no_failure(
-    wire: Wire, kind: ResourceKind, thing_id: str, action: str, gone: str
+    wire: Wire, kind: ResourceKind, resource_id: str, action: str, gone: str
 ) -> None:
     wire.say(action, {"RequestId": REQUEST_ID}, refusal(gone, status=404))
     cloud = provider()
-    cloud.delete(ref(kind, thing_id))
-    cloud.delete(ref(kind, thing_id))
-    assert thing_id in wire.sent[action][0].values()
+    cloud.delete(ref(kind, resource_id))
+    cloud.delete(ref(kind, resource_id))
+    assert resource_id in wire.sent[action][0].values()
 
 
 def test_a_running_machine_is_ended_by_force(wire: Wire) -> None:
@@ -628,7 +628,7 @@ def test_a_running_machine_is_ended_by_force(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "thing_id", "action", "code"),
+    ("kind", "resource_id", "action", "code"),
     [
         (ResourceKind.INSTANCE, "i-1", "DeleteInstances", "IncorrectInstanceStatus.Initializing"),
         (ResourceKind.GROUP, "sg-1", "DeleteSecurityGroup", "DependencyViolation"),
@@ -637,10 +637,10 @@ def test_a_running_machine_is_ended_by_force(wire: Wire) -> None:
     ],
 )
 def test_what_is_still_in_use_is_refused_for_now(
-    wire: Wire, kind: ResourceKind, thing_id: str, action: str, code: str
+    wire: Wire, kind: ResourceKind, resource_id: str, action: str, code: str
 ) -> None:
     wire.say(action, refusal(code, status=403))
-    verdict = classify(raised(lambda: provider().delete(ref(kind, thing_id))))
+    verdict = classify(raised(lambda: provider().delete(ref(kind, resource_id))))
     assert verdict is not None
     assert verdict.error_class is ErrorClass.EVENTUAL
 
@@ -652,14 +652,14 @@ def ignored(timers: Sequence[str]) -> None:
 def test_the_clouds_own_end_is_moved(wire: Wire) -> None:
     wire.say("ModifyInstanceAutoReleaseTime", {"RequestId": REQUEST_ID})
     wire.say("TagResources", {"RequestId": REQUEST_ID})
-    things = [
+    resources = [
         ref(ResourceKind.INSTANCE, "i-1"),
         ref(ResourceKind.INSTANCE, "i-2"),
         ref(ResourceKind.GROUP, "sg-1"),
         ref(ResourceKind.NETWORK, "vsw-1"),
         ref(ResourceKind.NETWORK, "vpc-1"),
     ]
-    provider().extend(things, NOW + timedelta(hours=5), (), ignored)
+    provider().extend(resources, NOW + timedelta(hours=5), (), ignored)
     times = [call["AutoReleaseTime"] for call in wire.sent["ModifyInstanceAutoReleaseTime"]]
     assert times == ["2026-11-21T17:01:00Z"] * 2
     tagged = wire.sent["TagResources"]

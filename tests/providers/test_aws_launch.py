@@ -291,7 +291,7 @@ def test_an_ended_machine_is_gone_with_the_clouds_word_for_why(aws: AwsProvider)
 
 
 @pytest.mark.parametrize(
-    ("kind", "thing_id"),
+    ("kind", "resource_id"),
     [
         (ResourceKind.INSTANCE, "i-0123456789abcdef0"),
         (ResourceKind.DISK, "vol-0123456789abcdef0"),
@@ -300,14 +300,14 @@ def test_an_ended_machine_is_gone_with_the_clouds_word_for_why(aws: AwsProvider)
     ],
 )
 def test_what_does_not_exist_is_not_found_and_its_deletion_is_success(
-    aws: AwsProvider, kind: ResourceKind, thing_id: str
+    aws: AwsProvider, kind: ResourceKind, resource_id: str
 ) -> None:
     with pytest.raises((ClientError, errors.GoneError)) as caught:
-        aws.get(ref(kind, thing_id))
+        aws.get(ref(kind, resource_id))
     verdict = aws.classify(caught.value)
     assert verdict is not None
     assert verdict.error_class is ErrorClass.NOT_FOUND
-    aws.delete(ref(kind, thing_id))
+    aws.delete(ref(kind, resource_id))
 
 
 def test_another_accounts_thing_is_neither_looked_at_nor_called_gone(aws: AwsProvider) -> None:
@@ -324,7 +324,7 @@ def test_a_search_finds_every_kind_in_every_region(aws: AwsProvider) -> None:
     found = aws.find(Search(owner="own-1"))
     assert found.unread == ()
     for region in ("us-east-1", "eu-west-1"):
-        kinds = {thing.ref.kind for thing in found.things if thing.ref.region == region}
+        kinds = {resource.ref.kind for resource in found.resources if resource.ref.region == region}
         assert kinds >= {ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.GROUP}
 
 
@@ -334,15 +334,17 @@ def test_a_search_finds_every_kind_in_every_region(aws: AwsProvider) -> None:
 def test_a_search_gives_only_what_matches(aws: AwsProvider, asked: dict[str, Any]) -> None:
     """EC2 takes ``*`` in a filter for anything; an owner of that name is nobody."""
     launched(aws)
-    assert aws.find(Search(**asked, regions=("us-east-1",))).things == ()
-    assert aws.find(Search(owner="own-1", box="box-1", op="op-1", run="run-1", regions=("us-east-1",))).things
+    assert aws.find(Search(**asked, regions=("us-east-1",))).resources == ()
+    assert aws.find(
+        Search(owner="own-1", box="box-1", op="op-1", run="run-1", regions=("us-east-1",))
+    ).resources
 
 
 def test_many_things_come_in_pages(aws: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpucloud_aws.find.PAGE_SIZE", 5)
     launched(aws, nodes=12)
     found = aws.find(Search(owner="own-1", regions=("us-east-1",)))
-    assert len([thing for thing in found.things if thing.ref.kind is ResourceKind.INSTANCE]) == 12
+    assert len([resource for resource in found.resources if resource.ref.kind is ResourceKind.INSTANCE]) == 12
 
 
 def test_everything_found_can_be_ended_in_the_declared_order(moto: str) -> None:
@@ -353,11 +355,11 @@ def test_everything_found_can_be_ended_in_the_declared_order(moto: str) -> None:
     ec2().create_volume(Size=1, AvailabilityZone="us-east-1a", TagSpecifications=tagged("volume"))
     ec2().allocate_address(Domain="vpc", TagSpecifications=tagged("elastic-ip"))
     for kind in aws.deletion_order:
-        for thing in aws.find(Search(owner="own-1", regions=("us-east-1",))).things:
-            if thing.ref.kind is kind:
-                aws.delete(thing.ref)
-    left = aws.find(Search(owner="own-1", regions=("us-east-1",))).things
-    assert [thing.ref for thing in left if thing.state is not State.GONE] == []
+        for resource in aws.find(Search(owner="own-1", regions=("us-east-1",))).resources:
+            if resource.ref.kind is kind:
+                aws.delete(resource.ref)
+    left = aws.find(Search(owner="own-1", regions=("us-east-1",))).resources
+    assert [resource.ref for resource in left if resource.state is not State.GONE] == []
 
 
 def tagged(kind: str) -> list[dict[str, Any]]:
@@ -379,7 +381,9 @@ def test_the_same_request_gives_the_same_machines_never_more(sandbox: SandboxCli
     first, second = aws.create(request), aws.create(request)
     assert [machine.ref for machine in first] == [machine.ref for machine in second]
     found = aws.find(Search(token=order().key, regions=("us-east-1",)))
-    assert sorted(thing.ref.id for thing in found.things) == sorted(machine.ref.id for machine in first)
+    assert sorted(resource.ref.id for resource in found.resources) == sorted(
+        machine.ref.id for machine in first
+    )
 
 
 def test_nothing_billed_is_left_after_what_a_launch_made_is_ended(sandbox: SandboxClient) -> None:
@@ -400,8 +404,8 @@ def test_everything_billed_carries_the_tags_that_find_it(sandbox: SandboxClient)
     assert found.unread == ()
     # An automatic public address has no life of its own: it cannot be tagged, and goes with its interface.
     billed = {entry["id"] for entry in sandbox.status()["billing"] if entry["kind"] != "address"}
-    assert {thing.ref.id for thing in found.things} >= billed
-    kinds = {thing.ref.kind for thing in found.things}
+    assert {resource.ref.id for resource in found.resources} >= billed
+    kinds = {resource.ref.kind for resource in found.resources}
     assert kinds == {
         ResourceKind.INSTANCE,
         ResourceKind.DISK,
@@ -502,7 +506,7 @@ def test_an_interruption_is_told_from_other_ends(wire: Wire, reason: str, preemp
 def test_a_lost_create_is_looked_up_by_its_token(wire: Wire) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", "<reservationSet/>"))
     found = AwsProvider().find(Search(token="gpc-1", regions=("us-east-1",)))
-    assert found.things == ()
+    assert found.resources == ()
     [sent] = wire.sent["DescribeInstances"]
     assert (sent["Filter.1.Name"], sent["Filter.1.Value.1"]) == ("client-token", "gpc-1")
 
@@ -565,7 +569,7 @@ def test_a_region_that_cannot_be_read_is_unread_with_the_clouds_code_and_not_emp
         wire.say(action, answer(action, body))
     wire.say("DescribeVolumes", denied)
     found = AwsProvider().find(Search(owner="own-1", regions=("us-east-1",)))
-    assert found.things == ()
+    assert found.resources == ()
     assert found.unread == (
         UnreadableRegion(
             cloud="aws", region="us-east-1", error="UnauthorizedOperation: You are not authorized"

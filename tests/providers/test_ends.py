@@ -20,10 +20,10 @@ from gpucloud.journal.store import Box, Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.resources import Purchase
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Waiter
+from gpucloud.runtime.tasks import Tasks
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from tests.cli.test_guard import until
-from tests.core.test_plan import a_candidate
+from tests.planning.test_plan import a_candidate
 
 ROLE = "arn:aws:iam::123456789012:role/gpucloud-ttl"
 TTL = timedelta(hours=30)
@@ -59,7 +59,7 @@ def launched(folder: Path, cloud: str) -> Box:
         owner="u-tester",
         journal=Journal.open(folder / "journal.db", lambda: datetime.now(UTC)),
         clouds=Clouds(providers, lambda it: Cloud(provider=it, backoff=Backoff(first_s=0.05, budget_s=0.5))),
-        waiter=Waiter(),
+        tasks=Tasks(),
     )
     terms = Terms(
         box="b-1",

@@ -15,7 +15,7 @@ from typing import Any
 from werkzeug.wrappers import Request, Response
 
 from gpucloud.sandbox.database import Shelf
-from gpucloud.sandbox.emulator import Control, UnknownThingError, World
+from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_alibaba.sandbox import (
     account,
@@ -165,7 +165,7 @@ class AlibabaSandbox:
             if each["InstanceId"] == instance and each["_purchase"] == "spot" and alive(each):
                 instances.interrupt(self._region(name), each, at)
                 return
-        raise UnknownThingError(f"{instance} is no running spot instance")
+        raise UnknownResourceError(f"{instance} is no running spot instance")
 
     def reset(self) -> None:
         """Forgets everything and ends all instances."""

@@ -105,5 +105,7 @@ def _keys(region: Region, parameters: Mapping[str, Any], action: str) -> list[Ke
     else:
         return [given]
     ids: str | list[str] = parameters.get(member) or []
-    things = [tags_of(region.all(kind).get(id_, {}) if kind else {}) for id_ in words(ids)]
-    return [{**given, **{f"acs:ResourceTag/{key}": value for key, value in tags.items()}} for tags in things]
+    resources = [tags_of(region.all(kind).get(id_, {}) if kind else {}) for id_ in words(ids)]
+    return [
+        {**given, **{f"acs:ResourceTag/{key}": value for key, value in tags.items()}} for tags in resources
+    ]

@@ -17,7 +17,7 @@ from typing import Any
 from werkzeug.wrappers import Request, Response
 
 from gpucloud.sandbox.database import Shelf
-from gpucloud.sandbox.emulator import Control, UnknownThingError, World
+from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_azure.sandbox import (
     access,
@@ -171,7 +171,7 @@ class AzureSandbox:
         """Evicts a Spot machine, named by its id."""
         machine = self._subscription.find(MACHINE, instance) if instance.startswith("/") else None
         if machine is None or machine["_purchase"] != "spot" or machine["_failed"]:
-            raise UnknownThingError(f"{instance} is no running Spot machine")
+            raise UnknownResourceError(f"{instance} is no running Spot machine")
         machines.evict(self._subscription, machine, at)
 
     def reset(self) -> None:

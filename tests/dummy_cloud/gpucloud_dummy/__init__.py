@@ -126,13 +126,15 @@ class DummyProvider:
         rows = self._change(lambda rows: rows)
         if ref.id not in rows or rows[ref.id]["region"] != ref.region:
             raise DummyError("Unknown", f"{ref.id} does not exist")
-        return self._thing(rows, ref.id)
+        return self._resource(rows, ref.id)
 
     def find(self, search: Search, /) -> SearchResult:
         """The folder is one list of everything."""
         rows = self._change(lambda rows: rows)
-        things = [self._thing(rows, each) for each in rows if _matches(rows[each], search)]
-        return SearchResult(things=tuple(thing for thing in things if thing.state is not State.GONE))
+        resources = [self._resource(rows, each) for each in rows if _matches(rows[each], search)]
+        return SearchResult(
+            resources=tuple(resource for resource in resources if resource.state is not State.GONE)
+        )
 
     def delete(self, ref: Ref, /) -> None:
         """Machines stop first; a disk goes with its machine."""
@@ -175,7 +177,7 @@ class DummyProvider:
     def _ref(self, region: str, kind: ResourceKind, id: str) -> Ref:  # noqa: A002
         return Ref(cloud=self.name, account=self.account(), region=region, kind=kind, id=id)
 
-    def _thing(self, rows: dict[str, Row], id: str) -> Resource:  # noqa: A002
+    def _resource(self, rows: dict[str, Row], id: str) -> Resource:  # noqa: A002
         row = rows[id]
         if row["kind"] == "instance":
             return self._machine(rows, id)

@@ -24,8 +24,8 @@ from gpucloud.resources import (
     SearchResult,
     State,
 )
+from tests.clouds.test_memory_conformance import MemoryHarness
 from tests.conformance import ProviderConformance
-from tests.core.test_memory_conformance import MemoryHarness
 from tests.memory import CloudSaid, MemoryProvider
 
 _numbers = itertools.count()
@@ -84,7 +84,7 @@ class TellsTheRecordNothing(MemoryProvider):
         return super().prepare(order, Silent())
 
 
-class FindsOthersThings(MemoryProvider):
+class FindsOthersResources(MemoryProvider):
     def find(self, search: Search, /) -> SearchResult:
         return super().find(replace(search, owner=None))
 
@@ -97,14 +97,16 @@ class TakesSilenceForAbsence(MemoryProvider):
 class FindsMachinesOnly(MemoryProvider):
     def find(self, search: Search, /) -> SearchResult:
         found = super().find(search)
-        return replace(found, things=tuple(t for t in found.things if t.ref.kind is ResourceKind.INSTANCE))
+        return replace(
+            found, resources=tuple(t for t in found.resources if t.ref.kind is ResourceKind.INSTANCE)
+        )
 
 
 class LosesTags(MemoryProvider):
     def find(self, search: Search, /) -> SearchResult:
         found = super().find(search)
-        things = tuple(t if isinstance(t, Machine) else replace(t, tags=None) for t in found.things)
-        return replace(found, things=things)
+        resources = tuple(t if isinstance(t, Machine) else replace(t, tags=None) for t in found.resources)
+        return replace(found, resources=resources)
 
 
 class KnowsEveryId(MemoryProvider):
@@ -170,8 +172,8 @@ BROKEN = [
     (MakesItsGroupAnew, suite.test_preparing_at_the_same_time_makes_no_more_than_preparing_once),
     (TellsTheRecordTooLate, suite.test_the_record_is_told_before_the_call_is_made),
     (TellsTheRecordNothing, suite.test_the_record_is_told_before_and_after_each_thing_that_is_made),
-    (FindsOthersThings, suite.test_another_owners_things_are_never_given),
-    (FindsOthersThings, suite.test_two_tags_must_both_match),
+    (FindsOthersResources, suite.test_another_owners_things_are_never_given),
+    (FindsOthersResources, suite.test_two_tags_must_both_match),
     (TakesSilenceForAbsence, suite.test_a_region_that_may_not_be_read_is_unread_and_no_proof_of_absence),
     (FindsMachinesOnly, suite.test_the_tags_are_on_everything_that_is_billed),
     (LosesTags, suite.test_the_tags_are_on_everything_that_is_billed),

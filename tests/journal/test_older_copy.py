@@ -17,8 +17,8 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import create_keys, keep_ready, key_folder
+from tests.bench import OWNER, Bench
 from tests.builders import Clock
-from tests.core.engine import OWNER, Bench
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, MemoryProvider, Temperament
 
 

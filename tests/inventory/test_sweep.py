@@ -29,8 +29,8 @@ from gpucloud.resources import (
     rfc3339,
 )
 from gpucloud_pricing import Market
-from tests.builders import START, Clock, a_box, a_machine, a_ref, a_thing, some_tags
-from tests.core.engine import Bench
+from tests.bench import Bench
+from tests.builders import START, Clock, a_box, a_machine, a_ref, a_resource, some_tags
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
 
 OWNER = "u-tester"
@@ -49,7 +49,7 @@ def found(
     **tags: str,
 ) -> Resource:
     """A thing that a sweep comes upon."""
-    return a_thing(
+    return a_resource(
         ref=a_ref(kind=kind, region=region),
         tags=some_tags(**{"owner": OWNER, "box": "b-x", "expires": LATER, **tags}),
         created_at=None if age is None else NOW - age,
@@ -175,28 +175,28 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
         a_machine(tags=BadTags(shown={"owner": owner, "box": "b-x"}, wrong="gpucloud:expires is 'soon'"))
         for owner in (OWNER, "u-other")
     )
-    survey = Survey(things=(), unread=(), left_out={}, clocks={"aws": NOW}, suspects=(ours, theirs))
+    survey = Survey(resources=(), unread=(), left_out={}, clocks={"aws": NOW}, suspects=(ours, theirs))
     boxes = {"b-x": known(BoxState.DELETED)}
     finds = judge(survey, boxes, owner=OWNER, older_than=timedelta(), may_take=lambda _: True)
-    assert {find.thing.ref: (find.reason, find.unwanted) for find in finds} == {
+    assert {find.resource.ref: (find.reason, find.unwanted) for find in finds} == {
         ours.ref: (Reason.BAD_TAGS, False),
         theirs.ref: (Reason.OTHER_OWNER, False),
     }
 
 
 def judged(
-    things: list[Resource], *boxes: Any, owner: str = OWNER, older_than: timedelta = OLD_ENOUGH
+    resources: list[Resource], *boxes: Any, owner: str = OWNER, older_than: timedelta = OLD_ENOUGH
 ) -> list[Find]:
-    survey = Survey(things=tuple(things), unread=(), left_out={}, clocks={"aws": NOW})
+    survey = Survey(resources=tuple(resources), unread=(), left_out={}, clocks={"aws": NOW})
     journal = {box.id: box for box in boxes if box is not None}
     return judge(survey, journal, owner=owner, older_than=older_than, may_take=lambda lease: lease is None)
 
 
 @pytest.mark.parametrize(
-    ("thing", "box", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("resource", "box", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_what_is_unwanted(thing: Resource, box: Any, reason: Reason | None) -> None:
-    assert [find.reason for find in judged([thing], box)] == ([] if reason is None else [reason])
+def test_what_is_unwanted(resource: Resource, box: Any, reason: Reason | None) -> None:
+    assert [find.reason for find in judged([resource], box)] == ([] if reason is None else [reason])
 
 
 def test_a_box_is_as_young_as_its_youngest_thing() -> None:
@@ -212,7 +212,7 @@ def test_any_age_is_old_enough_where_that_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thing", "state"),
+    ("resource", "state"),
     [
         (a_machine(tags=some_tags(expires=LATER)), BoxState.READY),
         (a_machine(tags=some_tags(expires="none")), BoxState.READY),
@@ -223,25 +223,25 @@ def test_any_age_is_old_enough_where_that_is_said() -> None:
         (found(None), BoxState.DELETING),
     ],
 )
-def test_what_a_box_is_that_is_found(thing: Resource, state: BoxState | None) -> None:
-    assert state_of([thing], NOW) is state
+def test_what_a_box_is_that_is_found(resource: Resource, state: BoxState | None) -> None:
+    assert state_of([resource], NOW) is state
 
 
 def test_another_owner_who_is_named_takes_the_place_of_ours() -> None:
     ours, theirs = found(), found(owner="u-other", box="b-y")
     finds = judged([ours, theirs], owner="u-other")
-    assert {find.thing.ref: find.unwanted for find in finds} == {ours.ref: False, theirs.ref: True}
+    assert {find.resource.ref: find.unwanted for find in finds} == {ours.ref: False, theirs.ref: True}
 
 
 def test_ages_and_ends_go_by_the_clock_of_the_cloud() -> None:
     """Whatever this machine believes: the same thing is young in one cloud and old in another."""
-    things = tuple(
+    resources = tuple(
         replace(found(), ref=a_ref(cloud=cloud, kind=ResourceKind.DISK)) for cloud in ("aws", "azure")
     )
     clocks = {"aws": NOW, "azure": NOW - AN_HOUR}
-    survey = Survey(things=things, unread=(), left_out={}, clocks=clocks)
+    survey = Survey(resources=resources, unread=(), left_out={}, clocks=clocks)
     finds = judge(survey, {}, owner=OWNER, older_than=OLD_ENOUGH, may_take=lambda _: True)
-    assert {find.thing.ref.cloud: find.reason for find in finds} == {
+    assert {find.resource.ref.cloud: find.reason for find in finds} == {
         "aws": Reason.NOT_IN_JOURNAL,
         "azure": Reason.YOUNG,
     }
@@ -276,7 +276,7 @@ def sweep(bench: Bench, *, older_than: timedelta = OLD_ENOUGH, owner: str = OWNE
 
 def swept_until_shown(bench: Bench) -> list[str]:
     """What several sweeps end: lists lag behind what is made."""
-    return [find.thing.ref.id for _ in range(4) for find in sweep(bench)]
+    return [find.resource.ref.id for _ in range(4) for find in sweep(bench)]
 
 
 def live(bench: Bench, box: str = "b-1", **terms: Any) -> None:
@@ -328,9 +328,9 @@ def test_what_is_taken_into_a_journal_between_the_looks_is_left_alone(bench: Ben
     bench.clock.sleep(3600)
     context = bench.context()
     first = look(context, owner=OWNER, older_than=OLD_ENOUGH)
-    [(_, things)] = by_box(thing for thing in first.survey.things)
+    [(_, resources)] = by_box(resource for resource in first.survey.resources)
     other_shell = bench.context()
-    assert adopt_box(other_shell, things, BoxState.READY, MARKET)
+    assert adopt_box(other_shell, resources, BoxState.READY, MARKET)
     assert look_again(context, first, owner=OWNER, older_than=OLD_ENOUGH).finds == ()
 
 
@@ -386,8 +386,8 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
     forget_everything(bench)
     context = bench.context()
     survey = finish(context, begin(context, Search(owner=OWNER)))
-    [(owner, things)] = by_box(survey.things)
-    box = adopt_box(context, things, BoxState.READY, MARKET)
+    [(owner, resources)] = by_box(survey.resources)
+    box = adopt_box(context, resources, BoxState.READY, MARKET)
     assert box is not None
     assert (owner, box.name, box.run_id, box.op) == (OWNER, before.name, "ci-7", before.op)
     assert box.expires_at == before.expires_at
@@ -395,18 +395,18 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
         assert box.facts[fact] == before.facts[fact], fact
     assert box.facts["gpu"]["model"] == "T4"
     assert box.facts["price"]["currency"] == "USD"
-    assert {row.ref for row in context.journal.things(box.id)} >= {thing.ref for thing in things}
-    assert adopt_box(context, things, BoxState.READY, MARKET) is None, "it is known now"
+    assert {row.ref for row in context.journal.resources(box.id)} >= {resource.ref for resource in resources}
+    assert adopt_box(context, resources, BoxState.READY, MARKET) is None, "it is known now"
 
 
 def test_two_found_boxes_of_one_name_get_two(bench: Bench) -> None:
     live(bench, "b-1")
     context = bench.context()
     survey = finish(context, begin(context, Search(owner=OWNER)))
-    [(_, things)] = by_box(survey.things)
-    tags = things[0].tags
+    [(_, resources)] = by_box(survey.resources)
+    tags = resources[0].tags
     assert isinstance(tags, Tags)
-    others = [replace(thing, tags=replace(tags, box="b-other")) for thing in things]
+    others = [replace(resource, tags=replace(tags, box="b-other")) for resource in resources]
     box = adopt_box(context, others, BoxState.DELETING, MARKET)
     assert box is not None
     assert box.name == "b-1-2"
@@ -428,14 +428,14 @@ def test_no_sweep_ever_ends_what_is_not_unwanted() -> None:
     seed = random.randrange(1 << 32)  # noqa: S311  (a new one each time, and told)
     chance = random.Random(seed)  # noqa: S311
     for number in range(SALTED):
-        things, boxes, wanted = _salted(chance)
-        ended = {find.thing.ref for find in judged(things, *boxes) if find.unwanted}
+        resources, boxes, wanted = _salted(chance)
+        ended = {find.resource.ref for find in judged(resources, *boxes) if find.unwanted}
         assert not ended & wanted, f"seed {seed}, ledger {number}"
 
 
 def _salted(chance: random.Random) -> tuple[list[Resource], list[Any], set[Any]]:
     """Some of everything: things, what the journal knows, and what must survive."""
-    things: list[Resource] = []
+    resources: list[Resource] = []
     boxes: list[Any] = []
     wanted: set[Any] = set()
     for number in range(chance.randint(1, 12)):
@@ -450,7 +450,7 @@ def _salted(chance: random.Random) -> tuple[list[Resource], list[Any], set[Any]]
                 chance.randint(1, 4),
             )
         ]
-        things += mine
+        resources += mine
         state = chance.choice([None, *BoxState])
         lease = chance.choice([None, HERE])
         if state is not None:
@@ -463,36 +463,36 @@ def _salted(chance: random.Random) -> tuple[list[Resource], list[Any], set[Any]]
             free_and_over = lease is None and (state is not BoxState.READY or boxes[-1].expires_at < NOW)
             survives = survives or not free_and_over
         if survives:
-            wanted |= {thing.ref for thing in mine}
-    return things, boxes, wanted
+            wanted |= {resource.ref for resource in mine}
+    return resources, boxes, wanted
 
 
 # --- what it costs
 
 
 @pytest.mark.parametrize(
-    ("thing", "price"),
+    ("resource", "price"),
     [
         (a_machine(ref=a_ref(cloud="aws"), instance_type="g4dn.xlarge"), "0.526 USD"),
         (a_machine(ref=a_ref(cloud="aws"), instance_type="x.y"), "no price of x.y in us-east-1 is known"),
-        (a_thing(ref=a_ref(kind=ResourceKind.DISK), size_gib=100), "0.010959 USD"),
+        (a_resource(ref=a_ref(kind=ResourceKind.DISK), size_gib=100), "0.010959 USD"),
         (
-            a_thing(ref=a_ref(kind=ResourceKind.DISK, cloud="azure", region="eastus"), size_gib=100),
+            a_resource(ref=a_ref(kind=ResourceKind.DISK, cloud="azure", region="eastus"), size_gib=100),
             "0.027 USD",
         ),
-        (a_thing(ref=a_ref(kind=ResourceKind.DISK)), "the cloud does not tell its size in a list"),
-        (a_thing(ref=a_ref(kind=ResourceKind.ADDRESS)), "0.005 USD"),
-        (a_thing(ref=a_ref(kind=ResourceKind.GROUP)), "0 USD"),
-        (a_thing(ref=a_ref(kind=ResourceKind.SPOT_REQUEST)), "0 USD"),
-        (a_thing(ref=a_ref(kind=ResourceKind.SNAPSHOT)), "no price of a snapshot is known"),
+        (a_resource(ref=a_ref(kind=ResourceKind.DISK)), "the cloud does not tell its size in a list"),
+        (a_resource(ref=a_ref(kind=ResourceKind.ADDRESS)), "0.005 USD"),
+        (a_resource(ref=a_ref(kind=ResourceKind.GROUP)), "0 USD"),
+        (a_resource(ref=a_ref(kind=ResourceKind.SPOT_REQUEST)), "0 USD"),
+        (a_resource(ref=a_ref(kind=ResourceKind.SNAPSHOT)), "no price of a snapshot is known"),
         (
-            a_thing(ref=a_ref(kind=ResourceKind.ADDRESS, cloud="nowhere")),
+            a_resource(ref=a_ref(kind=ResourceKind.ADDRESS, cloud="nowhere")),
             "no address price is known for nowhere us-east-1",
         ),
     ],
 )
-def test_what_a_found_thing_costs_per_hour(thing: Resource, price: str) -> None:
-    found = price_of(MARKET, thing)
+def test_what_a_found_thing_costs_per_hour(resource: Resource, price: str) -> None:
+    found = price_of(MARKET, resource)
     assert (found if isinstance(found, str) else f"{found.amount.normalize():f} {found.currency}") == price
 
 

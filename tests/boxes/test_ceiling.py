@@ -18,10 +18,10 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.planning.plan import Candidate, capped
 from gpucloud.resources import HeldCapacity, Machine, Purchase, Request
+from tests.bench import Bench
 from tests.builders import Clock
-from tests.core.engine import Bench
-from tests.core.test_plan import a_candidate
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, ConnectionLost, MemoryProvider
+from tests.planning.test_plan import a_candidate
 
 T4 = "g4dn.xlarge"
 PLACE = "us-east-1/use1-az4"

@@ -59,7 +59,7 @@ def intended(n: int = 1) -> dict[str, Any]:
 def test_a_box_is_there_after_the_process_is_killed(tmp_path: Path) -> None:
     """What plan_box returned from is on disk: another process reads it after a kill -9."""
     code = (
-        "import os, sys; sys.path.insert(0, sys.argv[2]); from tests.core.test_store import *;"
+        "import os, sys; sys.path.insert(0, sys.argv[2]); from tests.journal.test_store import *;"
         "a_box(Journal.open(Path(sys.argv[1]), clock)); os.kill(os.getpid(), 9)"
     )
     root = str(Path(__file__).parents[2])
@@ -127,10 +127,10 @@ def test_replaying_the_events_gives_the_same_tables(journal: Journal) -> None:
     journal.write(box, "state", {"state": "bootstrapping"})
     journal.write(box, "state", {"state": "deleting"})
     journal.write(box, "gone", instance)
-    before = (journal.boxes(owner="me"), journal.intents(), journal.things(present=False))
+    before = (journal.boxes(owner="me"), journal.intents(), journal.resources(present=False))
     journal.rebuild()
-    assert (journal.boxes(owner="me"), journal.intents(), journal.things(present=False)) == before
-    assert [row.ref.id for row in journal.things()] == ["sg-1"]
+    assert (journal.boxes(owner="me"), journal.intents(), journal.resources(present=False)) == before
+    assert [row.ref.id for row in journal.resources()] == ["sg-1"]
     assert before[0][0].started_at == NOW
 
 
@@ -138,10 +138,10 @@ def test_a_thing_in_the_making_gets_its_id_and_is_not_doubled(journal: Journal) 
     """Told before and after, it is one thing."""
     box = a_box(journal)
     journal.write(box, "making", GROUP | {"id": ""})
-    assert [(row.state, row.ref.id) for row in journal.things(box.id)] == [("making", "")]
+    assert [(row.state, row.ref.id) for row in journal.resources(box.id)] == [("making", "")]
     journal.write(box, "made", GROUP)
     journal.write(box, "made", GROUP)
-    assert [(row.state, row.ref.id) for row in journal.things(box.id)] == [("made", "sg-1")]
+    assert [(row.state, row.ref.id) for row in journal.resources(box.id)] == [("made", "sg-1")]
 
 
 def test_an_impossible_change_of_state_is_refused_and_leaves_no_event(journal: Journal) -> None:
@@ -245,7 +245,7 @@ def test_a_file_that_another_process_is_making_is_waited_for(tmp_path: Path) -> 
 def test_twenty_processes_write_at_once_and_one_gets_the_name(tmp_path: Path) -> None:
     """One winner, nineteen refusals, no "database is locked", also where each would make the file."""
     code = (
-        "import sys; from tests.core.test_store import *\n"
+        "import sys; from tests.journal.test_store import *\n"
         "try: a_box(Journal.open(Path(sys.argv[1]), clock), id='b-' + sys.argv[2]); print('won')\n"
         "except NameTakenError: print('lost')"
     )

@@ -15,8 +15,8 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.resources import Search
 from gpucloud_pricing import Market
+from tests.bench import ZONES, Bench
 from tests.builders import Clock
-from tests.core.engine import ZONES, Bench
 from tests.memory import ConnectionLost, MemoryProvider
 
 

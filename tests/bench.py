@@ -16,10 +16,10 @@ from gpucloud.clouds.provider import Provider
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Waiter
+from gpucloud.runtime.tasks import Tasks
 from tests.builders import Clock
-from tests.core.test_plan import a_candidate
 from tests.memory import MemoryProvider
+from tests.planning.test_plan import a_candidate
 
 OWNER = "u-tester"
 ZONES = {"us-east-1": ("use1-az4", "use1-az6"), "us-west-2": ("usw2-az1",)}
@@ -36,7 +36,7 @@ class Bench:
     kind: type[MemoryProvider] = MemoryProvider
 
     def context(self) -> Context:
-        """A process: its own waiter and clients, the same journal and clouds."""
+        """A process: its own tasks and clients, the same journal and clouds."""
 
         def wrap(provider: Provider) -> Cloud:
             return Cloud(
@@ -54,7 +54,7 @@ class Bench:
             owner=OWNER,
             journal=Journal.open(self.folder / "journal.db", self.clock, lease_clock=self.clock),
             clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),
-            waiter=Waiter(self.clock.sleep, lambda: self.clock().timestamp()),
+            tasks=Tasks(self.clock.sleep, lambda: self.clock().timestamp()),
             tell=lambda step, text: self.lines.append((step, text)),
             clock=self.clock,
         )

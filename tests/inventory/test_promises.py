@@ -30,8 +30,8 @@ from gpucloud.resources import (
     cloud_name,
     token_for,
 )
+from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref
-from tests.core.engine import OWNER, Bench
 from tests.memory import TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace
 
 
@@ -111,7 +111,7 @@ def test_a_refusal_after_a_silence_is_looked_at_once_more(bench: Bench) -> None:
 def test_a_disk_alone_is_owed(bench: Bench) -> None:
     box = ready(bench)
     journal = bench.context().journal
-    for row in journal.things(box.id):
+    for row in journal.resources(box.id):
         journal.write(box, "gone", made_data(row.ref, name=row.name))
     disk = a_ref(kind=ResourceKind.DISK, id="vol-1")
     journal.write(box, "made", made_data(disk, name="x"))
@@ -121,11 +121,11 @@ def test_a_disk_alone_is_owed(bench: Bench) -> None:
 def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:
     box = ready(bench)
     journal = bench.context().journal
-    [machine] = [row for row in journal.things(box.id) if row.ref.kind is ResourceKind.INSTANCE]
+    [machine] = [row for row in journal.resources(box.id) if row.ref.kind is ResourceKind.INSTANCE]
     for event, state in (("gone_once", "made"), ("gone", "made")):
         journal.write(box, event, made_data(machine.ref, name=machine.name))
         journal.write(box, "made", made_data(machine.ref, name=machine.name))
-        [now] = [row for row in journal.things(box.id) if row.ref == machine.ref]
+        [now] = [row for row in journal.resources(box.id) if row.ref == machine.ref]
         assert now.state == state
 
 
@@ -150,7 +150,7 @@ def test_what_was_gone_once_is_looked_at_again_after_the_window(bench: Bench) ->
     context.journal.write(box, "gone_once", made_data(a_ref(kind=ResourceKind.DISK, id="vol-9"), name="x"))
     bench.clock.sleep((CONSISTENCY_WINDOW + timedelta(minutes=1)).total_seconds())
     assert settle(bench.context()) == []
-    assert [row for row in context.journal.things(box.id) if row.ref.id == "vol-9"] == []
+    assert [row for row in context.journal.resources(box.id) if row.ref.id == "vol-9"] == []
 
 
 def test_a_launch_that_somebody_works_on_is_no_remains(bench: Bench) -> None:
@@ -176,7 +176,7 @@ class HalfBlind(MemoryProvider):
     def find(self, search: Search, /) -> SearchResult:
         found = super().find(search)
         unread = tuple(
-            UnreadableRegion(cloud=self.name, region="us-east-1", error="denied") for _ in found.things[:1]
+            UnreadableRegion(cloud=self.name, region="us-east-1", error="denied") for _ in found.resources[:1]
         )
         return replace(found, unread=unread)
 
@@ -187,17 +187,17 @@ def test_half_a_view_of_a_region_is_none(bench: Bench) -> None:
     blind = replace(bench, kind=HalfBlind)
     context = blind.context()
     survey = finish(context, begin(context, Search(owner=OWNER)))
-    assert (survey.things, [region.region for region in survey.unread]) == ((), ["us-east-1"])
+    assert (survey.resources, [region.region for region in survey.unread]) == ((), ["us-east-1"])
 
 
 def test_a_second_signal_ends_the_process_at_once_with_the_command_that_cleans_up() -> None:
     program = (
-        "from gpucloud.runtime.tasks import Waiter\n"
-        "waiter = Waiter()\n"
-        "waiter.clean_up = 'the command'\n"
-        "with waiter.listening(), waiter.finishing():\n"
+        "from gpucloud.runtime.tasks import Tasks\n"
+        "tasks = Tasks()\n"
+        "tasks.clean_up = 'the command'\n"
+        "with tasks.listening(), tasks.finishing():\n"
         "    print('ready', flush=True)\n"
-        "    waiter.pause(60)\n"
+        "    tasks.pause(60)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -18,8 +18,8 @@ from gpucloud.inventory.reconcile import refresh, remains, settle
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import NameTakenError
 from gpucloud.resources import Machine, Purchase, Request
+from tests.bench import Bench
 from tests.builders import Clock
-from tests.core.engine import Bench
 from tests.memory import (
     BY_NAME_LONG_RUNNING,
     TOKEN_ATOMIC,

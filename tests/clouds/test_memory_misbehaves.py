@@ -41,10 +41,10 @@ def test_a_machine_runs_after_as_many_looks_and_seconds_as_said() -> None:
 def test_lists_lag_behind_creation() -> None:
     provider = MemoryProvider.named("aws", listed=Pace(seconds=60))
     machine = buy(provider)
-    assert not provider.find(HERE).things
+    assert not provider.find(HERE).resources
     assert provider.get(machine.ref).ref == machine.ref
     provider.cloud.clock.sleep(60)
-    assert machine.ref.id in ids(provider.find(HERE).things)
+    assert machine.ref.id in ids(provider.find(HERE).resources)
 
 
 def test_a_refused_call_does_nothing_and_a_lost_answer_does() -> None:
@@ -132,8 +132,8 @@ def test_a_put_that_fails_late_leaves_disk_interface_and_address_behind() -> Non
     with pytest.raises(CloudSaid, match="AllocationFailed"):
         buy(provider)
     for _ in range(3):
-        things = provider.find(HERE).things
-    left = {thing.ref.kind for thing in things} - set(BY_NAME_LONG_RUNNING.stands_on)
+        resources = provider.find(HERE).resources
+    left = {resource.ref.kind for resource in resources} - set(BY_NAME_LONG_RUNNING.stands_on)
     assert left == {ResourceKind.DISK, ResourceKind.NIC, ResourceKind.ADDRESS}
     assert kinds_billed(provider) == [ResourceKind.ADDRESS, ResourceKind.DISK]
     provider.delete(Ref(cloud="azure", account=ORDER.account, region=ORDER.region,
@@ -220,5 +220,5 @@ def test_the_ledger_keeps_what_was_billed_and_until_when() -> None:
 
 
 def _group_of(provider: MemoryProvider) -> str:
-    (group,) = [t for t in provider.find(HERE).things if t.ref.kind is ResourceKind.RESOURCE_GROUP]
+    (group,) = [t for t in provider.find(HERE).resources if t.ref.kind is ResourceKind.RESOURCE_GROUP]
     return group.ref.id

@@ -13,8 +13,8 @@ from gpucloud.boxes.launch import launch
 from gpucloud.clouds.provider import Record
 from gpucloud.journal.store import Journal, JournalError
 from gpucloud.resources import Machine, Order, Request
+from tests.bench import Bench
 from tests.builders import Clock
-from tests.core.engine import Bench
 from tests.memory import MemoryProvider
 
 

@@ -46,8 +46,8 @@ from gpucloud.resources import (
 from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market
 from gpucloud_templates import GUARD_LAST_WORDS
+from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref
-from tests.core.engine import OWNER, Bench
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace, Temperament
 
 
@@ -201,7 +201,7 @@ def test_what_holds_a_thing_of_ours_and_is_not_in_the_journal_is_ended_too(bench
     """As in a box that was taken in from a list that lagged."""
     context = bench.context()
     box = ready(bench)
-    for row in context.journal.things(box.id):
+    for row in context.journal.resources(box.id):
         if row.ref.kind is not ResourceKind.GROUP:
             context.journal.write(box, "gone", made_data(row.ref, name=row.name))
     taken = context.take(box)

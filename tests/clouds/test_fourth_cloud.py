@@ -170,8 +170,8 @@ def test_a_box_is_launched_used_and_taken_down(shell: Shell, folder: Path, data_
 
     (gone,) = shell.json("down", "four", "--yes")["boxes"]
     assert gone["state"] == "deleted"
-    things = json.loads((folder / "things.json").read_text())
-    assert {row["state"] for row in things.values()} <= {"gone"}
+    resources = json.loads((folder / "things.json").read_text())
+    assert {row["state"] for row in resources.values()} <= {"gone"}
     assert not shell.json("list")["boxes"]
 
 

@@ -18,8 +18,8 @@ from gpucloud.inventory.sweep import Reason, end, look, look_again
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import BadTags, Ref, ResourceKind, Search, Tags, cloud_name
 from gpucloud_pricing import Market
+from tests.bench import OWNER, Bench
 from tests.builders import Clock, some_tags
-from tests.core.engine import OWNER, Bench
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
 
 HOSTILE = {
@@ -87,12 +87,12 @@ def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
     context = lost.context()
     for _ in range(4):  # lists lag
         survey = finish(context, begin(context, Search(owner=OWNER)))
-    assert {thing.ref for thing in survey.suspects} == bad
+    assert {resource.ref for resource in survey.suspects} == bad
     boxes, troubles = adopt_found(context, survey, Market.load())
     assert ({box.id for box in boxes}, troubles) == ({"b-1", "b-3"}, [])
     assert settle(context) == []
     finds = look(context, owner=OWNER, older_than=timedelta()).finds
-    assert {find.thing.ref for find in finds} == bad
+    assert {find.resource.ref for find in finds} == bad
     assert not any(find.unwanted for find in finds)
     assert bench.machines() == 3
 
@@ -116,7 +116,7 @@ def test_a_name_that_lives_in_a_cloud_is_taken_with_an_empty_journal_too(
     ):
         for _ in range(4):  # lists lag
             survey = finish(context, begin(context, search, {"aws": None}))
-        assert {thing.ref.kind for thing in survey.things} == {ResourceKind.INSTANCE}
+        assert {resource.ref.kind for resource in survey.resources} == {ResourceKind.INSTANCE}
         with pytest.raises(UsageError, match="not in this journal") if refused else nullcontext():
             refuse_taken_name(context, name, survey)
 
@@ -139,7 +139,9 @@ def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_
     context = bench.context()
     first = look(context, owner=OWNER, older_than=timedelta())
     machines = {
-        find.thing.ref: find.reason for find in first.finds if find.thing.ref.kind is ResourceKind.INSTANCE
+        find.resource.ref: find.reason
+        for find in first.finds
+        if find.resource.ref.kind is ResourceKind.INSTANCE
     }
     assert machines == {item.ref: Reason.NOT_OF_ITS_BOX for item in second}
     again = look_again(context, first, owner=OWNER, older_than=timedelta())

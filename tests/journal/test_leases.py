@@ -25,9 +25,9 @@ from gpucloud.journal.schema import metadata
 from gpucloud.journal.store import Box, Journal, StaleWriterError
 from gpucloud.resources import Machine, Order, Ref, Request, Resource
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Waiter
+from gpucloud.runtime.tasks import Tasks
+from tests.bench import Bench
 from tests.builders import Clock
-from tests.core.engine import Bench
 from tests.memory import TOKEN_ATOMIC, CloudSaid, ConnectionLost, MemoryProvider, Pace
 
 
@@ -54,7 +54,7 @@ def another(bench: Bench) -> Context:
 
     here = bench.context()
     return Another(
-        owner=here.owner, journal=here.journal, clouds=here.clouds, waiter=here.waiter, clock=here.clock
+        owner=here.owner, journal=here.journal, clouds=here.clouds, tasks=here.tasks, clock=here.clock
     )
 
 
@@ -314,7 +314,7 @@ def being_ended_elsewhere(bench: Bench) -> tuple[Box, Context, Box]:
 def test_an_end_that_another_process_takes_over_is_waited_for(bench: Bench) -> None:
     """Two teardowns of one box: the first one's writes are refused; it returns when the second is through."""
     box, other, taken = being_ended_elsewhere(bench)
-    first = replace(bench.context(), waiter=Meanwhile(bench, lambda: take_down(other, taken, budget_s=60)))
+    first = replace(bench.context(), tasks=Meanwhile(bench, lambda: take_down(other, taken, budget_s=60)))
     assert take_down(first, box, budget_s=600).state is BoxState.DELETED
     assert bench.billed() == []
 
@@ -325,7 +325,7 @@ def test_an_end_whose_new_holder_dies_is_finished_by_the_old_one(bench: Bench) -
     assert bench.billed() == []
 
 
-class Meanwhile(Waiter):
+class Meanwhile(Tasks):
     """Something else happens in the first pause."""
 
     def __init__(self, bench: Bench, happens: Callable[[], object]) -> None:
@@ -370,13 +370,13 @@ def test_a_signal_during_a_create_does_not_make_a_silent_try_a_refused_one(bench
 
     class Signalled(MemoryProvider):
         def create(self, request: Request, /) -> Sequence[Machine]:
-            context.waiter.signum = signal.SIGTERM
+            context.tasks.signum = signal.SIGTERM
             return super().create(request)
 
     bench.kind = Signalled
     cloud.fail("create", ConnectionLost())
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), nth=2, times=99)
-    context = replace(bench.context(), waiter=context.waiter)
+    context = replace(bench.context(), tasks=context.tasks)
     with pytest.raises((InterruptedBySignal, OwedError)):
         launch(context, bench.terms(), bench.offers("us-east-1/use1-az4"))
     assert [intent.status for intent in context.journal.intents()] == ["watched"]

@@ -20,7 +20,7 @@ from gpucloud_templates.software import (
     software_for,
     wheels_of,
 )
-from tests.core.test_plan import a_candidate
+from tests.planning.test_plan import a_candidate
 
 V100 = Gpu(model="V100", architecture="Volta", capability="7.0", last_cuda="12.9", last_driver="580")
 T4 = Gpu(model="T4", architecture="Turing", capability="7.5")

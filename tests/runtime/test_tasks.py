@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from gpucloud.errors import InterruptedBySignal
-from gpucloud.runtime.tasks import TimedOutError, Waiter
+from gpucloud.runtime.tasks import Tasks, TimedOutError
 
 
 def fail() -> None:
@@ -20,67 +20,67 @@ def fail() -> None:
 
 def test_a_call_gives_what_it_gave_or_raises_what_it_raised() -> None:
     """Nothing is changed on the way from the thread."""
-    waiter = Waiter()
-    assert waiter.run(lambda: 7) == 7
+    tasks = Tasks()
+    assert tasks.run(lambda: 7) == 7
     with pytest.raises(KeyError, match="its own"):
-        waiter.run(fail)
+        tasks.run(fail)
 
 
 def test_calls_run_at_the_same_time() -> None:
     """Two calls that wait for each other both end."""
-    waiter = Waiter()
+    tasks = Tasks()
     barrier = threading.Barrier(2)
-    calls = [waiter.start(lambda: barrier.wait(timeout=10)) for _ in range(2)]
-    assert sorted(waiter.wait(call, 10) for call in calls) == [0, 1]
+    calls = [tasks.start(lambda: barrier.wait(timeout=10)) for _ in range(2)]
+    assert sorted(tasks.wait(call, 10) for call in calls) == [0, 1]
 
 
 def test_a_call_that_hangs_is_given_up_at_its_deadline() -> None:
     """The wait ends, whatever the call does."""
     with pytest.raises(TimedOutError):
-        Waiter().run(threading.Event().wait, timeout_s=0.01)
+        Tasks().run(threading.Event().wait, timeout_s=0.01)
 
 
-@pytest.mark.parametrize("number", Waiter.SIGNALS)
+@pytest.mark.parametrize("number", Tasks.SIGNALS)
 def test_a_signal_ends_the_wait_and_not_the_call(number: signal.Signals) -> None:
     """The call goes on in its thread, and its outcome can be waited for afterwards."""
     go = threading.Event()
-    with Waiter().listening() as waiter:
-        call = waiter.start(lambda: go.wait(10))
+    with Tasks().listening() as tasks:
+        call = tasks.start(lambda: go.wait(10))
         os.kill(os.getpid(), number)
         with pytest.raises(InterruptedBySignal) as caught:
-            waiter.wait(call, 10)
+            tasks.wait(call, 10)
         assert caught.value.exit_code == 128 + number
         go.set()
-        with waiter.finishing():
-            assert waiter.wait(call, 10) is True
+        with tasks.finishing():
+            assert tasks.wait(call, 10) is True
 
 
 def test_what_must_be_finished_is_finished_before_the_signal_counts() -> None:
     """The next wait afterwards ends at once."""
-    with Waiter().listening() as waiter:
-        with waiter.finishing():
+    with Tasks().listening() as tasks:
+        with tasks.finishing():
             os.kill(os.getpid(), signal.SIGTERM)
-            assert waiter.run(lambda: "done") == "done"
+            assert tasks.run(lambda: "done") == "done"
         with pytest.raises(InterruptedBySignal):
-            waiter.run(lambda: "never begun")
+            tasks.run(lambda: "never begun")
 
 
 def test_a_question_is_left_at_once() -> None:
     """Nothing is under way while the user thinks."""
 
-    def ask(waiter: Waiter) -> None:
-        with waiter.asking():
+    def ask(tasks: Tasks) -> None:
+        with tasks.asking():
             os.kill(os.getpid(), signal.SIGINT)
             threading.Event().wait(10)
 
-    with Waiter().listening() as waiter, pytest.raises(InterruptedBySignal):
-        ask(waiter)
+    with Tasks().listening() as tasks, pytest.raises(InterruptedBySignal):
+        ask(tasks)
 
 
 def test_the_old_handlers_come_back() -> None:
     """A library that uses the engine keeps its own signals."""
     before = signal.getsignal(signal.SIGTERM)
-    with Waiter().listening():
+    with Tasks().listening():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -95,16 +95,16 @@ def test_a_signal_that_another_thread_got_ends_the_wait() -> None:
     """The kernel may choose any thread: that the main one sleeps must not matter."""
     program = (
         "import signal, threading, time\n"
-        "from gpucloud.runtime.tasks import Waiter\n"
+        "from gpucloud.runtime.tasks import Tasks\n"
         "from gpucloud.errors import InterruptedBySignal\n"
-        "waiter = Waiter()\n"
+        "tasks = Tasks()\n"
         "def blow():\n"
         "    time.sleep(0.3)  # the main thread waits by now\n"
         "    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
         "    threading.Event().wait()\n"
-        "with waiter.listening():\n"
+        "with tasks.listening():\n"
         "    try:\n"
-        "        waiter.run(blow, 600)\n"
+        "        tasks.run(blow, 600)\n"
         "    except InterruptedBySignal as ended:\n"
         "        print(ended.signum)\n"
     )
@@ -117,14 +117,14 @@ def test_where_no_thread_can_be_had_the_call_is_made_all_the_same() -> None:
     program = (
         "import resource, threading\n"
         "from pathlib import Path\n"
-        "from gpucloud.runtime.tasks import Waiter\n"
-        "waiter = Waiter()\n"
+        "from gpucloud.runtime.tasks import Tasks\n"
+        "tasks = Tasks()\n"
         "used = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20),) * 2)\n"
         "try:\n"
         "    threading.Thread(target=print, daemon=True).start()\n"
         "except RuntimeError:\n"
-        "    print(waiter.run(lambda: 'done', 5))\n"
+        "    print(tasks.run(lambda: 'done', 5))\n"
     )
     ran = _run(program)
     assert ran.stdout == "done\n", ran.stderr
@@ -134,10 +134,10 @@ def test_a_thread_that_dies_as_it_begins_is_not_waited_for() -> None:
     """So it is where memory runs out between its first instruction and its first line."""
     program = (
         "import threading\n"
-        "from gpucloud.runtime.tasks import Waiter\n"
+        "from gpucloud.runtime.tasks import Tasks\n"
         "def die(self):\n"
         "    raise MemoryError\n"
         "threading.Thread._set_tstate_lock = threading.Thread._set_ident = die\n"
-        "print(Waiter().run(lambda: 'done', 5))\n"
+        "print(Tasks().run(lambda: 'done', 5))\n"
     )
     assert _run(program).stdout == "done\n"

@@ -18,9 +18,9 @@ from gpucloud.inventory.reconcile import remains, settle
 from gpucloud.inventory.sweep import look
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import Journal
+from tests.bench import OWNER, Bench
 from tests.builders import Clock
-from tests.core.engine import OWNER, Bench
-from tests.core.test_recover import ready
+from tests.inventory.test_reconcile import ready
 from tests.memory import TOKEN_ATOMIC, MemoryProvider
 
 FINISHED = 3000

@@ -22,8 +22,8 @@ from gpucloud.inventory.reconcile import refresh, refresh_all, settle
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import Box
 from gpucloud.resources import Purchase, ResourceKind, Search
+from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref, some_tags
-from tests.core.engine import OWNER, Bench
 from tests.memory import TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
 
 
@@ -100,7 +100,7 @@ def test_a_cloud_whose_sdk_is_missing_breaks_no_command_about_others(tmp_path: P
     assert "Azure needs its SDK" in trouble.message
     assert "Azure needs its SDK" in settle(context)[0].message
     survey = finish(context, begin(context, Search(owner=OWNER)))
-    assert {thing.ref.cloud for thing in survey.things} == {"aws"}
+    assert {resource.ref.cloud for resource in survey.resources} == {"aws"}
     assert [region.cloud for region in survey.unread] == ["azure"]
     assert take_down(context, here, budget_s=600).state is BoxState.DELETED
     before = clock()

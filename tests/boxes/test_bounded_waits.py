@@ -25,8 +25,8 @@ from gpucloud.planning.planner import Access
 from gpucloud.resources import Search
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import AFTER_SIGNAL_S
+from tests.bench import Bench
 from tests.builders import Clock
-from tests.core.engine import Bench
 from tests.memory import TOKEN_ATOMIC, MemoryProvider, Pace
 
 GENEROUS_S = 30.0
@@ -160,9 +160,9 @@ def test_after_a_signal_no_loop_goes_on_for_longer_than_a_minute(
     box = launch(context, bench.terms(), bench.offers())
     bench.providers[0].cloud.ends = Pace(seconds=36000)
     said: list[str] = []
-    context.waiter.heard = said.append
+    context.tasks.heard = said.append
     began = bench.clock()
-    with context.waiter.listening(), context.waiter.finishing():
+    with context.tasks.listening(), context.tasks.finishing():
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(OwedError):
@@ -180,5 +180,5 @@ def test_a_search_waits_for_a_silent_cloud_no_longer_than_it_was_told_and_names_
     began = time.monotonic()
     survey = finish(context, begin(context, Search(owner=context.owner)), patience)
     assert time.monotonic() - began < GENEROUS_S
-    assert {thing.ref.cloud for thing in survey.things} == {"aws"}
+    assert {resource.ref.cloud for resource in survey.resources} == {"aws"}
     assert [(each.cloud, each.region) for each in survey.unread] == [("alibaba", "*")]

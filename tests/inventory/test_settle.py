@@ -16,9 +16,9 @@ from gpucloud.journal.store import Box, Journal
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud.runtime.context import Context
 from gpucloud_templates import GUARD_LAST_WORDS
+from tests.bench import Bench
 from tests.builders import Clock, a_ref
-from tests.core.engine import Bench
-from tests.core.test_recover import SilentClock, ready, somebody
+from tests.inventory.test_reconcile import SilentClock, ready, somebody
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, MemoryProvider
 
 
@@ -41,7 +41,7 @@ def over_with_a_group(bench: Bench, name: str) -> Box:
 
 def group_of(context: Context, box: Box) -> str:
     """What the journal says of its group."""
-    [row] = [row for row in context.journal.things(box.id) if row.name.startswith("group-")]
+    [row] = [row for row in context.journal.resources(box.id) if row.name.startswith("group-")]
     return row.state
 
 
@@ -88,7 +88,7 @@ def test_boxes_for_which_there_was_no_time_are_named_and_not_begun(bench: Bench)
     troubles = settle(context, budget_s=30)
     assert all(isinstance(trouble, OwedError) for trouble in troubles)
     assert "two may still be billed" in troubles[-1].message
-    assert {row.state for row in context.journal.things("b-two")} == {"made"}
+    assert {row.state for row in context.journal.resources("b-two")} == {"made"}
 
 
 def test_a_box_that_its_guard_ended_while_it_was_idle_is_taken_down_by_the_next_command(
@@ -172,8 +172,8 @@ def test_everything_that_boxes_ever_had_is_kept(bench: Bench) -> None:
     box = ready(bench)
     machine = bench.providers[0].cloud.machines()[0].ref
     take_down(context, box, budget_s=60)
-    assert machine in [row.ref for row in context.journal.things_of([box.id])]
-    assert context.journal.things_of(["b-other"]) == []
+    assert machine in [row.ref for row in context.journal.resources_of([box.id])]
+    assert context.journal.resources_of(["b-other"]) == []
 
 
 def test_the_journal_goes_by_this_machine_s_clock_where_its_file_is_gone(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from gpucloud.planning.quota import FRESH_FOR, Quotas
 from gpucloud.resources import Purchase, Quota
+from tests.bench import ZONES, Bench
 from tests.builders import Clock
-from tests.core.engine import ZONES, Bench
 from tests.memory import MemoryProvider
 
 MINUTE_S = 60

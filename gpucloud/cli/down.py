@@ -75,7 +75,6 @@ def down(
 
 def _take_in(app: App, context: Context, run_id: str, troubles: list[GpucloudError]) -> Survey:
     """Writes down what another machine launched for this run; gives what was found of it."""
-    from gpucloud.cli.market import open_market
     from gpucloud.inventory.discovery import begin, by_box, finish
     from gpucloud.inventory.recover import adopt_box
     from gpucloud.resources import Search
@@ -85,11 +84,10 @@ def _take_in(app: App, context: Context, run_id: str, troubles: list[GpucloudErr
     survey = finish(context, begin(context, Search(run=run_id)))
     say_unread(app, survey)
     boxes = by_box(survey.resources)
-    market = open_market() if boxes else None
     for owner, resources in boxes:
-        if market is not None and owner == context.owner:
+        if owner == context.owner:
             with isolated(troubles, f"{resources[0].ref.kind} {resources[0].ref.id}"):
-                adopt_box(context, resources, BoxState.DELETING, market)
+                adopt_box(context, resources, BoxState.DELETING, app.catalog.market)
         else:
             what = f"{resources[0].ref.kind} {resources[0].ref.id}"
             app.output.say(

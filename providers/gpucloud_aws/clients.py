@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
 from gpucloud.clouds.provider import Witness
-from gpucloud_aws import record
+from gpucloud_aws import audit
 from gpucloud_aws.actions import refuse_nonsense, refuse_unlisted
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Clients:
         made.meta.events.register("before-send", refuse_unlisted)
         made.meta.events.register("after-call", refuse_nonsense)
         if self.witness is not None:
-            record.listen(made.meta.events, region, self.witness)
+            audit.listen(made.meta.events, region, self.witness)
         return made
 
     def _opened(self) -> Session:

@@ -12,11 +12,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, cast
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.resources import Identity, Permission
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.json_paths import text_at
-from gpucloud_azure.parallel import in_threads
 
 PERMISSIONS_API = "2022-04-01"
 PROVIDERS_API = "2021-04-01"

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, NoReturn
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.clouds.provider import BegunError
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, request_hash
@@ -21,7 +22,6 @@ from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
 from gpucloud_azure.network import group_name, machine_names, tags_of
-from gpucloud_azure.parallel import in_threads
 
 CUSTOM_DATA_BYTES = 64 * 1024 - 1
 """Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""

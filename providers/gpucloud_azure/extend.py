@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.resources import EXPIRES_TAG, End, Machine, Ref, ResourceKind, Tags, Timers, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import show
 from gpucloud_azure.ids import name_of
 from gpucloud_azure.network import all_tags
-from gpucloud_azure.parallel import in_threads
 
 
 def cloud_end(at: datetime | None, *, identified: bool) -> datetime | None:

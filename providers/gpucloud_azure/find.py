@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpucloud.clouds.kit import in_threads, together
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     TAG_PREFIX,
@@ -27,7 +28,6 @@ from gpucloud_azure.errors import MalformedAnswerError, classify
 from gpucloud_azure.ids import TYPES, canonical, kind_of, name_of, parts_of
 from gpucloud_azure.ids import api as api_of
 from gpucloud_azure.json_paths import Json, at, list_at, moment, plain, text_at
-from gpucloud_azure.parallel import in_threads, together
 
 CLOUD = "azure"
 TOKEN_TAG = f"{TAG_PREFIX}token"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import RULES, Next, UsageError
 from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
@@ -19,7 +20,6 @@ from gpucloud_azure.errors import NotEndingError, classify
 from gpucloud_azure.find import show
 from gpucloud_azure.ids import api, group_id
 from gpucloud_azure.json_paths import text_at
-from gpucloud_azure.parallel import in_threads
 from gpucloud_templates import SelfDelete
 
 AFTER = timedelta(minutes=2)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
@@ -15,7 +16,6 @@ from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
 from gpucloud_azure.json_paths import plain
-from gpucloud_azure.parallel import in_threads
 
 SSH_PORT = 22
 GROUP_NAME_LENGTH = 90  # Resource Manager's limit

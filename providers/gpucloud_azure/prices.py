@@ -8,13 +8,13 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.resources import HeldCapacity, Purchase, Quote
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.ids import parts_of
 from gpucloud_azure.json_paths import at, list_at, plain, refuse_nonsense, text_at
-from gpucloud_azure.parallel import in_threads
 
 PUBLIC_URL = "https://prices.azure.com/api/retail/prices"
 API_VERSION = "2023-01-01-preview"

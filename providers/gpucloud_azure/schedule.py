@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gpucloud.clouds.kit import in_threads, together
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify
 from gpucloud_azure.ids import api, canonical, id_in, name_of
 from gpucloud_azure.json_paths import list_at, plain, text_at
-from gpucloud_azure.parallel import in_threads, together
 
 log = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_alibaba.sandbox import (
     account,
-    api,
     boxes,
     instances,
     network,
     permissions,
     reserved,
+    validation,
     wire,
 )
 from gpucloud_alibaba.sandbox.actions import ACTIONS
@@ -193,7 +193,7 @@ class AlibabaSandbox:
     def _do(self, request: Request) -> Mapping[str, Any]:
         product, action, flat = wire.asked(request)
         review_action(action)
-        api.check(product, action, flat)
+        validation.check(product, action, flat)
         act = ACTIONS.get((product, action))
         if act is None:
             raise AlibabaError(
@@ -230,7 +230,7 @@ class AlibabaSandbox:
     def _warm_up(self) -> None:
         catalog = self._world.market.catalog(CLOUD)
         _ = catalog.types, catalog.offered, catalog.storage
-        api.parameters_of("ecs", "RunInstances")
+        validation.parameters_of("ecs", "RunInstances")
 
     # --- controls
 

@@ -20,11 +20,11 @@ from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_azure.sandbox import (
-    access,
     boxes,
     catalog,
-    machines,
+    instances,
     network,
+    permissions,
     prices,
     quotas,
     reservations,
@@ -33,7 +33,7 @@ from gpucloud_azure.sandbox import (
     restrictions,
     router,
     tls,
-    validate,
+    validation,
     wire,
 )
 from gpucloud_azure.sandbox.entra import OBJECT, TENANT, Entra
@@ -134,12 +134,12 @@ class AzureSandbox:
         """Whether a machine runs and its firewall lets ``source`` in."""
         with self._world.database.transaction():
             resources.settle(self._subscription)
-            machine = machines.by_box(self._subscription, box)
+            machine = instances.by_box(self._subscription, box)
             if machine is None or machine["_power"] != "running" or machine["_gone_at"] is not None:
                 return False
             return any(
                 network.admits(self._subscription, nic, port, source)
-                for nic, _ in machines.nics_of(self._subscription, machine)
+                for nic, _ in instances.nics_of(self._subscription, machine)
             )
 
     def tick(self) -> None:
@@ -158,9 +158,9 @@ class AzureSandbox:
     def power_off(self, box: str) -> None:
         """The guest switched itself off."""
         with self._world.database.transaction():
-            machine = machines.by_box(self._subscription, box)
+            machine = instances.by_box(self._subscription, box)
             if machine is not None:
-                machines.guest_stopped(self._subscription, machine)
+                instances.guest_stopped(self._subscription, machine)
 
     @property
     def notice_s(self) -> float:
@@ -172,14 +172,14 @@ class AzureSandbox:
         machine = self._subscription.find(MACHINE, instance) if instance.startswith("/") else None
         if machine is None or machine["_purchase"] != "spot" or machine["_failed"]:
             raise UnknownResourceError(f"{instance} is no running Spot machine")
-        machines.evict(self._subscription, machine, at)
+        instances.evict(self._subscription, machine, at)
 
     def reset(self) -> None:
         """Forgets everything and ends all machines."""
         for machine in self._subscription.all(MACHINE).values():
             boxes.end(self._subscription, machine)
         self._shelf.clear()
-        access.forget(self._subscription)
+        permissions.forget(self._subscription)
         restrictions.restrict(self._subscription, [])
         self._entra.set_life(None)
 
@@ -221,7 +221,7 @@ class AzureSandbox:
 
     def _read_models(self) -> None:
         with self._reading_models:
-            validate.warm_up()
+            validation.warm_up()
 
     def _console_url(self, origin: str, box: str) -> str:
         return f"{origin}{CONSOLE_PATH}{box}?sig={self._entra.seal(box)}"
@@ -254,15 +254,15 @@ class AzureSandbox:
         return {}
 
     def _policy(self, values: Mapping[str, Any]) -> Any:
-        access.set_policy(self._subscription, values["document"])
+        permissions.set_policy(self._subscription, values["document"])
         return {}
 
     def _deny(self, values: Mapping[str, Any]) -> Any:
-        access.deny(self._subscription, list(values["actions"]))
+        permissions.deny(self._subscription, list(values["actions"]))
         return {}
 
     def _register(self, values: Mapping[str, Any]) -> Any:
-        access.register(self._subscription, values["namespace"], registered=bool(values["registered"]))
+        permissions.register(self._subscription, values["namespace"], registered=bool(values["registered"]))
         return {}
 
     def _feature(self, values: Mapping[str, Any]) -> Any:

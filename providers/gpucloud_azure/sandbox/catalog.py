@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access, quotas, restrictions
+from gpucloud_azure.sandbox import permissions, quotas, restrictions
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.images import IMAGES, Image
 from gpucloud_azure.sandbox.places import known_locations, offered, sizes_in
@@ -130,15 +130,16 @@ def provider_document(subscription: Subscription, namespace: str) -> Document:
     Raises:
         AzureError: Azure has no such provider.
     """
-    name = next((each for each in access.NAMESPACES if each.lower() == namespace.lower()), None)
+    name = next((each for each in permissions.NAMESPACES if each.lower() == namespace.lower()), None)
     if name is None:
         text = f"The resource namespace '{namespace}' is invalid."
         raise AzureError("InvalidResourceNamespace", text, 404)
     types = [each.partition("/")[2] for each in TYPES if each.startswith(f"{name}/")]
+    registered = permissions.is_registered(subscription, name)
     return {
         "id": f"/subscriptions/{SUBSCRIPTION}/providers/{name}",
         "namespace": name,
-        "registrationState": "Registered" if access.is_registered(subscription, name) else "NotRegistered",
+        "registrationState": "Registered" if registered else "NotRegistered",
         "registrationPolicy": "RegistrationRequired",
         "resourceTypes": [
             {

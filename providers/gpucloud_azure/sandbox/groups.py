@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpucloud_azure.sandbox import machines, network, validate
+from gpucloud_azure.sandbox import instances, network, validation
 from gpucloud_azure.sandbox.places import check_location
 from gpucloud_azure.sandbox.subscription import (
     ADDRESS,
@@ -37,7 +37,7 @@ def check_tags(body: Json) -> None:
 
 def put_group(subscription: Subscription, name: str, body: Json) -> Answer:
     """PUT of a resource group."""
-    validate.check(GROUP, body)
+    validation.check(GROUP, body)
     check_tags(body)
     location = check_location(subscription, body.get("location"))
     if not NAME.fullmatch(name) or name.endswith("."):
@@ -70,7 +70,7 @@ def put_group(subscription: Subscription, name: str, body: Json) -> Answer:
 
 def patch_group(subscription: Subscription, name: str, body: Json) -> Answer:
     """PATCH of a resource group: its tags."""
-    validate.check(f"PATCH {GROUP}", body)
+    validation.check(f"PATCH {GROUP}", body)
     check_tags(body)
     group = group_of(subscription, name)
     return Answer(body=shown(subscription.put(GROUP, {**group, "tags": body.get("tags", group["tags"])})))
@@ -100,7 +100,7 @@ def delete_group(subscription: Subscription, name: str, origin: str) -> Answer:
     if group["_gone_at"] is None:
         for kind, each in subscription.within(group["id"]):
             if kind == MACHINE:
-                machines.delete(subscription, each, "deleted with its resource group")
+                instances.delete(subscription, each, "deleted with its resource group")
         gone_at = subscription.later(subscription.transition_s)
         properties = {"provisioningState": "Deleting"}
         subscription.put(GROUP, {**group, "_gone_at": gone_at, "properties": properties})
@@ -135,7 +135,7 @@ def settle(subscription: Subscription) -> None:
             if kind == ADDRESS:
                 network.end_address(subscription, each, "deleted with its resource group")
             elif kind == DISK:
-                machines.end_disk(subscription, each, "deleted with its resource group")
+                instances.end_disk(subscription, each, "deleted with its resource group")
             else:
                 subscription.drop(kind, each["id"])
         subscription.drop(GROUP, group["id"])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access, machines
+from gpucloud_azure.sandbox import instances, permissions
 from gpucloud_azure.sandbox.groups import group_of
 from gpucloud_azure.sandbox.subscription import GROUP, MACHINE, Subscription, canonical, shown, tags_of
 from gpucloud_azure.sandbox.wire import AzureError
@@ -74,7 +74,7 @@ def _member(document: Document, name: str) -> str:
 
 def list_groups(subscription: Subscription, query: Mapping[str, str]) -> list[Document]:
     """The resource groups; none for who may not read them."""
-    if not access.allows(subscription, "Microsoft.Resources/subscriptions/resourceGroups/read"):
+    if not permissions.allows(subscription, "Microsoft.Resources/subscriptions/resourceGroups/read"):
         return []
     fits = condition(query.get("$filter", ""))
     return [shown(group) for group in subscription.all(GROUP).values() if fits(group)]
@@ -89,7 +89,7 @@ def list_resources(subscription: Subscription, query: Mapping[str, str], group: 
     for kind, each in subscription.everything():
         if not canonical(each["id"]).startswith(head) or not fits(each) or hides(subscription, each):
             continue
-        if not access.allows(subscription, f"{kind}/read"):
+        if not permissions.allows(subscription, f"{kind}/read"):
             continue
         entry: Document = {name: value for name, value in each.items() if name in SHORT}
         created = each.get("_created") or each["properties"].get("timeCreated", subscription.moment)
@@ -112,7 +112,7 @@ def list_of(
     head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
     view = query.get("statusOnly") == "true" or query.get("$expand", "").lower() == "instanceview"
     return [
-        machines.show(each, view=view) if kind == MACHINE else shown(each)
+        instances.show(each, view=view) if kind == MACHINE else shown(each)
         for each in list(subscription.all(kind).values())
         if canonical(each["id"]).startswith(head) and not hides(subscription, each)
     ]

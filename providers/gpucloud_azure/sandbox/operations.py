@@ -7,7 +7,7 @@ Location besides; groups name Location only.
 from __future__ import annotations
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import machines
+from gpucloud_azure.sandbox import instances
 from gpucloud_azure.sandbox.stock import Failure
 from gpucloud_azure.sandbox.subscription import MACHINE, SUBSCRIPTION, Subscription
 from gpucloud_azure.sandbox.wire import Answer, AzureError
@@ -89,10 +89,10 @@ def _status(subscription: Subscription, operation: Document) -> tuple[str, Failu
 
 def _ended(machine: Document, ends: str) -> tuple[str, Failure | None]:
     state = machine["properties"]["provisioningState"]
-    going = machine["_power"] in machines.NEXT if ends == "switched" else state == machines.CREATING
+    going = machine["_power"] in instances.NEXT if ends == "switched" else state == instances.CREATING
     if going:
         return "InProgress", None
-    if ends == "made" and state == machines.FAILED:
+    if ends == "made" and state == instances.FAILED:
         code, text = machine["_failure"]
         return "Failed", (code, text)
     return "Succeeded", None

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpucloud.sandbox.clock import end_of
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access
+from gpucloud_azure.sandbox import permissions
 from gpucloud_azure.sandbox.places import offered
 from gpucloud_azure.sandbox.subscription import Subscription
 
@@ -62,7 +62,7 @@ def grant(subscription: Subscription, values: Mapping[str, Any]) -> str:
 
 def seen(subscription: Subscription) -> list[Document]:
     """The reservations, as Microsoft.Capacity lists them: none for who may not read them."""
-    if subscription.principal is not None or not access.allows(subscription, _READ):
+    if subscription.principal is not None or not permissions.allows(subscription, _READ):
         return []
     return [_shown(each, subscription.now) for each in subscription.all(_KIND).values()]
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
-    access,
     groups,
-    machine_put,
-    machines,
+    instances,
+    launch,
     network,
     operations,
+    permissions,
     schedules,
-    validate,
+    validation,
 )
 from gpucloud_azure.sandbox.groups import being_deleted, check_tags, group_of
 from gpucloud_azure.sandbox.lists import hides
@@ -50,7 +50,7 @@ ENDS: Mapping[str, End] = {
     FIREWALL: network.delete_firewall,
     ADDRESS: network.delete_address,
     NIC: network.delete_nic,
-    DISK: machines.delete_disk,
+    DISK: instances.delete_disk,
     SCHEDULE: lambda subscription, schedule: subscription.drop(SCHEDULE, schedule["id"]),
 }
 BILLED = {MACHINE, DISK, ADDRESS, NIC}
@@ -75,7 +75,7 @@ def put(
         raise being_deleted(group["name"])
     if not groups.NAME.fullmatch(tail(id_)):
         raise AzureError("InvalidResourceName", f"The resource name '{tail(id_)}' is not valid.")
-    validate.check(kind, body)
+    validation.check(kind, body)
     check_tags(body)
     body = {**copy.deepcopy(body), "location": check_location(subscription, body.get("location"))}
     old = subscription.find(kind, id_)
@@ -88,7 +88,7 @@ def put(
             f"'{body['location']}'. Please select a new resource name."
         )
         raise AzureError("InvalidResourceLocation", text, 409)
-    access.check_linked(subscription, f"{kind}/write", id_, _linked(kind, id_, body))
+    permissions.check_linked(subscription, f"{kind}/write", id_, _linked(kind, id_, body))
     if kind == MACHINE:
         return _put_machine(subscription, old, id_, body, origin)
     make = MAKES.get(kind)
@@ -114,11 +114,11 @@ def _put_machine(
     subscription: Subscription, old: Document | None, id_: str, body: Json, origin: str
 ) -> Answer:
     if old is None:
-        machine = machine_put.put(subscription, id_, body)
+        machine = launch.put(subscription, id_, body)
     else:
-        machine = machine_put.put_again(subscription, old, body)
+        machine = launch.put_again(subscription, old, body)
     headers = operations.begin(subscription, origin, machine, "made", located=False)
-    return Answer(status=200 if old else 201, body=machines.show(machine, view=False), headers=headers)
+    return Answer(status=200 if old else 201, body=instances.show(machine, view=False), headers=headers)
 
 
 def _linked(kind: str, id_: str, body: Json) -> dict[str, str]:
@@ -155,12 +155,12 @@ def _linked(kind: str, id_: str, body: Json) -> dict[str, str]:
 def patch(subscription: Subscription, kind: str, id_: str, body: Json) -> Answer:
     """PATCH of a resource: its tags. Nothing else of it changes in the sandbox."""
     document = _seen(subscription, kind, id_)
-    validate.check(f"PATCH {kind}", body)
+    validation.check(f"PATCH {kind}", body)
     check_tags(body)
     if set(body) - {"tags"}:
         raise AzureError("UnsupportedOperation", "The gpucloud sandbox changes tags only.", 405)
     if kind == MACHINE:
-        machines.check_not_ending(document, "update")
+        instances.check_not_ending(document, "update")
     if kind in BILLED:
         review_tags(body, "what is billed")
     document = subscription.put(kind, {**document, "tags": body.get("tags", document.get("tags"))})
@@ -171,7 +171,7 @@ def get(subscription: Subscription, kind: str, id_: str, *, view: bool) -> Answe
     """GET of a resource."""
     document = _seen(subscription, kind, id_)
     if kind == MACHINE:
-        return Answer(body=machines.show(document, view=view))
+        return Answer(body=instances.show(document, view=view))
     return Answer(body=shown(document))
 
 
@@ -195,7 +195,7 @@ def delete(subscription: Subscription, kind: str, id_: str, origin: str) -> Answ
     if document is None:
         return Answer(status=204)
     if kind == MACHINE:
-        machines.delete(subscription, document, "deleted by its user")
+        instances.delete(subscription, document, "deleted by its user")
         headers = operations.begin(subscription, origin, document, "gone", located=True)
         return Answer(status=202, headers=headers)
     end = ENDS.get(kind)
@@ -210,5 +210,5 @@ def delete(subscription: Subscription, kind: str, id_: str, origin: str) -> Answ
 def settle(subscription: Subscription) -> None:
     """Does what is due, in the order of its causes."""
     schedules.settle(subscription)
-    machines.settle(subscription)
+    instances.settle(subscription)
     groups.settle(subscription)

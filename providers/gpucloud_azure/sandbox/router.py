@@ -10,12 +10,12 @@ from werkzeug.wrappers import Request
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
-    access,
     catalog,
     groups,
+    instances,
     lists,
-    machines,
     operations,
+    permissions,
     quotas,
     reserved,
     resources,
@@ -153,7 +153,7 @@ def answer(
         return Answer(body={"value": [catalog.subscription_document()]})
     _check_subscription(words[1])
     if len(words) == 2:
-        access.check(subscription, "Microsoft.Resources/subscriptions/read", request.path)
+        permissions.check(subscription, "Microsoft.Resources/subscriptions/read", request.path)
         return Answer(body=catalog.subscription_document())
     asked = route(request)
     if request.path.lower().endswith(tags.SUFFIX):
@@ -198,8 +198,8 @@ def _of_manager(subscription: Subscription, asked: Route, request: Request, orig
         case "locations":
             return Answer(body={"value": catalog.locations(subscription)})
         case "providers":
-            access.check(subscription, _READ_PROVIDERS, request.path)
-            namespaces = access.NAMESPACES
+            permissions.check(subscription, _READ_PROVIDERS, request.path)
+            namespaces = permissions.NAMESPACES
             return _page([catalog.provider_document(subscription, each) for each in namespaces], request)
         case "operationresults":
             return groups.group_result(subscription, asked.rest[1], origin)
@@ -209,7 +209,7 @@ def _of_manager(subscription: Subscription, asked: Route, request: Request, orig
 
 def _of_group(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:
     verb = {"GET": "read", "HEAD": "read", "DELETE": "delete"}.get(request.method, "write")
-    access.check(subscription, f"Microsoft.Resources/subscriptions/resourceGroups/{verb}", request.path)
+    permissions.check(subscription, f"Microsoft.Resources/subscriptions/resourceGroups/{verb}", request.path)
     match request.method:
         case "PUT":
             return groups.put_group(subscription, asked.group, body_of(request))
@@ -239,25 +239,25 @@ def _of_provider(
             if rest
             else "Microsoft.Resources/subscriptions/providers/read"
         )
-        access.check(subscription, action, request.path)
+        permissions.check(subscription, action, request.path)
         document = catalog.provider_document(subscription, asked.namespace)
         if rest:
-            access.register(subscription, asked.namespace, registered=True)
+            permissions.register(subscription, asked.namespace, registered=True)
             document = catalog.provider_document(subscription, asked.namespace)
         return Answer(body=document)
     if asked.service == "authorization" and rest == ["permissions"]:
-        access.check(subscription, "Microsoft.Authorization/permissions/read", request.path)
-        return Answer(body={"value": [access.role(subscription)]})
+        permissions.check(subscription, "Microsoft.Authorization/permissions/read", request.path)
+        return Answer(body={"value": [permissions.role(subscription)]})
     if asked.service == "authorization" and rest[:1] == ["roleassignments"] and len(rest) == 2:
         if request.method != "PUT" or not asked.group:
             raise _unknown(request)
-        access.check(subscription, "Microsoft.Authorization/roleAssignments/write", request.path)
+        permissions.check(subscription, "Microsoft.Authorization/roleAssignments/write", request.path)
         scope = request.path.rpartition("/providers/")[0]
         return roles.assign(subscription, scope, request.path, body_of(request))
     if asked.service == "features":
         return _of_features(subscription, asked, request)
     catalog.provider_document(subscription, asked.namespace)
-    access.check_registered(subscription, asked.namespace)
+    permissions.check_registered(subscription, asked.namespace)
     if asked.location or not asked.kind:
         return _of_place(subscription, asked, request)
     return _of_resource(subscription, asked, request, origin, console)
@@ -266,11 +266,11 @@ def _of_provider(
 def _of_features(subscription: Subscription, asked: Route, request: Request) -> Answer:
     """``features``, or ``providers/NAMESPACE/features/NAME[/register]``."""
     rest = [word.lower() for word in asked.rest]
-    access.check(subscription, "Microsoft.Features/providers/features/read", request.path)
+    permissions.check(subscription, "Microsoft.Features/providers/features/read", request.path)
     if rest == ["features"] or (len(rest) == 3 and rest[2] == "features"):
         return _page(catalog.features(subscription), request)
     if len(rest) == 5 and rest[4] == "register" and request.method == "POST":
-        access.check(subscription, "Microsoft.Features/providers/features/register/action", request.path)
+        permissions.check(subscription, "Microsoft.Features/providers/features/register/action", request.path)
         catalog.set_feature(subscription, asked.rest[3], registered=True)
     elif len(rest) != 4:
         raise _unknown(request)
@@ -285,10 +285,10 @@ def _of_place(subscription: Subscription, asked: Route, request: Request) -> Ans
         return operations.outcome(subscription, asked.rest[3], monitor="monitor" in request.args)
     if asked.service == "compute":
         if rest == ["skus"]:
-            access.check(subscription, "Microsoft.Compute/skus/read", request.path)
+            permissions.check(subscription, "Microsoft.Compute/skus/read", request.path)
             return _page(catalog.skus(subscription, request.args.get("$filter", "")), request)
         if rest[2:] == ["usages"]:
-            access.check(subscription, "Microsoft.Compute/locations/usages/read", request.path)
+            permissions.check(subscription, "Microsoft.Compute/locations/usages/read", request.path)
             sizes = sizes_in(subscription, check_location(subscription, location))
             return Answer(body={"value": quotas.usages(subscription, location, sizes)})
         if rest[2:3] == ["publishers"]:
@@ -302,7 +302,7 @@ def _of_place(subscription: Subscription, asked: Route, request: Request) -> Ans
         }.get(rest[-1])
         if action is not None:
             name = f"Microsoft.ComputeSchedule/locations/{asked.rest[-1]}/action"
-            access.check(subscription, name, request.path)
+            permissions.check(subscription, name, request.path)
             return action(subscription, location, body_of(request))
     raise _unknown(request)
 
@@ -318,7 +318,7 @@ def _of_resource(
     if request.method == "POST" or len(asked.rest) > 2:
         return _of_part(subscription, asked, request, origin, console)
     verb = {"GET": "read", "LIST": "read", "DELETE": "delete"}.get(asked.verb, "write")
-    access.check(subscription, f"{kind}/{verb}", request.path)
+    permissions.check(subscription, f"{kind}/{verb}", request.path)
     match asked.verb:
         case "LIST":
             return _page(lists.list_of(subscription, kind, asked.group or None, query), request)
@@ -345,21 +345,21 @@ def _of_part(
         return _of_child(subscription, asked, request, origin)
     if asked.kind != MACHINE:
         raise _unknown(request)
-    access.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path)
-    machine = machines.find(subscription, asked.id)
-    machines.check_not_ending(machine, asked.rest[2])
+    permissions.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path)
+    machine = instances.find(subscription, asked.id)
+    instances.check_not_ending(machine, asked.rest[2])
     failure = None
     match below[0]:
         case "deallocate":
-            machines.deallocate(subscription, machine, "deallocated by its user")
+            instances.deallocate(subscription, machine, "deallocated by its user")
         case "poweroff":
-            machines.stop(subscription, machine)
+            instances.stop(subscription, machine)
         case "start":
-            failure = machines.start(subscription, machine)
+            failure = instances.start(subscription, machine)
         case "restart":
             pass
         case "simulateeviction":
-            machines.evict(subscription, machine, subscription.now)
+            instances.evict(subscription, machine, subscription.now)
             return Answer(status=204)
         case "retrievebootdiagnosticsdata":
             url = console(machine["_box"])
@@ -373,9 +373,9 @@ def _of_part(
 def _of_child(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:
     below = [asked.rest[2].lower(), *asked.rest[3:]]
     verb = {"GET": "read", "DELETE": "delete"}.get(request.method, "write")
-    access.check(subscription, f"{asked.kind}/{asked.rest[2]}/{verb}", request.path)
+    permissions.check(subscription, f"{asked.kind}/{asked.rest[2]}/{verb}", request.path)
     if asked.kind == MACHINE and request.method == "GET" and below == ["instanceview"]:
-        return Answer(body=machines.instance_view(machines.find(subscription, asked.id)))
+        return Answer(body=instances.instance_view(instances.find(subscription, asked.id)))
     document = subresources.owner(subscription, asked.kind, asked.id)
     match request.method, len(below):
         case "GET", 1 | 2:

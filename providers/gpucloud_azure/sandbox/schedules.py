@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access, machines, validate
+from gpucloud_azure.sandbox import instances, permissions, validation
 from gpucloud_azure.sandbox.subscription import (
     MACHINE,
     SCHEDULE,
@@ -31,7 +31,7 @@ LONGEST = timedelta(days=14)
 
 def submit_deallocate(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesSubmitDeallocate: each machine is answered by itself."""
-    validate.check(SUBMIT, body)
+    validation.check(SUBMIT, body)
     schedule = part(body, "schedule")
     try:
         deadline = datetime.fromisoformat(str(schedule.get("deadline"))).astimezone(UTC)
@@ -51,7 +51,7 @@ def _submit(subscription: Subscription, location: str, id_: str, deadline: datet
     machine = subscription.find(MACHINE, id_)
     if machine is None or machine["location"] != location:
         return {"resourceId": id_, "errorCode": "ResourceNotFound", "errorDetails": f"{id_} was not found."}
-    if not access.allows(subscription, f"{MACHINE}/deallocate/action"):
+    if not permissions.allows(subscription, f"{MACHINE}/deallocate/action"):
         text = f"No role allows {MACHINE}/deallocate/action over {id_}."
         return {"resourceId": id_, "errorCode": "AuthorizationFailed", "errorDetails": text}
     if not timedelta() <= deadline - subscription.now <= LONGEST:
@@ -85,13 +85,13 @@ def _operation(id_: str, resource: str, deadline: str, state: str, schedule: Jso
 
 def operation_status(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesGetOperationStatus."""
-    validate.check(STATUS, body)
+    validation.check(STATUS, body)
     return Answer(body={"results": [_status(subscription, id_) for id_ in body.get("operationIds") or ()]})
 
 
 def cancel(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesCancelOperations."""
-    validate.check(CANCEL, body)
+    validation.check(CANCEL, body)
     results: list[Json] = []
     for id_ in body.get("operationIds") or ():
         known = subscription.all(SCHEDULED).get(id_)
@@ -122,7 +122,7 @@ def make_daily(subscription: Subscription, document: Document, body: Json) -> No
     time = part(properties, "dailyRecurrence").get("time", "")
     if not re.fullmatch(r"([01]\d|2[0-3])[0-5]\d", time):
         raise AzureError("InvalidDailyRecurrence", f"{time!r} is no time of the day.")
-    machines.find(subscription, target)
+    instances.find(subscription, target)
     at = subscription.now.replace(hour=int(time[:2]), minute=int(time[2:]), second=0, microsecond=0)
     document["_next"] = stamp(at if at > subscription.now else at + timedelta(days=1))
 
@@ -135,7 +135,7 @@ def settle(subscription: Subscription) -> None:
             continue
         machine = subscription.find(MACHINE, action["machine"])
         if machine is not None:
-            machines.deallocate(subscription, machine, BY_ACTION)
+            instances.deallocate(subscription, machine, BY_ACTION)
         subscription.keep(SCHEDULED, id_, {**action, "state": "Succeeded" if machine else "Failed"})
     for daily in list(subscription.all(SCHEDULE).values()):
         properties = part(daily, "properties")
@@ -143,6 +143,6 @@ def settle(subscription: Subscription) -> None:
             continue
         machine = subscription.find(MACHINE, properties["targetResourceId"])
         if machine is not None:
-            machines.deallocate(subscription, machine, BY_DAY)
+            instances.deallocate(subscription, machine, BY_DAY)
         following = datetime.fromisoformat(daily["_next"]) + timedelta(days=1)
         subscription.put(SCHEDULE, {**daily, "_next": stamp(following)})

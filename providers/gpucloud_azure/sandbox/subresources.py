@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import operations, reservations, resources, validate
+from gpucloud_azure.sandbox import operations, reservations, resources, validation
 from gpucloud_azure.sandbox.subscription import FIREWALL, NETWORK, RESERVATIONS, Subscription, part
 from gpucloud_azure.sandbox.wire import Answer, AzureError, Json
 
@@ -51,7 +51,7 @@ def look(subscription: Subscription, document: Document, below: list[str]) -> An
 def put(subscription: Subscription, document: Document, below: list[str], body: Json, origin: str) -> Answer:
     """PUT of a part: the whole is held to its rules."""
     word, name = below
-    validate.check(f"{document['type']}/{word}", body)
+    validation.check(f"{document['type']}/{word}", body)
     old = [each for each in _parts(document, word) if each["name"].lower() == name.lower()]
     whole = _change(subscription, document, word, name, {**copy.deepcopy(body), "name": name})
     made = _parts(whole, word)[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import access, validate
+from gpucloud_azure.sandbox import permissions, validation
 from gpucloud_azure.sandbox.groups import check_tags
 from gpucloud_azure.sandbox.resources import BILLED
 from gpucloud_azure.sandbox.review import review_tags
@@ -20,12 +20,12 @@ def answer(subscription: Subscription, method: str, kind: str, id_: str, body: J
         AzureError: there is nothing of the kind, or the tags are not taken.
     """
     verb = "read" if method == "GET" else "write"
-    access.check(subscription, f"Microsoft.Resources/tags/{verb}", id_)
+    permissions.check(subscription, f"Microsoft.Resources/tags/{verb}", id_)
     document = subscription.find(kind, id_)
     if document is None:
         raise AzureError("ResourceNotFound", f"The Resource '{id_}' was not found.", 404)
     if method != "GET":
-        validate.check(f"{method} Microsoft.Resources/tags", body)
+        validation.check(f"{method} Microsoft.Resources/tags", body)
         tags = _changed(document.get("tags") or {}, method, body)
         check_tags({"tags": tags})
         if kind in BILLED:

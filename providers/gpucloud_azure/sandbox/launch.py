@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import boxes, machines
+from gpucloud_azure.sandbox import boxes, instances
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.network import RESERVED_S
 from gpucloud_azure.sandbox.order import Order, read_order
@@ -71,7 +71,7 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
             "storageProfile": {**storage, "dataDisks": []},
             "osProfile": guest,
             "networkProfile": _network_profile(order.nics, part(properties, "networkProfile")),
-            "provisioningState": machines.CREATING,
+            "provisioningState": instances.CREATING,
             "vmId": vm_id,
             "timeCreated": subscription.moment,
         },
@@ -104,7 +104,7 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
     subscription.put(MACHINE, document)
     if failure is None:
         _make_disk(subscription, document, order)
-        machines.bill(subscription, document)
+        instances.bill(subscription, document)
         boxes.boot(subscription, document)
     return document
 
@@ -135,7 +135,7 @@ def put_again(subscription: Subscription, machine: Document, body: Json) -> Docu
     Raises:
         AzureError: something that is fixed would change, or it is being deleted.
     """
-    machines.check_not_ending(machine, "createOrUpdate")
+    instances.check_not_ending(machine, "createOrUpdate")
     wanted = part(body, "properties")
     for path in _FIXED:
         *head, name = path
@@ -172,7 +172,7 @@ def _make_disk(subscription: Subscription, machine: Document, order: Order) -> N
             "osType": "Linux",
             "diskSizeGB": order.disk_gib,
             "diskState": "Attached",
-            "provisioningState": machines.SUCCEEDED,
+            "provisioningState": instances.SUCCEEDED,
             "timeCreated": subscription.moment,
             "creationData": {"createOption": "FromImage"},
             "encryption": {"type": "EncryptionAtRestWithPlatformKey"},

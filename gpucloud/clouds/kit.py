@@ -1,4 +1,4 @@
-"""Several calls at the same time."""
+"""What providers have in common: for authors of providers, so that none writes it again."""
 
 from __future__ import annotations
 

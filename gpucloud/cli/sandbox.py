@@ -200,12 +200,11 @@ def interrupt(
     ] = None,
 ) -> None:
     """Take a spot box back, after a notice."""
-    from gpucloud.cli.engine import find_box, open_journal
 
     client = _client(app)
     try:
-        nodes = find_box(open_journal(app), app.owner, name).facts.get("nodes", ())
-        instances = [str(node["instance_id"]) for node in nodes]
+        nodes = app.client.get(name).nodes
+        instances = [str(node.instance_id) for node in nodes]
     except UsageError:
         instances = [name]
     taken = [{"instance": instance, **client.interrupt(instance, notice_s=notice)} for instance in instances]

@@ -11,7 +11,8 @@ from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import refuse_strays
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.store import Box, JournalError
-from gpucloud.runtime.context import Context, say_nothing
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import UnforeseenError, isolated
 from gpucloud.ssh.client import forget
 from gpucloud.ssh.keys import key_folder
@@ -65,7 +66,7 @@ def _ask_all(context: Context, boxes: Sequence[Box]) -> None:
     """Asks that boxes end, in all clouds at the same time, and does not wait until they have."""
 
     def ask(names: Sequence[Box]) -> None:
-        there = replace(context, tasks=context.tasks.for_another_thread(), tell=say_nothing)
+        there = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
         with there.tasks.within(ASKING_S):
             for box in names:
                 _ask_one(there, box)

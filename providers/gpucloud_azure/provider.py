@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     End,
@@ -23,7 +23,6 @@ from gpucloud.resources import (
     Ref,
     Request,
     Resource,
-    ResourceKind,
     Search,
     SearchResult,
     Timers,
@@ -85,9 +84,9 @@ class AzureProvider:
         return find.CLOUD
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """What is billed, what holds on to it before it, and the resource group with all the rest."""
-        return find.DELETION_ORDER
+        return delete.GRAPH
 
     @property
     def ending(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -14,6 +13,7 @@ from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import made_data, take_down
 from gpucloud.clouds.cloud import Cloud, Clouds
+from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.costs.spend import charges, paid_per_hour
 from gpucloud.errors import OwedError
 from gpucloud.inventory.discovery import begin, finish
@@ -119,8 +119,9 @@ class Undeclared(MemoryProvider):
     """Does not say where keys come among its kinds."""
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
-        return [kind for kind in super().deletion_order if kind is not ResourceKind.KEY]
+    def deletion(self) -> DeletionGraph:
+        order = super().deletion.order
+        return DeletionGraph.in_order(*(kind for kind in order if kind is not ResourceKind.KEY))
 
 
 def test_a_kind_that_a_provider_does_not_declare_is_deleted_last(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,8 +14,10 @@ from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, OwedError, UsageError
 
 if TYPE_CHECKING:
+    from gpucloud.clouds.profile import Profile
     from gpucloud.journal.store import Box, Journal
     from gpucloud.runtime.context import Context, Tell
+    from gpucloud.sandbox.client import Endpoint
 
 JOURNAL = "journal.db"
 MOST_TROUBLES = 3
@@ -44,7 +45,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[Context]:
     from gpucloud.runtime.context import Context, say_nothing
     from gpucloud.runtime.tasks import Tasks
 
-    connect(app)
+    profile = profile_of(app)
     journal = open_journal(app)
     audit = Audit(
         app.paths.state,
@@ -61,7 +62,7 @@ def engine(app: App, tell: Tell | None = None) -> Generator[Context]:
         yield Context(
             owner=app.owner,
             journal=journal,
-            clouds=Clouds.installed(audit.witness),
+            clouds=Clouds.installed(profile, audit.witness),
             tasks=tasks,
             tell=tell or say_nothing,
             clock=now,
@@ -71,17 +72,26 @@ def engine(app: App, tell: Tell | None = None) -> Generator[Context]:
 
 
 def connect(app: App) -> str | None:
-    """With ``--sandbox``: starts it if needed, points the SDKs at it, and gives ssh's way into it.
+    """ssh's way into the sandbox, which is started if needed; ``None`` without ``--sandbox``."""
+    endpoint = _sandbox(app)
+    return None if endpoint is None else endpoint.ssh_proxy_command
 
-    Without, gives ``None`` and changes nothing.
-    """
+
+def profile_of(app: App) -> Profile:
+    """Where the clouds are, and whose: the environment's, or the sandbox's with ``--sandbox``."""
+    from gpucloud.clouds.profile import Profile
+
+    endpoint = _sandbox(app)
+    return Profile({**app.environment, **(endpoint.environ if endpoint is not None else {})})
+
+
+def _sandbox(app: App) -> Endpoint | None:
+    """The sandbox, started if it does not run; ``None`` without ``--sandbox``."""
     if not app.sandbox:
         return None
     from gpucloud.sandbox.client import ensure_started
 
-    endpoint = ensure_started(make_private(app.paths.sandbox))
-    os.environ.update(endpoint.environ)
-    return endpoint.ssh_proxy_command
+    return ensure_started(make_private(app.paths.sandbox))
 
 
 def settle_owed(app: App, context: Context) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks.launch import sandbox
 from benchmarks.startup import GPUCLOUD, compare, run
 from benchmarks.table import Row
-from gpucloud.cli.market import PRICES
 from gpucloud.config import find_paths, make_private
+from gpucloud.market.catalog import PRICES
 from gpucloud_pricing import Market
 from gpucloud_pricing.history import Coverage, PriceHistory
 

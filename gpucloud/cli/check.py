@@ -60,7 +60,6 @@ def _wanted(app: App, spec: Spec) -> list[Candidate]:
     """The offers that a launch of the spec would consider, on demand and spot, the best first."""
     from dataclasses import replace
 
-    from gpucloud.cli.market import load_market
     from gpucloud.planning.planner import candidates_of
     from gpucloud_pricing import parse_wishes
 
@@ -69,7 +68,7 @@ def _wanted(app: App, spec: Spec) -> list[Candidate]:
         demand = replace(demand, gpus=parse_wishes(ANY_GPU))
     if not spec.purchase or list(map(str, spec.purchase)) == ["on_demand"]:
         demand = replace(demand, purchases=("on_demand", "spot"))
-    market = load_market(demand, app.paths.state, app.output.say)
+    market = app.catalog.market_for(demand)
     return candidates_of(market.search(demand, today=now().date()))
 
 

@@ -9,7 +9,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine
-from gpucloud.cli.market import open_history, show_table
+from gpucloud.cli.market import show_table
 from gpucloud.cli.output import money_text
 from gpucloud.errors import UsageError
 
@@ -34,7 +34,7 @@ def commitments(
 
     with engine(app) as context:
         wanted = _wanted(context.clouds.names(), tuple(cloud or ()))
-        with open_history(app.paths.state) as history:
+        with app.catalog.history() as history:
             told = ask_commitments(context, history, wanted)
             known = [each for each in history.commitments() if each.cloud in wanted]
     if app.output.json:

@@ -196,7 +196,7 @@ def cost(
     if html is not None and report_plots is not None:
         from gpucloud.cli.cost_report import write_report
 
-        write_report(html, comparison, app.paths.state, report_plots, now())
+        write_report(html, comparison, app.catalog, report_plots, now())
         app.output.say(f"Written: {html}")
     if exceeded is not None and app.output.json:
         raise exceeded  # one document, and that is the error's
@@ -235,7 +235,7 @@ class _Question:
         demand = _demand(spec, self.max_age, include_hidden=self.include_hidden)
         usage = self.usage_of(spec)
         today = shown.today()
-        market = shown.load_market(demand, self.app.paths.state, self.app.output.say)
+        market = self.app.catalog.market_for(demand)
         credit: dict[str, Decimal] = {}
         if self.own is not None:
             market, credit = self.own.apply(market, usage, today), self.own.credits_usd(market, today)
@@ -274,7 +274,7 @@ def _own_conditions(app: App, given: Path | None) -> OwnConditions | None:
     """Somebody's own conditions; ``None`` where there are none."""
     file = app.paths.config / CONDITIONS if given is None else given
     written = given is not None or file.exists()
-    held = shown.kept_commitments(app.paths.state, app.output.say)
+    held = app.catalog.commitments()
     if not written and not held:
         return None
     from gpucloud.market.discounts import OwnConditions

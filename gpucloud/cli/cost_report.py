@@ -17,6 +17,7 @@ from gpucloud.cli.prices_history import series_of
 from gpucloud_pricing.payment import cheapest_by_hours
 
 if TYPE_CHECKING:
+    from gpucloud.market.catalog import Catalog
     from gpucloud_pricing.history import Span
 
 _STYLE = """
@@ -39,13 +40,15 @@ _NUMBERS = frozenset({*AMOUNTS, "HOURS", "BOXES", "MONTH", "FROM", "TO"})
 """Columns of numbers."""
 
 
-def write_report(file: Path, comparison: Comparison, folder: Path, plots: ModuleType, when: datetime) -> None:
+def write_report(
+    file: Path, comparison: Comparison, catalog: Catalog, plots: ModuleType, when: datetime
+) -> None:
     """Writes the page.
 
     Args:
         file: where to.
         comparison: what it is about.
-        folder: where the history of prices is, if there is one.
+        catalog: the history of prices.
         plots: what draws.
         when: the time of the report.
     """
@@ -54,7 +57,7 @@ def write_report(file: Path, comparison: Comparison, folder: Path, plots: Module
         *_ways_to_pay(comparison),
         *_crossings(comparison, plots),
         *_mixes(comparison),
-        *_history(comparison, folder, plots, when),
+        *_history(comparison, catalog, plots, when),
         *_figures(comparison),
         _footer(comparison, when),
     ]
@@ -131,11 +134,11 @@ def _mixes(comparison: Comparison) -> Iterable[str]:
         yield _table(("BOXES", "HOURS", "PAID AS", "MONTH"), rows, numbers=_NUMBERS)
 
 
-def _history(comparison: Comparison, folder: Path, plots: ModuleType, when: datetime) -> Iterable[str]:
+def _history(comparison: Comparison, catalog: Catalog, plots: ModuleType, when: datetime) -> Iterable[str]:
     """How the prices of what is compared went, as far as they were asked for."""
     courses: dict[tuple[str, ...], Sequence[Span]] = {}
-    if (folder / shown.PRICES).exists():
-        with shown.open_history(folder) as kept:
+    if catalog.history_file is not None:
+        with catalog.history() as kept:
             for offer in comparison.offers:
                 wanted = offer.quote and series_of(offer.quote)
                 spans = kept.spans((offer.kind,), purchases=(offer.purchase,), regions=(offer.region,))

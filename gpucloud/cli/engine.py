@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
 from gpucloud.config import make_private
-from gpucloud.errors import GpucloudError, OwedError, UsageError
+from gpucloud.errors import OwedError, UsageError
 
 if TYPE_CHECKING:
     from gpucloud.clouds.profile import Profile
@@ -106,20 +106,6 @@ def settle_owed(app: App, context: Context) -> None:
             app.output.say(f"  {trouble.owed_command or trouble.hint}")
     if len(troubles) > MOST_TROUBLES:
         app.output.say(f"{len(troubles) - MOST_TROUBLES} more boxes are not settled: gpucloud list")
-
-
-def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
-    """Ends a box that the journal cannot be told of; what there is to say of it."""
-    from gpucloud.boxes.teardown import end_unrecorded
-
-    context.tell("down", f"{broken.message}; ending it all the same")
-    try:
-        with context.tasks.finishing():
-            end_unrecorded(context, box, budget_s=budget_s)
-    except GpucloudError as error:
-        return error
-    broken.message = f"{box.name} was ended, but {broken.message}"
-    return broken
 
 
 def find_box(journal: Journal, owner: str, name: str) -> Box:

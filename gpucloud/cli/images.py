@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.context import App
-from gpucloud.cli.market import load_market, today
+from gpucloud.cli.market import today
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.spec.model import Spec
@@ -51,7 +51,7 @@ def images(app: App, spec: Spec) -> int | None:
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     demand = spec.demand()
-    market = load_market(demand, app.paths.state, app.output.say)
+    market = app.catalog.market_for(demand)
     candidates = candidates_of(market.search(demand, today=today()))
     if not candidates:
         raise NoOfferError(

@@ -98,7 +98,8 @@ def _agreed(app: App, context: Context, spec: Spec, deal: Deal) -> Deal:
     """
     show_plan(app, deal.plan, spec, most=5)
     with context.tasks.asking():
-        agreed = app.output.ask(f"Launch the first that starts, {most_of(deal.plan, spec, deal.end).text}?")
+        most = most_of(deal.plan, spec, deal.end, app.catalog.market)
+        agreed = app.output.ask(f"Launch the first that starts, {most.text}?")
     if not agreed:
         raise UsageError("nothing was launched")
     answered = now()

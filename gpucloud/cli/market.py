@@ -1,26 +1,20 @@
-"""What the commands before buying share: the market for a spec, refusals, and how an offer is written."""
+"""What the commands before buying share: refusals, and how an offer is written."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from gpucloud.cli.output import Output, money_text
-from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec.file import flag_of
 from gpucloud_pricing import (
-    BadPlaceError,
-    Commitment,
-    Demand,
     Explanation,
     Market,
     Offer,
@@ -29,12 +23,6 @@ from gpucloud_pricing import (
     Relaxation,
     format_count,
 )
-
-if TYPE_CHECKING:
-    from gpucloud_pricing.history import PriceHistory
-
-PRICES = "prices.db"
-"""The history of prices, in the state folder."""
 
 MEASURES = {
     "gpu-price": "gpu",
@@ -64,102 +52,6 @@ _RULE_FLAGS = {
 def today() -> date:
     """The day against which prices are old and types are retired."""
     return datetime.now(UTC).date()
-
-
-def open_market() -> Market:
-    """The shipped market, and what other packages bring (entry-point group ``gpucloud.markets``).
-
-    An entry is a callable without arguments that gives a :class:`Market`.
-    """
-    from importlib.metadata import entry_points
-
-    market = Market.load()
-    for entry in entry_points(group="gpucloud.markets"):
-        market = market.joined(entry.load()())
-    return market
-
-
-def refreshed_market(folder: Path | None, say: Callable[[str], object]) -> Market:
-    """The market with the prices of the last refresh, where there was one.
-
-    Args:
-        folder: where the history of prices is, if there is one.
-        say: told where it cannot be used, and that older prices count.
-    """
-    market = open_market()
-    file = None if folder is None else folder / PRICES
-    if file is None or not file.exists():
-        return market
-    from gpucloud_pricing.history import HistoryError, PriceHistory
-    from gpucloud_pricing.live_sources import LIVE_SOURCES
-
-    try:
-        history = PriceHistory.open(file)
-    except HistoryError as error:
-        say(f"Older prices are used: {error}. To ask anew: rm {file}; gpucloud prices refresh")
-        return market
-    return market.refreshed(history.current, history.interruptions, LIVE_SOURCES)
-
-
-def kept_commitments(folder: Path, say: Callable[[str], object]) -> list[Commitment]:
-    """What clouds told of their accounts' commitments.
-
-    Args:
-        folder: where the history of prices is, if there is one.
-        say: told where it cannot be used.
-    """
-    file = folder / PRICES
-    if not file.exists():
-        return []
-    from gpucloud_pricing.history import HistoryError, PriceHistory
-
-    try:
-        with closing(PriceHistory.open(file)) as history:
-            return history.commitments()
-    except HistoryError as error:
-        say(f"Your accounts' commitments are not counted: {error}")
-        return []
-
-
-def load_market(demand: Demand, folder: Path | None, say: Callable[[str], object]) -> Market:
-    """The market in which a demand is looked for; see :func:`refreshed_market`.
-
-    Raises:
-        UsageError: the demand names a cloud, region or zone that is not there.
-    """
-    market = refreshed_market(folder, say)
-    check_places(market, demand)
-    return market
-
-
-def check_places(market: Market, demand: Demand) -> None:
-    """Makes sure that what a demand names is there.
-
-    Raises:
-        UsageError: a cloud, region or zone is not.
-    """
-    try:
-        market.check(demand)
-    except BadPlaceError as error:
-        raise UsageError(f"{flag_of(error.field)}: {error}") from None
-
-
-@contextmanager
-def open_history(folder: Path) -> Generator[PriceHistory]:
-    """The history of prices in a folder, made if there is none.
-
-    Raises:
-        UsageError: it cannot be used: damaged, or on a full disk.
-    """
-    from gpucloud_pricing.history import HistoryError, PriceHistory
-
-    file = make_private(folder) / PRICES
-    try:
-        with closing(PriceHistory.open(file)) as history:
-            yield history
-    except HistoryError as error:
-        hint = f"make room where the disk is full; what is in it may be asked for again: rm {file}"
-        raise UsageError(f"{file}: {error}", hint=hint) from error
 
 
 def load_plots(flag: str, file: Path | None = None) -> ModuleType:

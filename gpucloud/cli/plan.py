@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +23,7 @@ from gpucloud.planning.plan import MAX_ATTEMPTS
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
+    from gpucloud.market.catalog import Catalog
     from gpucloud.planning.plan import Candidate, Plan
     from gpucloud.runtime.context import Context
     from gpucloud_pricing import Market
@@ -49,29 +49,33 @@ def plan(
 ) -> None:
     """Show what launch would do: attempts in order, with prices, and how the box would end."""
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
-        made = make(context, spec, accept_snapshot_price=accept_snapshot_price)
+        made = make(context, app.catalog, spec, accept_snapshot_price=accept_snapshot_price)
+    market = app.catalog.market
+    at_most = most_of(made, spec, _end(made, spec, market), market)
     if output is not None:
         with writing("the plan", output):
             output.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")
     if app.output.json:
         document = made.as_json()
         del document["schema"]
-        at_most = most_of(made, spec, _end(made, spec))
-        app.output.document("plan", {**document, "ends": ends(made, spec), "at_most": at_most.as_json()})
+        app.output.document(
+            "plan", {**document, "ends": ends(made, spec, market), "at_most": at_most.as_json()}
+        )
         return
     show_plan(app, made, spec)
-    app.output.say(f"Costs {most_of(made, spec, _end(made, spec)).text}.")
+    app.output.say(f"Costs {at_most.text}.")
     app.output.say(f"Next: gpucloud launch {output}" if output else "Next: the same with `launch`.")
 
 
-def make(context: Context, spec: Spec, *, accept_snapshot_price: bool, to_buy: bool = False) -> Plan:
+def make(
+    context: Context, catalog: Catalog, spec: Spec, *, accept_snapshot_price: bool, to_buy: bool = False
+) -> Plan:
     """The plan for a spec, at today's prices; ``to_buy`` as in :class:`gpucloud.planning.planner.Wish`.
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
         UsageError: its box would end before it can be used.
     """
-    from gpucloud.cli.market import load_market
     from gpucloud.planning.planner import make_plan, wish_for
 
     if not spec.wants_gpu:
@@ -79,12 +83,12 @@ def make(context: Context, spec: Spec, *, accept_snapshot_price: bool, to_buy: b
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     context.tell("plan", "searching the market")
     wish = wish_for(spec, spec_json(spec), accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
-    market = load_market(wish.demand, context.cache, partial(context.tell, "prices"))
+    market = catalog.market_for(wish.demand)
     with context.tasks.within(PLAN_S):
         made = make_plan(context, market, wish)
     if spec.budget is not None:
         made = _where_a_budget_holds(made, market)
-        refuse_short(lifetime(made, spec), "--budget")
+        refuse_short(lifetime(made, spec, market), "--budget")
     return made
 
 
@@ -160,7 +164,7 @@ def show_plan(app: App, made: Plan, spec: Spec, *, most: int = MAX_ATTEMPTS) -> 
     for cloud, remarks in made.remarks.items():
         for remark in remarks:
             app.output.say(f"On {cloud}: {remark}")
-    app.output.say(ends(made, spec))
+    app.output.say(ends(made, spec, app.catalog.market))
 
 
 def price_text(candidate: Candidate) -> str:
@@ -169,19 +173,17 @@ def price_text(candidate: Candidate) -> str:
     return own if candidate.currency == "USD" else f"{own} ({money_text(candidate.price_usd)})"
 
 
-def lifetime(made: Plan, spec: Spec) -> timedelta | None:
+def lifetime(made: Plan, spec: Spec, market: Market) -> timedelta | None:
     """How long a box of this plan may live: its ttl, or until the budget is spent at the dearest price.
 
     Raises:
         UsageError: there is a budget, but a price that it must cover is not known.
     """
-    from gpucloud.cli.market import open_market
     from gpucloud.spec.model import deadline
 
     ttl = spec.ends_after(LAUNCH_TTL)
     if spec.budget is None:
         return ttl
-    market = open_market()
     lives: list[timedelta] = []
     for attempt in made.attempts:
         disk, address = _beside_usd_per_hour(market, attempt, spec.disk).values()
@@ -235,12 +237,10 @@ BESIDE_BOXES = {"disk_gb_month": "disks", "public_ip_hour": "addresses"}
 MOST_STEP = Decimal("0.0001")
 
 
-def most_of(made: Plan, spec: Spec, until: datetime | None) -> Most:
+def most_of(made: Plan, spec: Spec, until: datetime | None, market: Market) -> Most:
     """The most that a plan may come to. What is held is paid for already: its compute is no new spending."""
-    from gpucloud.cli.market import open_market
     from gpucloud.resources import Purchase
 
-    market = open_market()
     sums: list[Decimal] = []
     unknown: set[str] = set()
     for attempt in made.attempts:
@@ -256,9 +256,9 @@ def most_of(made: Plan, spec: Spec, until: datetime | None) -> Most:
     )
 
 
-def _end(made: Plan, spec: Spec) -> datetime | None:
+def _end(made: Plan, spec: Spec, market: Market) -> datetime | None:
     """When a box of a plan would end if it were launched now."""
-    lives = lifetime(made, spec)
+    lives = lifetime(made, spec, market)
     return None if lives is None else made.created_at + lives
 
 
@@ -311,9 +311,9 @@ def _tariff_usd(market: Market, attempt: Candidate, kind: str) -> Decimal | None
     return None if tariff is None else market.usd(tariff.amount, tariff.currency)
 
 
-def ends(made: Plan, spec: Spec) -> str:
+def ends(made: Plan, spec: Spec, market: Market) -> str:
     """How the box would end without us, and what that leaves."""
-    life = lifetime(made, spec)
+    life = lifetime(made, spec, market)
     if life is None:
         return "Ends: never by itself (--ttl none); only `gpucloud down` ends it."
     clouds = {attempt.cloud: made.endings.get(attempt.cloud, "") for attempt in made.attempts}

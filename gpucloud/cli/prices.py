@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import asdict
 
 from gpucloud.cli.context import App
-from gpucloud.cli.market import PRICES, open_history, rates_document, refreshed_market, show_table, today
+from gpucloud.cli.market import rates_document, show_table, today
 from gpucloud.cli.prices_history import diff, history
 from gpucloud.cli.prices_refresh import refresh
 from gpucloud.cli.prices_watch import watch
@@ -15,7 +15,7 @@ from gpucloud_pricing import Price
 
 def show(app: App) -> None:
     """Show how many prices are known, how old they are and where they come from. Asks no cloud."""
-    market = refreshed_market(app.paths.state, app.output.say)
+    market = app.catalog.market
     groups: dict[tuple[str, str, str], list[Price]] = defaultdict(list)
     for price in market.prices():
         groups[price.cloud, price.purchase, price.source].append(price)
@@ -75,8 +75,8 @@ def show(app: App) -> None:
         if live
         else f"{total} prices, all from the snapshot in this version of gpucloud."
     )
-    if (app.paths.state / PRICES).exists() and live:
-        with open_history(app.paths.state) as history:
+    if live:
+        with app.catalog.history() as history:
             aside = Counter(row.reason for rows in history.set_aside().values() for row in rows)
         for reason, count in aside.most_common():
             app.output.say(f"Set aside when they were asked for: {count} × {reason}")

@@ -50,8 +50,8 @@ def history(
     """Show how prices went since they were first asked for. Asks no cloud."""
     age = shown.read_age(since, flag="--since")
     plots = None if plot is None else shown.load_plots("--plot", plot)
-    market = shown.open_market()
-    with shown.open_history(app.paths.state) as kept:
+    market = app.catalog.shipped
+    with app.catalog.history() as kept:
         courses = _cheapest(market, kept, spec.demand(), limit)
     first = min(spans[0].since for spans in courses.values())
     start = first if age is None else max(first, now() - age)
@@ -68,7 +68,9 @@ def history(
 
 
 def _kinds(market: Market, demand: Demand) -> list[InstanceType]:
-    shown.check_places(market, demand)
+    from gpucloud.market.catalog import check_places
+
+    check_places(market, demand)
     return [kind for kind in market.with_gpus(demand.gpus) if admits(demand.clouds, frozenset({kind.cloud}))]
 
 
@@ -170,11 +172,11 @@ def diff(
     first, last = _moment(before), now() if after is None else _moment(after)
     if first >= last:
         raise UsageError(f"{before} is not before {after or 'now'}")
-    market = shown.open_market()
+    market = app.catalog.shipped
     demand = spec.demand()
     purchases = demand.purchases if "purchase" in spec.model_fields_set else None
     kinds = _kinds(market, demand if spec.wants_gpu else Demand(clouds=demand.clouds))
-    with shown.open_history(app.paths.state) as kept:
+    with app.catalog.history() as kept:
         then, today = (
             {
                 series_of(span.price): span.price

@@ -13,7 +13,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.engine import engine
-from gpucloud.cli.market import check_places, open_history, open_market, price_document, show_table
+from gpucloud.cli.market import price_document, show_table
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError
 from gpucloud.spec.model import Spec
@@ -42,10 +42,10 @@ def refresh(
     """
     from gpucloud.market.refresh import refresh as ask
 
-    market = open_market()
+    market = app.catalog.shipped
     with engine(app) as context:
         wanted = wanted_of(market, spec, context.clouds.names())
-        with open_history(app.paths.state) as history, _progress(app) as progress:
+        with app.catalog.history() as history, _progress(app) as progress:
             results = ask(context, market, history, wanted, anew=anew, progress=progress)
     if app.output.json:
         documents = [_document(name, result) for name, result in sorted(results.items())]
@@ -57,6 +57,7 @@ def refresh(
 
 def wanted_of(market: Market, spec: Spec, clouds: Sequence[str]) -> dict[str, Wanted]:
     """What to ask each cloud that the spec admits."""
+    from gpucloud.market.catalog import check_places
     from gpucloud.market.refresh import Wanted
 
     demand = spec.demand()

@@ -55,10 +55,10 @@ def watch(
 
     limit, pause_s = _limit(below), _pause_s(every)
     command = None if execute is None else _command(execute)
-    market = shown.open_market()
+    market = app.catalog.shipped
     demand = spec.demand()
     was_below = False
-    with engine(app) as context, shown.open_history(app.paths.state) as history:
+    with engine(app) as context, app.catalog.history() as history:
         wanted = wanted_of(market, spec, context.clouds.names())
         while True:
             results = refresh(context, market, history, wanted, anew=True, progress=_silent)

@@ -88,11 +88,15 @@ class Buyer:
 
         with self._looking_for_name():
             plan = make(
-                self.context, self.spec, accept_snapshot_price=self.accept_snapshot_price, to_buy=True
+                self.context,
+                self.app.catalog,
+                self.spec,
+                accept_snapshot_price=self.accept_snapshot_price,
+                to_buy=True,
             )
         if saved is not None:
             plan = renewed(saved, plan)
-        lives = lifetime(plan, self.spec)
+        lives = lifetime(plan, self.spec, self.app.catalog.market)
         return Deal(plan=plan, end=now() + lives if lives else None)
 
     @contextmanager
@@ -158,13 +162,12 @@ class Buyer:
         from gpucloud.boxes.attempt import Boot, Terms
         from gpucloud.boxes.bring_up import USER, whole_gpus
         from gpucloud.boxes.ceiling import Agreement
-        from gpucloud.cli.market import open_market
         from gpucloud.costs.resource_prices import listed_prices
         from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots, cut
         from gpucloud_templates import BootPlan, TooLargeError, packed, render
         from gpucloud_templates.software import later
 
-        market = open_market()
+        market = self.app.catalog.market
         end = deal.end
         made = create_keys(keys, box_id, nodes=self.spec.nodes)
         idle = self.spec.idles_out_after()

@@ -18,7 +18,6 @@ def recover(app: App) -> int:
     the end of a box could not be set, or something is billed as yours that carries tags which gpucloud never
     wrote.
     """
-    from gpucloud.cli.market import open_market
     from gpucloud.inventory.discovery import begin, finish, unjudged
     from gpucloud.inventory.reconcile import refresh_all
     from gpucloud.inventory.recover import adopt_found
@@ -27,7 +26,7 @@ def recover(app: App) -> int:
     with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
         context.tell("recover", "looking in every region of every cloud")
         survey = finish(context, begin(context, Search(owner=app.owner)))
-        adopted, troubles = adopt_found(context, survey, open_market())
+        adopted, troubles = adopt_found(context, survey, app.catalog.market)
         for trouble in troubles:
             app.output.say(f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
         for trouble in refresh_all(context, adopted):

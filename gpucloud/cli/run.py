@@ -17,7 +17,7 @@ import typer
 
 from gpucloud.cli.boxes import answering, box_document, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import connect, ended_unrecorded, engine, now
+from gpucloud.cli.engine import connect, engine, now
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
@@ -199,6 +199,7 @@ class _Attendant:
         from gpucloud.boxes.bring_up import targets
         from gpucloud.boxes.launch import abandon
         from gpucloud.boxes.teardown import take_down
+        from gpucloud.inventory.down import ended_unrecorded
         from gpucloud.inventory.reconcile import refresh
         from gpucloud.journal.store import JournalError
         from gpucloud.ssh.client import ConnectionFailedError

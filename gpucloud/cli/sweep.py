@@ -56,7 +56,6 @@ def sweep(
     and older than --older-than. Exit code 8: some regions could not be read, something is still there, or
     something is billed as yours that carries tags which gpucloud never wrote.
     """
-    from gpucloud.cli.market import open_market
     from gpucloud.inventory.discovery import unjudged
     from gpucloud.inventory.sweep import end, look, look_again
 
@@ -66,7 +65,7 @@ def sweep(
         context.tell("sweep", "looking in every region of every cloud")
         first = look(context, owner=whose, older_than=age)
         unwanted = [find for find in first.finds if find.unwanted]
-        market = open_market()
+        market = app.catalog.market
         report = _Report(app, market, first.finds)
         troubles: list[GpucloudError] = []
         still: Sequence[Find] = ()

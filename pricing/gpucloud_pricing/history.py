@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import weakref
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -203,6 +204,7 @@ class PriceHistory:
             if version > VERSION:
                 raise HistoryError(f"{path} was written by a newer version of this program")
             history = cls(connection)
+            weakref.finalize(history, connection.close)  # a market reads from it for as long as it lives
             if version < VERSION:
                 history._make()
         return history
@@ -218,6 +220,12 @@ class PriceHistory:
     def close(self) -> None:
         """Closes the file."""
         self._connection.close()
+
+    def version(self) -> int:
+        """A number that changes when anybody else has written to the file since it was opened here."""
+        with _explained():
+            found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        return found
 
     def begin(self, at: datetime, resumed: timedelta) -> datetime:
         """Begins a refresh; gives since when answers count for it.

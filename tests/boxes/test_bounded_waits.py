@@ -15,9 +15,9 @@ import pytest
 
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import end_machines, end_unrecorded, take_down
-from gpucloud.cli.down import _end_all
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Patience, begin, finish
+from gpucloud.inventory.down import end_all
 from gpucloud.inventory.reconcile import settle
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
@@ -109,7 +109,7 @@ def test_a_down_of_several_boxes_takes_no_longer_than_of_one(bench: Bench) -> No
     bench.providers[0].cloud.ends = Pace(seconds=300)
     began = bench.clock()
     troubles: list[GpucloudError] = []
-    ended = _end_all(bench.context(), boxes, bench.folder, troubles)
+    ended = end_all(bench.context(), boxes, troubles)
     assert [(box.name, box.state) for box in ended] == [(box.name, BoxState.DELETED) for box in boxes]
     assert troubles == []
     assert bench.clock() - began < timedelta(seconds=600)
@@ -120,7 +120,7 @@ def test_a_down_of_several_boxes_ends_those_beside_the_one_that_cannot_be_ended(
     boxes = [used(bench, "b-1", "alibaba"), used(bench, "b-2"), used(bench, "b-3")]
     next(each.cloud for each in bench.providers if each.name == "alibaba").ends = Pace(seconds=36000)
     troubles: list[GpucloudError] = []
-    ended = _end_all(bench.context(), boxes, bench.folder, troubles)
+    ended = end_all(bench.context(), boxes, troubles)
     assert [box.name for box in ended] == ["b-2", "b-3"]
     [trouble] = troubles
     assert isinstance(trouble, OwedError)

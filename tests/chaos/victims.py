@@ -32,12 +32,11 @@ import gpucloud.boxes.extend
 import gpucloud.boxes.ingress
 import gpucloud.cli.app
 import gpucloud.cli.engine
-import gpucloud.cli.market
+import gpucloud.market.catalog
 import gpucloud.ssh.job
 import gpucloud_azure.create
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
-from gpucloud.cli.market import open_market
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.runtime.context import Context
@@ -56,7 +55,7 @@ from tests.memory import MemoryProvider
 
 LASTING = frozenset({"cut-off", "full"})
 """What does not end once it has begun."""
-MARKET = open_market()
+MARKET = gpucloud.market.catalog.shipped_market()
 ENTRY_POINTS: Any = functools.cache(importlib.metadata.entry_points)
 LOADED: Any = functools.cache(gpucloud.cli.app.load)
 BUILT: Any = functools.cache(gpucloud.cli.app.build)
@@ -117,7 +116,7 @@ def main() -> None:
         (gpucloud.ssh.job, "Follower", Over),
     ):
         setattr(module, name, instead)
-    gpucloud.cli.market.open_market = lambda: MARKET
+    gpucloud.market.catalog.shipped_market = lambda: MARKET
     gpucloud.cli.app.load = LOADED
     gpucloud.cli.app.build = BUILT
     importlib.metadata.entry_points = ENTRY_POINTS

@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 
-from gpucloud.cli.market import PRICES
+from gpucloud.market.catalog import PRICES
 from tests.shell import PROGRAMS, TIMEOUT_S, Shell
 
 FULL = Path("/dev/full")

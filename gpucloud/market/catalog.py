@@ -1,0 +1,156 @@
+"""The market as one client sees it: what ships, what other packages bring, and what the clouds told since."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpucloud.config import make_private
+from gpucloud.errors import UsageError
+from gpucloud.spec.file import flag_of
+from gpucloud_pricing import BadPlaceError, Commitment, Demand, Market
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.history import PriceHistory
+
+PRICES = "prices.db"
+"""The history of prices, in the state folder."""
+
+
+def shipped_market() -> Market:
+    """The shipped market, and what other packages bring (entry-point group ``gpucloud.markets``).
+
+    An entry is a callable without arguments that gives a :class:`Market`.
+    """
+    from importlib.metadata import entry_points
+
+    market = Market.load()
+    for entry in entry_points(group="gpucloud.markets"):
+        market = market.joined(entry.load()())
+    return market
+
+
+def check_places(market: Market, demand: Demand) -> None:
+    """Makes sure that what a demand names is there.
+
+    Raises:
+        UsageError: a cloud, region or zone is not.
+    """
+    try:
+        market.check(demand)
+    except BadPlaceError as error:
+        raise UsageError(f"{flag_of(error.field)}: {error}") from None
+
+
+class Catalog:
+    """One client's market: loaded when it is first asked for, once, and again only after a refresh of prices.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, folder: Path | None, tell: Callable[[str], object] = lambda _: None) -> None:
+        """Loads nothing.
+
+        Args:
+            folder: where the history of prices is, or would be; ``None`` for the shipped prices alone.
+            tell: told where the history cannot be used.
+        """
+        self.folder = folder
+        self.tell = tell
+        self._lock = threading.Lock()
+        self._shipped: Market | None = None
+        self._market: Market | None = None
+        self._market_version: object = None
+        self._history: PriceHistory | None = None
+
+    @property
+    def shipped(self) -> Market:
+        """The market without any price that was asked for from here."""
+        with self._lock:
+            return self._load_shipped()
+
+    @property
+    def market(self) -> Market:
+        """The market at the prices of the last refresh, where there was one."""
+        with self._lock:
+            version = self._version()
+            if self._market is None or version != self._market_version:
+                self._market, self._market_version = self._refreshed(), self._version()
+            return self._market
+
+    def market_for(self, demand: Demand) -> Market:
+        """The market in which a demand is looked for.
+
+        Raises:
+            UsageError: the demand names a cloud, region or zone that does not exist.
+        """
+        market = self.market
+        check_places(market, demand)
+        return market
+
+    def commitments(self) -> list[Commitment]:
+        """The accounts' commitments, as the clouds last told them."""
+        from gpucloud_pricing.history import HistoryError, PriceHistory
+
+        file = self.history_file
+        if file is None:
+            return []
+        try:
+            with closing(PriceHistory.open(file)) as history:
+                return history.commitments()
+        except HistoryError as error:
+            self.tell(f"Your accounts' commitments are not counted: {error}")
+            return []
+
+    @contextmanager
+    def history(self) -> Generator[PriceHistory]:
+        """The history of prices, made if there is none.
+
+        Raises:
+            UsageError: it cannot be used: damaged, or on a full disk.
+        """
+        from gpucloud_pricing.history import HistoryError, PriceHistory
+
+        if self.folder is None:
+            raise UsageError("there is no state folder, and so no history of prices")
+        file = make_private(self.folder) / PRICES
+        try:
+            with closing(PriceHistory.open(file)) as history:
+                yield history
+        except HistoryError as error:
+            hint = f"free some space if the disk is full; or delete the file and ask again: rm {file}"
+            raise UsageError(f"{file}: {error}", hint=hint) from error
+
+    @property
+    def history_file(self) -> Path | None:
+        """The history of prices; ``None`` before the first refresh."""
+        file = None if self.folder is None else self.folder / PRICES
+        return file if file is not None and file.exists() else None
+
+    def _load_shipped(self) -> Market:
+        if self._shipped is None:
+            self._shipped = shipped_market()
+        return self._shipped
+
+    def _refreshed(self) -> Market:
+        market, file = self._load_shipped(), self.history_file
+        self._history = None
+        if file is None:
+            return market
+        from gpucloud_pricing.history import HistoryError, PriceHistory
+        from gpucloud_pricing.live_sources import LIVE_SOURCES
+
+        try:
+            self._history = PriceHistory.open(file)
+        except HistoryError as error:
+            self.tell(f"Older prices are used: {error}. To ask anew: rm {file}; gpucloud prices refresh")
+            return market
+        return market.refreshed(self._history.current, self._history.interruptions, LIVE_SOURCES)
+
+    def _version(self) -> object:
+        """What changes with each change of the history of prices, by whichever process."""
+        file = self.history_file
+        return None if file is None else (file.stat().st_ino, self._history and self._history.version())

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed, Gpu, Node
     from gpucloud.api.client import Client
     from gpucloud.api.results import Ended, Looked, Proposal, Ran, Recovered, Searched, Swept
+    from gpucloud.clouds.profile import Profile
     from gpucloud.costs.spend import PerHour
     from gpucloud.errors import (
         BoxLostError,
@@ -46,6 +47,7 @@ _MODULES = {
     "gpucloud.api.box": "Box Completed Gpu Node",
     "gpucloud.api.client": "Client",
     "gpucloud.api.results": "Ended Looked Proposal Ran Recovered Searched Swept",
+    "gpucloud.clouds.profile": "Profile",
     "gpucloud.costs.spend": "PerHour",
     "gpucloud.errors": "BoxLostError CloudError GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError UsageError",
@@ -86,6 +88,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "PerHour",
     "Plan",
     "PriceError",
+    "Profile",
     "Progress",
     "Proposal",
     "Ran",

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.config import find_owner, find_paths, make_private
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.runtime.events import Sink, Warned, ignore
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.launching import Confirm
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, Swept
+    from gpucloud.clouds.cloud import Clouds
+    from gpucloud.clouds.provider import Witness
     from gpucloud.inventory.discovery import Survey
     from gpucloud.inventory.sweep import Find
     from gpucloud.journal.store import Box as JournalBox
@@ -51,7 +54,8 @@ class Client:
     """Finds, buys, uses and ends boxes.
 
     Args:
-        environment: variables in place of the process's own: credentials, endpoints, ``GPUCLOUD_*``.
+        profile: whose accounts, where, and with which settings: the variables that the vendors' tools and
+            gpucloud read, as values; without it, those of the process.
         journal: the file of the journal; keys and the history of prices lie beside it. Without it, the
             user's own, which the command line uses too.
         owner: whose boxes; without it, the user's own id.
@@ -64,12 +68,12 @@ class Client:
     def __init__(
         self,
         *,
-        environment: Mapping[str, str] | None = None,
+        profile: Profile | None = None,
         journal: Path | None = None,
         owner: str | None = None,
         on_event: Sink = ignore,
     ) -> None:
-        self._environment = os.environ if environment is None else environment
+        self._profile = Profile(os.environ) if profile is None else profile
         self._file = journal
         self._owner = owner
         self.on_event = on_event
@@ -86,7 +90,7 @@ class Client:
     def sandbox(
         cls,
         *,
-        environment: Mapping[str, str] | None = None,
+        profile: Profile | None = None,
         journal: Path | None = None,
         owner: str | None = None,
         on_event: Sink = ignore,
@@ -95,7 +99,7 @@ class Client:
 
         The arguments are those of :class:`Client`.
         """
-        client = cls(environment=environment, journal=journal, owner=owner, on_event=on_event)
+        client = cls(profile=profile, journal=journal, owner=owner, on_event=on_event)
         client._sandboxed = True
         return client
 
@@ -123,7 +127,7 @@ class Client:
         """The owner's id, which every tag carries."""
         with self._lock:
             if self._owner is None:
-                self._owner = find_owner(self._paths, self._environment)
+                self._owner = find_owner(self._paths, self._profile.variables)
             return self._owner
 
     # --- before buying
@@ -206,7 +210,7 @@ class Client:
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
         spec = spec.model_copy(update={"name": name}) if name else spec
         refuse_impossible(spec)
-        values = environment_of(spec, self._environment if environment is None else environment)
+        values = environment_of(spec, self._profile.variables if environment is None else environment)
         terms = Wanted(
             spec=spec, environment=values, run_id=run_id, accept_snapshot_price=accept_snapshot_price
         )
@@ -266,7 +270,7 @@ class Client:
         if not command:
             raise UsageError("say what to run, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
         spec = spec if spec.ttl is not None else spec.model_copy(update={"ttl": RUN_TTL})
-        values = environment_of(spec, self._environment if environment is None else environment)
+        values = environment_of(spec, self._profile.variables if environment is None else environment)
         refuse_impossible(spec)
         if fetch:
             find_program("rsync")
@@ -564,7 +568,6 @@ class Client:
     def operation(self) -> Generator[Context]:
         """What one call touches outside: journal, clouds, time, progress; leases are renewed meanwhile."""
         from gpucloud.clouds.audit import Audit
-        from gpucloud.clouds.cloud import Clouds
         from gpucloud.journal.leases import renewing
         from gpucloud.runtime.context import Context
         from gpucloud.runtime.tasks import Tasks
@@ -581,7 +584,7 @@ class Client:
         context = Context(
             owner=self.owner,
             journal=journal,
-            clouds=Clouds.installed(audit.witness),
+            clouds=self.clouds(audit.witness),
             tasks=self._tasks or Tasks(),
             emit=self.on_event,
             clock=now,
@@ -591,6 +594,17 @@ class Client:
         context.tasks.heard = partial(context.tell, "down")
         with renewing(journal):
             yield context
+
+    def clouds(self, witness: Witness | None = None) -> Clouds:
+        """The installed clouds, as this client's profile reaches them; in the sandbox, its own.
+
+        Args:
+            witness: is told of every call that changes something.
+        """
+        from gpucloud.clouds.cloud import Clouds
+
+        there: Mapping[str, str] = self._connected().environ if self._sandboxed else {}
+        return Clouds.installed(Profile({**self._profile.variables, **there}), witness)
 
     @property
     def state(self) -> Path:
@@ -618,12 +632,11 @@ class Client:
         with self._lock:
             if self._endpoint is None:
                 self._endpoint = ensure_started(make_private(self._paths.sandbox))
-                os.environ.update(self._endpoint.environ)
             return self._endpoint
 
     @property
     def _paths(self) -> Any:
-        return find_paths(self._environment, sandbox=self._sandboxed)
+        return find_paths(self._profile.variables, sandbox=self._sandboxed)
 
     def _find(self, name: str) -> JournalBox:
         from gpucloud.boxes.connection import find_box

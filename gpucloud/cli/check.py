@@ -74,9 +74,10 @@ def _wanted(app: App, spec: Spec) -> list[Candidate]:
 
 def _print_policy(app: App, cloud: str) -> int | None:
     from gpucloud.clouds.cloud import Clouds
+    from gpucloud.clouds.profile import Profile
     from gpucloud.clouds.provider import Checkup
 
-    clouds = Clouds.installed()
+    clouds = Clouds.installed(Profile(app.environment))
     if cloud not in clouds.names():
         raise UsageError(f"--policy: there is no cloud {cloud!r}; allowed: {', '.join(clouds.names())}")
     provider = clouds[cloud].provider

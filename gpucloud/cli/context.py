@@ -36,9 +36,11 @@ class App:
         """The API; it shows warnings alone until :meth:`working` shows its progress."""
         from gpucloud.api.client import Client
         from gpucloud.cli.timeline import Timeline
+        from gpucloud.clouds.profile import Profile
 
         show = Timeline(self.output, quiet=True).show
-        client = (Client.sandbox if self.sandbox else Client)(environment=self.environment, on_event=show)
+        profile = Profile(self.environment)
+        client = (Client.sandbox if self.sandbox else Client)(profile=profile, on_event=show)
         client.command = self.command
         return client
 

@@ -25,6 +25,7 @@ from gpucloud.runtime.tasks import Tasks
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from tests.cli.test_guard import until
 from tests.planning.test_plan import a_candidate
+from tests.profiles import own_profile
 
 ROLE = "arn:aws:iam::123456789012:role/gpucloud-ttl"
 TTL = timedelta(hours=30)
@@ -55,7 +56,8 @@ def offer(cloud: str) -> Candidate:
 
 def launched(folder: Path, cloud: str) -> Box:
     """A box whose guest does nothing about its end."""
-    providers = {each.name: each.load() for each in entry_points(group="gpucloud.providers")}
+    entries = entry_points(group="gpucloud.providers")
+    providers = {each.name: partial(each.load(), own_profile()) for each in entries}
     context = Context(
         owner="u-tester",
         journal=Journal.open(folder / "journal.db", lambda: datetime.now(UTC)),

@@ -127,8 +127,13 @@ class Clients:
     def _opened(self) -> Session:
         if self._session is None:
             from boto3.session import Session
+            from botocore.session import Session as Core
+
+            from gpucloud_aws.models import allowed_operations
 
             # At DEBUG the SDK writes whole requests: boot scripts and signatures.
             logging.getLogger("botocore").setLevel(logging.INFO)
-            self._session = Session()
+            core = Core()
+            core.register_component("data_loader", allowed_operations(core.get_component("data_loader")))
+            self._session = Session(botocore_session=core)
         return self._session

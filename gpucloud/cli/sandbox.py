@@ -42,11 +42,12 @@ def start(app: App, transition: Transition = None, latency: Latency = None, lag:
     endpoint = ensure_started(app.paths.sandbox, **given)
     if given:
         endpoint.client.pace(**given)
+    exports = endpoint.exports(app.environment)
     if app.output.json:
-        fields = {**_status(endpoint.client.status()), "environment": dict(endpoint.environ)}
+        fields = {**_status(endpoint.client.status()), "environment": exports}
         app.output.document("sandbox", fields)
         return
-    for name, value in endpoint.environ.items():
+    for name, value in exports.items():
         app.output.line(f"export {name}={shlex.quote(value)}")
     app.output.say(
         f"The sandbox runs (pid {endpoint.pid}). With these lines set, the vendors' tools and SDKs ask it."
@@ -226,12 +227,11 @@ def interrupt(
     ] = None,
 ) -> None:
     """Take a spot box back, after a notice."""
-    from gpucloud.cli.engine import find_box, open_journal
 
     client = _client(app)
     try:
-        nodes = find_box(open_journal(app), app.owner, name).facts.get("nodes", ())
-        instances = [str(node["instance_id"]) for node in nodes]
+        nodes = app.client.get(name).nodes
+        instances = [str(node.instance_id) for node in nodes]
     except UsageError:
         instances = [name]
     taken = [{"instance": instance, **client.interrupt(instance, notice_s=notice)} for instance in instances]

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     Audited,
     BegunError,
@@ -429,10 +430,11 @@ class Clouds:
         self._making = threading.Lock()
 
     @classmethod
-    def installed(cls, witness: Witness | None = None) -> Clouds:
+    def installed(cls, profile: Profile, witness: Witness | None = None) -> Clouds:
         """Every provider of the entry-point group ``gpucloud.providers``.
 
         Args:
+            profile: the account and the endpoints that they use.
             witness: is told of every call that changes something.
 
         Raises:
@@ -441,7 +443,7 @@ class Clouds:
         from importlib.metadata import entry_points
 
         def make(entry: Any) -> Provider:
-            provider: Provider = entry.load()()
+            provider: Provider = entry.load()(profile)
             if witness is not None and isinstance(provider, Audited):
                 provider.watch(witness)
             return provider

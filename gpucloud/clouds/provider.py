@@ -4,8 +4,10 @@ Methods let the SDK's own exceptions pass; ``classify`` says what they mean. Ret
 logging and error wrapping are done once for every cloud by :class:`gpucloud.clouds.cloud.Cloud`. A provider
 must be safe to use from several threads, keeps no state of its own beyond caches of what cannot change, and
 sends nothing when it is constructed. Providers are found through the entry-point group
-``gpucloud.providers``: an entry is a callable without arguments that gives a :class:`Provider`; it reads
-credentials and endpoints from the environment, as the vendor's SDK does.
+``gpucloud.providers``: an entry is a callable, usually the provider's class, that takes a
+:class:`gpucloud.clouds.profile.Profile` and gives a :class:`Provider`. Credentials and endpoints are the
+profile's; a provider reads nothing from the process's environment, so that one process can use several
+accounts.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Asked, begin_strays, refuse_strays
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.store import Box, JournalError
-from gpucloud.runtime.context import Context, say_nothing
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import UnforeseenError, isolated
 from gpucloud.ssh.client import forget
 from gpucloud.ssh.keys import key_folder
@@ -51,7 +52,7 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
 
 
 def _end_in_thread(context: Context, box: Box) -> Box:
-    context = replace(context, tasks=context.tasks.for_another_thread(), tell=say_nothing)
+    context = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
     with context.tasks.within(BUDGET_S):
         return _end_one(context, box)
 

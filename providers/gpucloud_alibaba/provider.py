@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.kit import Ahead
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
 from gpucloud.resources import (
@@ -55,9 +56,10 @@ def _now() -> datetime:
 
 
 class AlibabaProvider:
-    """Elastic Compute Service. Credentials come from where the SDK takes them.
+    """Elastic Compute Service.
 
     Args:
+        profile: credentials and endpoints, by the variables that the SDK reads.
         clock: gives the time in UTC.
         sleep: waits some seconds.
 
@@ -66,11 +68,14 @@ class AlibabaProvider:
     """
 
     def __init__(
-        self, clock: Callable[[], datetime] = _now, sleep: Callable[[float], None] = time.sleep
+        self,
+        profile: Profile,
+        clock: Callable[[], datetime] = _now,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if find_spec("alibabacloud_ecs20140526") is None:  # cheaper than importing it before it is needed
             raise ImportError("Alibaba Cloud needs its SDK: pip install 'gpucloud[alibaba]'")
-        self.clients = Clients()
+        self.clients = Clients(profile)
         self._clock = clock
         self._sleep = sleep
         self._proof = find.Proof(self.clients)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.clouds.kit import Ahead
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
 from gpucloud.resources import (
@@ -56,16 +56,19 @@ VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
 
 
 class AwsProvider:
-    """Elastic Compute Cloud. Credentials, regions and endpoints come from where boto3 takes them.
+    """Elastic Compute Cloud.
+
+    Args:
+        profile: credentials, regions and endpoints, by the variables that boto3 reads.
 
     Raises:
         ImportError: boto3 is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
         if find_spec("boto3") is None:  # cheaper than importing it before it is needed
             raise ImportError("AWS needs boto3: pip install 'gpucloud[aws]'")
-        self.clients = Clients()
+        self.clients = Clients(profile)
         # Caches of what cannot change; two threads at once would only ask twice.
         self._account: str | None = None
         self._subnets: dict[tuple[str, str | None], Sequence[network.Subnet]] = {}
@@ -224,7 +227,7 @@ class AwsProvider:
             for region in asked
         ]
         if partition == "aws":
-            found.append(spot_advisor.inquiry(instance_types, asked, now))
+            found.append(spot_advisor.inquiry(self.clients.profile, instance_types, asked, now))
         if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:
             pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
             for name in instance_types:
@@ -338,7 +341,7 @@ class AwsProvider:
 
     def caller_address(self) -> str:
         """What https://checkip.amazonaws.com says."""
-        return echo.caller_address()
+        return echo.caller_address(self.clients.profile)
 
     # --- what does not change while a program runs
 
@@ -362,7 +365,7 @@ class AwsProvider:
         return regions
 
     def _subnets_of(self, region: str) -> Sequence[network.Subnet]:
-        vpc = os.environ.get(VPC_VARIABLE) or None
+        vpc = self.clients.profile.get(VPC_VARIABLE)
         if (region, vpc) not in self._subnets:
             self._subnets[region, vpc] = network.subnets(self.clients.ec2_once(region), region, vpc)
         return self._subnets[region, vpc]

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.kit import Ahead
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
@@ -53,19 +54,22 @@ NEEDED = ("azure-identity", "azure-mgmt-compute", "azure-mgmt-computeschedule", 
 
 
 class AzureProvider:
-    """Azure virtual machines. Credentials come from where azure-identity takes them.
+    """Azure virtual machines.
+
+    Args:
+        profile: credentials and endpoints, by the variables that azure-identity reads.
 
     Raises:
         ImportError: the SDK is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
         for package in NEEDED:
             try:
                 distribution(package)  # cheaper than importing it before it is needed
             except PackageNotFoundError as error:
                 raise ImportError(f"Azure needs {package}: pip install 'gpucloud[azure]'") from error
-        self.clients = Clients()
+        self.clients = Clients(profile)
         # Caches of what cannot change; two threads at once would only ask twice.
         self._addresses = find.Addresses()
         self._announced = network.Announced()

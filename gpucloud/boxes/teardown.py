@@ -17,6 +17,7 @@ from typing import Any
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import RULES, CloudError, ErrorClass, GpucloudError, Next, OwedError
+from gpucloud.journal.facts import Data
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
     OVER,
@@ -28,7 +29,6 @@ from gpucloud.journal.lifecycle import (
     reconcile,
     seen_state,
 )
-from gpucloud.journal.schema import Data
 from gpucloud.journal.store import Box, Intent, JournalError, ResourceRow, StaleWriterError
 from gpucloud.resources import Machine, Ref, Resource, ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context

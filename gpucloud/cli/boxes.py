@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.output import Output, abandon_stdout, duration_text, money, money_text
 from gpucloud.errors import OwedError, UsageError
-from gpucloud.journal.lifecycle import OVER, cost_so_far
+from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State, rfc3339
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def box_document(box: Box, now: datetime) -> dict[str, Any]:
     """BOX of the contract. What is not known yet is ``null``."""
     facts = box.facts
     price: dict[str, Any] = facts.get("price") or {}
-    cost = _cost(box, now)
+    cost = box.compute_cost(now)
     return {
         "name": box.name,
         "id": box.id,
@@ -172,7 +171,7 @@ def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
                 ),
                 (facts.get("purchase") or "").replace("_", "-") or None,
                 _per_hour_text(box, currency),
-                money_text(_cost(box, now), currency),
+                money_text(box.compute_cost(now), currency),
                 duration_text(now - box.created_at),
                 _left(box, now),
                 (nodes[0].get("public_ip") if nodes else None) if box.state not in OVER else None,
@@ -226,12 +225,3 @@ def _left(box: Box, now: datetime) -> str | None:
     if box.state in OVER:
         return None
     return duration_text(box.expires_at - now) if box.expires_at else "no end"
-
-
-def _cost(box: Box, now: datetime) -> Decimal | None:
-    """Compute so far; ``None`` while nothing is known to have started."""
-    if box.price_per_hour is None or box.started_at is None:
-        return None
-    price, start = box.price_per_hour, box.started_at
-    ends = Counter(box.node_ends(box.ended_at or now))
-    return sum((cost_so_far(price, nodes, start, end) for end, nodes in ends.items()), Decimal(0))

@@ -138,11 +138,11 @@ def _know(connection: sqlite3.Connection, box: str, at: str, resource: NamedRef,
     where = "box = :box AND cloud = :cloud AND account = :account AND region = :region AND kind = :kind"
     values = _columns(box, resource)
     known = connection.execute(
-        f"SELECT n, state FROM resources WHERE {where} AND id = :id",  # noqa: S608  (the text above)
+        f"SELECT n, state FROM resources WHERE {where} AND id = :id",  # noqa: S608  # nosec B608
         values,
     ).fetchone()
     pending = connection.execute(
-        f"SELECT n, name = :name AS same_name FROM resources WHERE {where} AND id = '' AND state = 'making'"  # noqa: S608
+        f"SELECT n, name = :name AS same_name FROM resources WHERE {where} AND id = '' AND state = 'making'"  # noqa: S608  # nosec B608
         " ORDER BY same_name DESC, n",
         values,
     ).fetchone()

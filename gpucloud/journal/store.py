@@ -426,7 +426,7 @@ class Journal:
         with self._transaction() as connection:
             if connection.execute("SELECT 1 FROM boxes WHERE id = ?", (id,)).fetchone():
                 return None
-            living = f"SELECT name FROM boxes WHERE owner = ? AND {LIVING}"  # noqa: S608  (a constant)
+            living = f"SELECT name FROM boxes WHERE owner = ? AND {LIVING}"  # noqa: S608  # nosec B608
             taken = {row[0] for row in connection.execute(living, (tags.owner,))}
             others = (f"{name[:37]}-{number}" for number in itertools.count(2))
             recovered = Recovered(
@@ -580,13 +580,13 @@ class Journal:
 
     def intents(self, box: str | None = None, *, unresolved: bool = False) -> list[Intent]:
         """Create intents, oldest first: of one box, or those without a known outcome."""
-        query = f"SELECT * FROM intents{_where(box, UNRESOLVED if unresolved else None)} ORDER BY at, id"  # noqa: S608
+        query = f"SELECT * FROM intents{_where(box, UNRESOLVED if unresolved else None)} ORDER BY at, id"  # noqa: S608  # nosec B608
         with self._reading() as read:
             return list(map(_intent, read(query, {"box": box})))
 
     def resources(self, box: str | None = None, *, present: bool = True) -> list[ResourceRow]:
         """Resources that are or may be there, in the order in which they were made."""
-        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n"  # noqa: S608
+        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n"  # noqa: S608  # nosec B608
         with self._reading() as read:
             return list(map(_resource, read(query, {"box": box})))
 
@@ -596,14 +596,14 @@ class Journal:
             return [
                 _resource(row)
                 for condition, values in _among("box", ids)
-                for row in read(f"SELECT * FROM resources WHERE {condition}", values)  # noqa: S608
+                for row in read(f"SELECT * FROM resources WHERE {condition}", values)  # noqa: S608  # nosec B608
             ]
 
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""
         with self._transaction() as connection:
             for table in PROJECTIONS:
-                connection.execute(f"DELETE FROM {table}")  # noqa: S608  (a constant)
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608  # nosec B608
             replay(connection)
 
     # --- inside
@@ -698,7 +698,7 @@ def _stale(box: Box) -> StaleWriterError:
 
 def _refuse_taken_run(connection: sqlite3.Connection, owner: str, run_id: str | None) -> None:
     other = connection.execute(
-        f"SELECT name FROM boxes WHERE owner = ? AND run_id = ? AND {LIVING}",  # noqa: S608  (a constant)
+        f"SELECT name FROM boxes WHERE owner = ? AND run_id = ? AND {LIVING}",  # noqa: S608  # nosec B608
         (owner, run_id),
     ).fetchone()
     if other is not None:
@@ -713,15 +713,15 @@ def _refuse_taken_run(connection: sqlite3.Connection, owner: str, run_id: str | 
 
 def _read_boxes(connection: sqlite3.Connection, condition: str, values: Mapping[str, Any]) -> list[Box]:
     """The boxes of a condition, by id, with what other tables hold of them: all within one transaction."""
-    rows = _rows(connection, f"SELECT * FROM boxes WHERE {condition} ORDER BY id", values)  # noqa: S608
+    rows = _rows(connection, f"SELECT * FROM boxes WHERE {condition} ORDER BY id", values)  # noqa: S608  # nosec B608
     if not rows:
         return []
-    of_these = f"box IN (SELECT id FROM boxes WHERE {condition})"  # noqa: S608  (the caller's constants)
+    of_these = f"box IN (SELECT id FROM boxes WHERE {condition})"  # noqa: S608  # nosec B608
     nodes: dict[str, list[Node]] = defaultdict(list)
-    for row in _rows(connection, f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number", values):  # noqa: S608
+    for row in _rows(connection, f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number", values):  # noqa: S608  # nosec B608
         nodes[row["box"]].append(_node(row))
     usage: dict[str, list[Usage]] = defaultdict(list)
-    for row in _rows(connection, f"SELECT * FROM usage WHERE {of_these} ORDER BY n", values):  # noqa: S608
+    for row in _rows(connection, f"SELECT * FROM usage WHERE {of_these} ORDER BY n", values):  # noqa: S608  # nosec B608
         usage[row["box"]].append(_usage(row))
     return [_read_box(row, nodes[row["id"]], usage[row["id"]]) for row in rows]
 

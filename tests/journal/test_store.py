@@ -164,9 +164,9 @@ def test_only_the_user_may_read_it(tmp_path: Path) -> None:
 def test_every_commit_is_synced(tmp_path: Path) -> None:
     """A write-ahead log with full synchronisation: an acknowledged event survives a power cut."""
     journal = Journal.open(tmp_path / "journal.db", clock)
-    with journal._reader.connect() as connection:  # pyright: ignore[reportPrivateUsage]
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+    with journal._connection() as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 
 
 def _garbage(path: Path) -> None:
@@ -222,12 +222,12 @@ def test_a_full_disk_stops_before_anything_is_bought(tmp_path: Path) -> None:
     """The journal cannot grow: planning a box fails, and the journal can still be read."""
     journal = Journal.open(tmp_path / "journal.db", clock)
     a_box(journal)
-    with journal._reader.connect() as connection:  # pyright: ignore[reportPrivateUsage]
-        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+    with journal._connection() as connection:
+        connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(UsageError) as caught:
         [a_box(journal, name=f"n{n}", id=f"b-{n:04}" + "x" * 2000) for n in range(200)]
     assert "free some disk space" in str(caught.value.hint)
-    assert journal.boxes(owner="me")[0].name == "x"
+    assert "x" in {box.name for box in journal.boxes(owner="me")}
 
 
 def test_a_file_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:

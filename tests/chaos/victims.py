@@ -344,7 +344,8 @@ def with_commit(at: list[Any]) -> None:
 
 def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
     """Does something at each commit that changes the journal."""
-    original = gpucloud.journal.store.transaction
+    store: Any = gpucloud.journal.store
+    original = store.transaction
 
     @contextmanager
     def transaction(connection: sqlite3.Connection) -> Generator[None]:
@@ -357,7 +358,7 @@ def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], Non
         if writes and after:
             after()
 
-    gpucloud.journal.store.transaction = transaction
+    store.transaction = transaction
 
 
 def with_swap(at: list[Any]) -> None:

@@ -347,7 +347,8 @@ def with_commit(at: list[Any]) -> None:
 
 def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
     """Does something at each commit that changes the journal."""
-    original = vars(gpucloud.journal.store)["transaction"]
+    store: Any = gpucloud.journal.store
+    original = store.transaction
 
     @contextmanager
     def transaction(connection: sqlite3.Connection) -> Generator[None]:
@@ -360,7 +361,7 @@ def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], Non
         if writes and after:
             after()
 
-    vars(gpucloud.journal.store)["transaction"] = transaction
+    store.transaction = transaction
 
 
 def with_swap(at: list[Any]) -> None:

@@ -51,7 +51,7 @@ def images(app: App, spec: Spec) -> int | None:
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     demand = spec.demand()
-    market = app.catalog.market_for(demand)
+    market = app.client.catalog.market_for(demand)
     candidates = candidates_of(market.search(demand, today=today()))
     if not candidates:
         raise NoOfferError(

@@ -23,6 +23,7 @@ from gpucloud.clouds.provider import (
     CommitmentInquiry,
     CommitmentSource,
     ConsoleLog,
+    DeletionGraph,
     Echo,
     EndsFromOutside,
     ForgetsEnded,
@@ -63,7 +64,6 @@ from gpucloud.resources import (
     Ref,
     Request,
     Resource,
-    ResourceKind,
     Search,
     SearchResult,
     Timers,
@@ -114,10 +114,10 @@ class Cloud:
         """The provider's name."""
         return self.provider.name
 
-    def place_in_order(self, kind: ResourceKind) -> tuple[int, str]:
-        """Sorts kinds as they are to be deleted; those that the provider does not declare come last."""
-        order = list(self.provider.deletion_order)
-        return (order.index(kind) if kind in order else len(order)), kind
+    @property
+    def deletion(self) -> DeletionGraph:
+        """Which kinds depend on which when they are deleted."""
+        return self.provider.deletion
 
     def account(self) -> str:
         """The account that the credentials belong to."""

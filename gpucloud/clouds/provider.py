@@ -12,9 +12,10 @@ accounts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gpucloud.errors import ErrorClass, Scope
@@ -79,6 +80,45 @@ class Record(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionGraph:
+    """Which kinds depend on which when they are deleted.
+
+    Attributes:
+        held_by: for each kind, the kinds that hold on to it: those are gone before it is deleted. Of a kind
+            that is held by itself, the newest goes first, one at a time.
+        takes_along: for each kind, the kinds of which the cloud deletes with it what belongs to it.
+    """
+
+    held_by: Mapping[ResourceKind, Collection[ResourceKind]]
+    takes_along: Mapping[ResourceKind, Collection[ResourceKind]] = field(
+        default_factory=dict[ResourceKind, Collection[ResourceKind]]
+    )
+
+    @classmethod
+    def in_order(
+        cls,
+        *kinds: ResourceKind,
+        takes_along: Mapping[ResourceKind, Collection[ResourceKind]] | None = None,
+    ) -> DeletionGraph:
+        """Each kind is held by all those before it."""
+        held_by = {kind: kinds[:number] for number, kind in enumerate(kinds)}
+        return cls(held_by=held_by, takes_along=takes_along or {})
+
+    def holders(self, kind: ResourceKind) -> frozenset[ResourceKind]:
+        """The other kinds that hold on to one; a kind that is not declared comes after all that are."""
+        return frozenset(self.held_by.get(kind, self.held_by)) - {kind}
+
+    def holds_itself(self, kind: ResourceKind) -> bool:
+        """Whether things of a kind hold on to others of the same kind."""
+        return kind in self.held_by.get(kind, ())
+
+    @property
+    def order(self) -> Sequence[ResourceKind]:
+        """The declared kinds, each after those that hold on to it."""
+        return tuple(TopologicalSorter({kind: self.holders(kind) for kind in self.held_by}).static_order())
+
+
 class Provider(Protocol):
     """One cloud."""
 
@@ -88,8 +128,8 @@ class Provider(Protocol):
         ...
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
-        """The order in which kinds are deleted: what holds on to others comes first."""
+    def deletion(self) -> DeletionGraph:
+        """Which kinds depend on which when they are deleted: what does not is deleted at the same time."""
         ...
 
     @property

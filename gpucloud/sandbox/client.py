@@ -206,6 +206,10 @@ class SandboxClient:
         """How often each call came in: ``cloud service action region mutating count``."""
         return list(self._ask("calls", clear=clear))
 
+    def received(self, *, clear: bool = False) -> list[dict[str, Any]]:
+        """The newest calls one by one, oldest first (:class:`gpucloud.sandbox.front.ReceivedCall`)."""
+        return list(self._ask("received", clear=clear))
+
     def ledger(self) -> list[dict[str, Any]]:
         """Every birth and death of something billable, oldest first."""
         return list(self._ask("ledger"))

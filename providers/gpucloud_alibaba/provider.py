@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
 from gpucloud.resources import (
     HeldCapacity,
@@ -26,7 +26,6 @@ from gpucloud.resources import (
     Ref,
     Request,
     Resource,
-    ResourceKind,
     Search,
     SearchResult,
 )
@@ -44,7 +43,7 @@ from gpucloud_alibaba import (
     zones,
 )
 from gpucloud_alibaba.clients import Clients, ecs_models
-from gpucloud_alibaba.describe import CLOUD, DELETION_ORDER, Place
+from gpucloud_alibaba.describe import CLOUD, Place
 from gpucloud_alibaba.errors import MalformedAnswerError, reading
 
 if TYPE_CHECKING:
@@ -92,9 +91,9 @@ class AlibabaProvider:
         return CLOUD
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """Instances, then what they hold on to, the network last."""
-        return DELETION_ORDER
+        return delete.GRAPH
 
     @property
     def ending(self) -> str:

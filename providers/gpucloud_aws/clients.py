@@ -133,9 +133,12 @@ class Clients:
         if self._session is None:
             from boto3.session import Session
 
+            from gpucloud_aws.models import allowed_operations
             from gpucloud_aws.session import ProfileSession
 
             # At DEBUG the SDK writes whole requests: boot scripts and signatures.
             logging.getLogger("botocore").setLevel(logging.INFO)
-            self._session = Session(botocore_session=ProfileSession(self.profile))
+            core = ProfileSession(self.profile)
+            core.register_component("data_loader", allowed_operations(core.get_component("data_loader")))
+            self._session = Session(botocore_session=core)
         return self._session

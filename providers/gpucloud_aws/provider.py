@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
 from gpucloud.resources import (
     EXPIRES_TAG,
@@ -79,9 +79,9 @@ class AwsProvider:
         return "aws"
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """Spot requests, instances, then what instances hold on to."""
-        return find.DELETION_ORDER
+        return delete.GRAPH
 
     @property
     def ending(self) -> str:

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     End,
@@ -24,7 +24,6 @@ from gpucloud.resources import (
     Ref,
     Request,
     Resource,
-    ResourceKind,
     Search,
     SearchResult,
     Timers,
@@ -89,9 +88,9 @@ class AzureProvider:
         return find.CLOUD
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """What is billed, what holds on to it before it, and the resource group with all the rest."""
-        return find.DELETION_ORDER
+        return delete.GRAPH
 
     @property
     def ending(self) -> str:

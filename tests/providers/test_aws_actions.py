@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 import gpucloud_aws
-from gpucloud_aws.actions import ACTIONS, Repeat
+from gpucloud_aws.actions import ACTIONS, Repeat, refuse_unlisted
 from gpucloud_aws.errors import ActionRefusedError
 from gpucloud_aws.provider import AwsProvider
 from tests.profiles import own_profile
@@ -57,9 +57,30 @@ def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
     wire: Wire, service: str, method: str, parameters: dict[str, Any], attempts: int
 ) -> None:
     client = AwsProvider(own_profile()).clients.client(service, "us-east-1", attempts=attempts)
+    if service == "ec2":  # its model is loaded without what is not on the list
+        assert not hasattr(client, method)
+        return
     with pytest.raises(ActionRefusedError, match="was not sent"):
         getattr(client, method)(**parameters)
     assert not wire.sent
+
+
+@pytest.mark.parametrize(
+    ("service", "method", "parameters"), PURCHASES, ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_a_purchase_that_the_sdk_knows_is_stopped_before_the_wire(
+    wire: Wire, service: str, method: str, parameters: dict[str, Any]
+) -> None:
+    client: Any = boto3.session.Session().client(service, region_name="us-east-1")  # type: ignore[call-overload]
+    client.meta.events.register("before-send", refuse_unlisted)
+    with pytest.raises(ActionRefusedError, match="was not sent"):
+        getattr(client, method)(**parameters)
+    assert not wire.sent
+
+
+def test_the_clients_know_the_listed_calls_of_ec2_and_no_other(wire: Wire) -> None:
+    model = AwsProvider(own_profile()).clients.ec2("us-east-1").meta.service_model
+    assert set(model.operation_names) == {operation for service, operation in ACTIONS if service == "ec2"}
 
 
 def test_the_same_purchase_would_reach_the_wire_from_an_ordinary_client(wire: Wire) -> None:

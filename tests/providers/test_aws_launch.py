@@ -355,7 +355,7 @@ def test_everything_found_can_be_ended_in_the_declared_order(moto: str) -> None:
     launched(aws, purchase=Purchase.SPOT)
     ec2().create_volume(Size=1, AvailabilityZone="us-east-1a", TagSpecifications=tagged("volume"))
     ec2().allocate_address(Domain="vpc", TagSpecifications=tagged("elastic-ip"))
-    for kind in aws.deletion_order:
+    for kind in aws.deletion.order:
         for resource in aws.find(Search(owner="own-1", regions=("us-east-1",))).resources:
             if resource.ref.kind is kind:
                 aws.delete(resource.ref)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -70,10 +71,10 @@ def launched(folder: Path, cloud: str) -> Box:
         nodes=1,
         disk_gib=100,
         image="ubuntu-22.04",
-        boot=lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
-        listed=lambda _cloud, _region: {},
+        boots=defaultdict(lambda: Boot(user_data=b"#cloud-config\n{}\n")),
+        listed=defaultdict(dict[str, Any]),
         prices=Agreement(usd=lambda amount, _currency: amount),
-        allow_from=lambda _cloud: ("203.0.113.7/32",),
+        allow_from=("203.0.113.7/32",),
         expires_at=context.clock() + TTL,
         ttl_role=ROLE if cloud == "aws" else None,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import Record, Verdict
+from gpucloud.clouds.provider import DeletionGraph, Record, Verdict
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import (
     Machine,
@@ -60,9 +60,9 @@ class DummyProvider:
         return "dummy"
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """Instances hold on to the group."""
-        return (ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.GROUP)
+        return DeletionGraph.in_order(ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.GROUP)
 
     @property
     def ending(self) -> str:

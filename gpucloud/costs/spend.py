@@ -13,6 +13,7 @@ from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State
 from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.journal.store import Box
@@ -96,6 +97,47 @@ def paid_per_hour(box: Box) -> dict[str, Decimal]:
             add(disk["unit_price"] and disk["unit_price"] * gib / HOURS_PER_MONTH, disk["currency"])
             add(address["unit_price"], address["currency"])
     return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerHour:
+    """What is paid for a box per hour, all nodes together, as its machines were last seen.
+
+    A part is ``None`` where its price is not known; so is ``total`` then, and where the parts have several
+    currencies. Of a box that is over all are zero.
+    """
+
+    total: Money | None
+    compute: Money | None
+    disk: Money | None
+    address: Money | None
+
+
+def per_hour(box: Box) -> PerHour:
+    """What is paid for a box per hour: its machines while they are billed, disks and addresses while kept."""
+    nodes: Sequence[dict[str, Any]] = (box.facts.get("nodes") or ()) if box.state not in OVER else ()
+    billed = sum(bool(node.get("billed", True)) for node in nodes)
+    kept = sum(node.get("state") != State.GONE for node in nodes)
+    disk, address = _listed(box, "disk_gb_month"), _listed(box, "public_ip_hour")
+    gib = box.facts.get("disk_gib")
+    billed_gib = billed_disk_gib(str(box.facts.get("cloud")), gib or 0)
+    a_disk = disk["unit_price"] * billed_gib / HOURS_PER_MONTH if disk["unit_price"] and gib else None
+    parts = [
+        _times(box.price_per_hour, _currency(box), billed),
+        _times(a_disk, disk["currency"] if kept else _currency(box), kept),
+        _times(address["unit_price"], address["currency"] if kept else _currency(box), kept),
+    ]
+    known = [part for part in parts if part is not None]
+    total = None
+    if len(known) == len(parts) and len({part.currency for part in known}) == 1:
+        total = Money(amount=sum((part.amount for part in known), Decimal(0)), currency=known[0].currency)
+    return PerHour(total=total, compute=parts[0], disk=parts[1], address=parts[2])
+
+
+def _times(price: Decimal | None, currency: str, count: int) -> Money | None:
+    if not count:
+        return Money(amount=Decimal(0), currency=currency)
+    return None if price is None else Money(amount=round(price * count, 6), currency=currency)
 
 
 def _currency(box: Box) -> str:

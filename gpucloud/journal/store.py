@@ -225,6 +225,10 @@ class Journal:
             migrate(connection, int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()))
             connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
+    def close(self) -> None:
+        """Closes the file; a later call opens it again."""
+        self._engine.dispose()
+
     # --- writing
 
     def plan_box(

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from gpucloud.boxes.connection import find_box
 from gpucloud.boxes.launch import check_name
-from gpucloud.cli.engine import find_box
 from gpucloud.inventory.reconcile import remains, settle
 from gpucloud.inventory.sweep import look
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState

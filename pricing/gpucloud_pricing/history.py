@@ -10,7 +10,7 @@ import json
 import sqlite3
 import weakref
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -203,9 +203,6 @@ class PriceHistory:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > VERSION:
                 raise HistoryError(f"{path} was written by a newer version of this program")
-            connection.execute("PRAGMA journal_mode = WAL")
-            # A refresh commits once per answer, hundreds in all; a power failure may undo the last of them.
-            connection.execute("PRAGMA synchronous = NORMAL")
             history = cls(connection)
             weakref.finalize(history, connection.close)  # a market reads from it for as long as it lives
             if version < VERSION:
@@ -235,6 +232,7 @@ class PriceHistory:
 
         That is ``at``, or the beginning of a refresh that was cut off no longer ago than ``resumed``.
         """
+        self._commit_without_waiting()
         with _explained(), self._transaction():
             row = self._connection.execute("SELECT started FROM unfinished").fetchone()
             if row is not None and at - resumed <= _time(row[0]) <= at:
@@ -242,6 +240,12 @@ class PriceHistory:
             self._connection.execute("DELETE FROM unfinished")
             self._connection.execute("INSERT INTO unfinished VALUES (?)", (_text(at),))
         return at
+
+    def _commit_without_waiting(self) -> None:
+        """A refresh commits once per answer, hundreds in all; a power failure may undo the last of them."""
+        with suppress(sqlite3.OperationalError):  # somebody else is using the file: as it was, only slower
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def finish(self) -> None:
         """The refresh went through: the next one asks everything."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-import sqlalchemy as sa
 
 from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row
-from gpucloud.journal.schema import boxes, intents, resources
+from gpucloud.journal.schema import PROJECTIONS
 
 OWED = 1000
 RUNS = 3
@@ -25,35 +25,35 @@ LEFT = "left-behind"
 
 def owe(journal: Path) -> None:
     """Copies a box whose end was begun until so many are owed; each has its own machines, which are gone."""
-    engine = sa.create_engine(f"sqlite:///{journal}")
-    with engine.begin() as connection:
-        connection.execute(sa.update(boxes).where(boxes.c.name == LEFT).values(state="deleting"))
-        box = str(connection.execute(sa.select(boxes.c.id).where(boxes.c.name == LEFT)).scalar_one())
-        left = resources.c.box == box, resources.c.state != "gone"
-        own = [str(id_) for id_ in connection.execute(sa.select(resources.c.id).where(*left)).scalars()]
-        own = [id_ for id_ in own if id_.startswith(("i-", "vol-", "eni-"))]
-        calls = sa.select(intents.c.id).where(intents.c.box == box)
-        own += [str(id_) for id_ in connection.execute(calls).scalars()]
-        for table, of in ((boxes, boxes.c.id), (intents, intents.c.box), (resources, resources.c.box)):
-            columns = [
-                column for column in table.columns if column is not resources.c.n
-            ]  # numbered by SQLite
-            rows = connection.execute(sa.select(*columns).where(of == box)).mappings().all()
-            for row in rows:
-                copies = [_renamed(row, box, own, number) for number in range(1, OWED)]
-                connection.execute(sa.insert(table), copies)
-    engine.dispose()
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        connection.row_factory = sqlite3.Row
+        connection.execute("UPDATE boxes SET state = 'deleting' WHERE name = ?", (LEFT,))
+        [box] = connection.execute("SELECT id FROM boxes WHERE name = ?", (LEFT,)).fetchone()
+        left = connection.execute("SELECT id FROM resources WHERE box = ? AND state != 'gone'", (box,))
+        own = [id_ for (id_,) in left if id_.startswith(("i-", "vol-", "eni-"))]
+        own += [id_ for (id_,) in connection.execute("SELECT id FROM intents WHERE box = ?", (box,))]
+        for table in PROJECTIONS:
+            of = "id" if table == "boxes" else "box"
+            query = f"SELECT * FROM {table} WHERE {of} = ?"  # noqa: S608  # nosec B608
+            for row in connection.execute(query, (box,)).fetchall():
+                columns = [name for name in dict(row) if name != "n"]  # numbered by SQLite
+                copies = [_renamed(row, columns, box, own, number) for number in range(1, OWED)]
+                places = ", ".join(f":{column}" for column in columns)
+                insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608  # nosec B608
+                connection.executemany(insert, copies)
 
 
-def _renamed(row: Mapping[Any, Any], box: str, own: Sequence[str], number: int) -> dict[str, Any]:
+def _renamed(
+    row: sqlite3.Row, columns: Sequence[str], box: str, own: Sequence[str], number: int
+) -> dict[str, Any]:
     """A row of the first box as one of another."""
     changes = {
         LEFT: f"{LEFT}-{number}",
         box: f"{box}-{number}",
         **{id_: f"{id_[:-4]}{number:04x}" for id_ in own},
     }
-    values = dict(row)
-    for name in [name for name, value in row.items() if isinstance(value, str)]:
+    values: dict[str, Any] = {column: row[column] for column in columns}
+    for name in [name for name, value in values.items() if isinstance(value, str)]:
         for old, new in changes.items():
             values[name] = values[name].replace(old, new)
     return values

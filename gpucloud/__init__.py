@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpucloud.api.box import Box, Completed, Gpu, Node
+    from gpucloud.api.box import Box, Completed
     from gpucloud.api.client import Client
     from gpucloud.api.results import Ended, Looked, Proposal, Ran, Recovered, Searched, Swept
     from gpucloud.clouds.profile import Profile
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         PriceError,
         UsageError,
     )
+    from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Candidate, Plan
     from gpucloud.runtime.events import (
@@ -44,13 +45,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
-    "gpucloud.api.box": "Box Completed Gpu Node",
+    "gpucloud.api.box": "Box Completed",
     "gpucloud.api.client": "Client",
     "gpucloud.api.results": "Ended Looked Proposal Ran Recovered Searched Swept",
     "gpucloud.clouds.profile": "Profile",
     "gpucloud.costs.spend": "PerHour",
     "gpucloud.errors": "BoxLostError CloudError GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError UsageError",
+    "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
     "gpucloud.planning.lifetime": "CostLimit",
     "gpucloud.planning.plan": "Candidate Plan",
     "gpucloud.runtime.events": "AttemptRefused AttemptStarted BootStep Event JobEnded JobStarted"
@@ -75,6 +77,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Event",
     "Gpu",
     "GpucloudError",
+    "GuardReport",
     "InterruptedBySignal",
     "JobEnded",
     "JobStarted",
@@ -94,6 +97,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Ran",
     "Recovered",
     "Searched",
+    "Slice",
     "Spec",
     "Swept",
     "UsageError",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from gpucloud.journal.facts import facts_of_version_1
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.resources import (
@@ -219,6 +220,6 @@ def a_box(**changes: Any) -> Box:
         "expires_at": START + timedelta(hours=24),
         "seen_at": START,
         "taken_over_at": None,
-        "facts": {},
     }
-    return Box(**(values | changes))
+    facts = facts_of_version_1(changes.pop("facts", {}))
+    return Box(**(values | facts.told | changes))

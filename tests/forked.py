@@ -40,7 +40,6 @@ PRELOADED = (
     "multiprocessing.pool",
     "rich.console",
     "rich.table",
-    "sqlalchemy.dialects.sqlite",
     "typer.main",
 )
 """Besides gpucloud itself: what commands import when they need it."""

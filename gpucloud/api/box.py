@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.costs.spend import PerHour, paid_per_hour, per_hour
 from gpucloud.inventory.reconcile import is_remains
+from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
-from gpucloud.journal.lifecycle import OVER, BoxState, Claim, cost_so_far
+from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
 from gpucloud.resources import Purchase, rfc3339
 from gpucloud_pricing.values import Money
 
@@ -20,29 +19,6 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.journal.store import Box as JournalBox
     from gpucloud.runs.job import Write
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
-    """The GPUs of one node: a model, how many (a slice of one is a fraction), and the memory of each."""
-
-    model: str
-    count: Decimal
-    memory_gib: Decimal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One machine of a box, as it was last seen. ``state`` is the cloud's, in gpucloud's words.
-
-    ``billed`` tells whether its compute is: a machine that is off may be billed or not.
-    """
-
-    instance_id: str | None
-    state: str
-    public_ip: str | None
-    private_ip: str | None
-    billed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +70,7 @@ class Box:
     purchase: Purchase | None
     nodes: tuple[Node, ...]
     price: Money | None
-    price_as_of: str | None
+    price_as_of: date | None
     price_source: str | None
     per_hour: PerHour
     created_at: datetime
@@ -102,13 +78,13 @@ class Box:
     overdue: bool
     seen_at: datetime | None
     ended_at: datetime | None
-    ended_by: str | None
+    ended_by: EndedBy | None
     compute_ended_at: datetime | None
     cost_so_far: Money | None
-    mig: tuple[Mapping[str, Any], ...]
+    mig: tuple[Slice, ...]
     accept_test: tuple[Mapping[str, Any], ...]
     replaced: str | None
-    guards: tuple[Mapping[str, Any] | None, ...]
+    guards: tuple[GuardReport | None, ...]
     paying: tuple[Money, ...]
     abandoned: bool
     runs_command: bool
@@ -117,41 +93,42 @@ class Box:
     @classmethod
     def read(cls, box: JournalBox, client: Client, now: datetime) -> Box:
         """A box of the journal as it is at a moment."""
-        facts, price = box.facts, _money(box.facts.get("price"))
+        place, offer, cost = box.place, box.offer, box.compute_cost(now)
+        price, measured = box.price, box.measured
         return cls(
             name=box.name,
             id=box.id,
             run_id=box.run_id,
             owner=box.owner,
             state=box.state,
-            cloud=facts.get("cloud"),
-            region=facts.get("region"),
-            zone=facts.get("zone"),
-            instance_type=facts.get("instance_type"),
-            gpu=_gpu(facts.get("gpu")),
-            purchase=Purchase(facts["purchase"]) if facts.get("purchase") else None,
-            nodes=tuple(_node(node) for node in facts.get("nodes") or ()),
-            price=price,
-            price_as_of=facts.get("price_as_of"),
-            price_source=facts.get("price_source"),
+            cloud=place.cloud if place else None,
+            region=place.region if place else None,
+            zone=place.zone if place else None,
+            instance_type=offer.instance_type if offer else None,
+            gpu=offer.gpu if offer else None,
+            purchase=offer.purchase if offer else None,
+            nodes=box.nodes,
+            price=Money(amount=price.amount, currency=price.currency) if price else None,
+            price_as_of=price.as_of if price else None,
+            price_source=price.source if price else None,
             per_hour=per_hour(box),
             created_at=box.created_at,
             expires_at=box.expires_at,
             overdue=box.state not in OVER and box.expires_at is not None and box.expires_at < now,
             seen_at=box.seen_at,
             ended_at=box.ended_at,
-            ended_by=facts.get("ended_by"),
+            ended_by=box.ended_by,
             compute_ended_at=box.compute_ended_at,
-            cost_so_far=_cost(box, now),
-            mig=tuple(facts.get("mig") or ()),
-            accept_test=tuple(facts.get("accept_test") or ()),
-            replaced=facts.get("replaced"),
-            guards=tuple(_guard(said) for said in facts.get("guards") or ()),
+            cost_so_far=None if cost is None else Money(amount=cost, currency=box.currency),
+            mig=measured.slices if measured else (),
+            accept_test=measured.gpu_tests if measured else (),
+            replaced=box.replaced,
+            guards=box.guards,
             paying=tuple(
                 Money(amount=amount, currency=currency) for currency, amount in paid_per_hour(box).items()
             ),
             abandoned=is_remains(box) and claim(box.lease, client.journal.now()) is not Claim.HELD,
-            runs_command=bool(facts.get("spec", {}).get("run")),
+            runs_command=bool(box.wanted.spec.get("run")),
             _client=client,
         )
 
@@ -172,20 +149,20 @@ class Box:
             and {
                 "model": gpu.model,
                 "count": format(gpu.count, "f"),
-                "memory_gib": format(gpu.memory_gib, "f"),
+                "memory_gib": gpu.memory_gib and format(gpu.memory_gib, "f"),
             },
             "purchase": self.purchase and str(self.purchase),
             "nodes": [
                 {
                     "instance_id": node.instance_id,
-                    "state": node.state,
+                    "state": str(node.state),
                     "public_ip": node.public_ip,
                     "private_ip": node.private_ip,
                 }
                 for node in self.nodes
             ],
             "price": self.price and self.price.document(),
-            "price_as_of": self.price_as_of,
+            "price_as_of": self.price_as_of and self.price_as_of.isoformat(),
             "price_source": self.price_source,
             "per_hour": {
                 "total": parts.total and parts.total.document(),
@@ -198,13 +175,13 @@ class Box:
             "overdue": self.overdue,
             "seen_at": _time(self.seen_at),
             "ended_at": _time(self.ended_at),
-            "ended_by": self.ended_by,
+            "ended_by": self.ended_by and str(self.ended_by),
             "compute_ended_at": _time(self.compute_ended_at),
             "cost_so_far": self.cost_so_far and self.cost_so_far.document(),
-            "mig": list(self.mig),
+            "mig": plain(self.mig),
             "accept_test": list(self.accept_test),
             "replaced": self.replaced,
-            "guards": list(self.guards),
+            "guards": [guard_document(said) for said in self.guards],
         }
 
     def refreshed(self, *, live: bool = False) -> Box:
@@ -303,43 +280,16 @@ class Box:
         return self._client.down([self.id]).boxes[0]
 
 
-def _money(data: Mapping[str, str] | None) -> Money | None:
-    return Money(amount=Decimal(data["amount"]), currency=data["currency"]) if data else None
-
-
-def _gpu(data: Mapping[str, str] | None) -> Gpu | None:
-    if not data:
-        return None
-    return Gpu(model=data["model"], count=Decimal(data["count"]), memory_gib=Decimal(data["memory_gib"]))
-
-
-def _node(data: Mapping[str, Any]) -> Node:
-    return Node(
-        instance_id=data.get("instance_id"),
-        state=data["state"],
-        public_ip=data.get("public_ip"),
-        private_ip=data.get("private_ip"),
-        billed=bool(data.get("billed", True)),
-    )
-
-
 def _time(at: datetime | None) -> str | None:
     return rfc3339(at) if at else None
 
 
-def _guard(said: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What a node's guard said when it was last asked, its times as everywhere."""
+def guard_document(said: GuardReport | None) -> dict[str, Any] | None:
+    """What a node's guard said when it was last asked, its times as everywhere; ``None`` for silence."""
     if said is None:
         return None
-    times = {name: said.get(name) for name in ("at", "taken_back_at", "deadline")}
-    return {**said, **{name: rfc3339(datetime.fromtimestamp(at, UTC)) for name, at in times.items() if at}}
-
-
-def _cost(box: JournalBox, now: datetime) -> Money | None:
-    """Compute so far; ``None`` while nothing is known to have started."""
-    price, start = box.price_per_hour, box.started_at
-    if price is None or start is None:
-        return None
-    ends = Counter(box.node_ends(box.ended_at or now))
-    amount = sum((cost_so_far(price, nodes, start, end) for end, nodes in ends.items()), Decimal(0))
-    return Money(amount=amount, currency=str(box.facts["price"].get("currency", "USD")))
+    document: dict[str, Any] = plain(said)
+    for name in ("at", "taken_back_at", "deadline"):
+        if document[name] is not None:
+            document[name] = rfc3339(datetime.fromtimestamp(document[name], UTC))
+    return document

@@ -26,6 +26,7 @@ from gpucloud.errors import (
     Next,
     OwedError,
 )
+from gpucloud.journal.facts import Data
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
     OVER,
@@ -37,7 +38,6 @@ from gpucloud.journal.lifecycle import (
     reconcile,
     seen_state,
 )
-from gpucloud.journal.schema import Data
 from gpucloud.journal.store import Box, Intent, JournalError, ResourceRow, StaleWriterError
 from gpucloud.resources import Machine, Ref, Resource, ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context

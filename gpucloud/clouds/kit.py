@@ -3,6 +3,7 @@
 ========================  =====================================================================
 :func:`in_threads`        many calls of one kind at the same time
 :func:`together`          a few different calls at the same time
+:class:`Ahead`            a call that is begun now and waited for later
 :func:`refuse_foreign`    refuses a resource of another account, which must not pass for gone
 :func:`gone_is_fine`      makes the deletion of what is gone a success
 :func:`check_user_data`   refuses a boot script that is too long for the cloud
@@ -14,13 +15,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, UsageError
@@ -65,6 +67,31 @@ def together(*calls: Callable[[], U]) -> list[U]:
         return call()
 
     return in_threads(called, calls)
+
+
+class Ahead(Generic[T]):
+    """Something that is done while other things are: begun now, waited for when it is needed."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._value: T | None = None
+        self._error: Exception | None = None
+        # In a copy of this context, as above.
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), daemon=True)
+        self._thread.start()
+
+    def result(self) -> T:
+        """What the call gave. Raises what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return cast("T", self._value)
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except Exception as error:
+            self._error = error
 
 
 # --- what is refused

@@ -4,11 +4,12 @@ is not known here."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpucloud.journal.facts import Price, Usage, hours_of
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State
 from gpucloud_pricing.billing import billed_disk_gib
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gpucloud.journal.store import Box
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
+PARTS = ("compute", "disk", "address")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Charge:
         currency: of the price.
         as_of: the date of the price, where one is stated.
         source: an id of the market's sources; for compute, where the price was named.
+        paid_before: whether it was paid for before the launch: capacity that the account held.
     """
 
     box: Box
@@ -48,6 +51,7 @@ class Charge:
     currency: str
     as_of: str | None
     source: str | None
+    paid_before: bool = False
 
     @property
     def amount(self) -> Decimal | None:
@@ -56,24 +60,50 @@ class Charge:
 
 
 def charges(box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]:
-    """What a box has cost, by part and month; nothing, of one that never began to be billed.
+    """What a box has cost, by month, part and price; nothing, of one that never began to be billed.
 
     Args:
         box: the box.
         since: what was before is left out.
         now: until when it is billed, while it lives.
     """
-    if box.started_at is None:
-        return
-    begin = box.started_at if since is None else max(since, box.started_at)
-    until = box.ended_at or now
-    compute_end, end_of_rest = max(box.node_ends(until)), max(box.node_ends(until, kept=True))
-    for start, end in months(begin, max(compute_end, end_of_rest)):
-        if start < compute_end:
-            yield _compute(box, start, min(end, compute_end))
-        if start < end_of_rest:
-            yield _disk(box, start, min(end, end_of_rest))
-            yield _address(box, start, min(end, end_of_rest))
+    groups: dict[tuple[str, Price | None], list[Usage]] = {}
+    for usage in sorted(box.usage, key=lambda each: PARTS.index(each.part)):
+        groups.setdefault((usage.part, usage.price), []).append(usage)
+    found = [
+        _charge(box, usages, start, end)
+        for usages in groups.values()
+        for start, end in months(*_span(usages, since, now))
+    ]
+    yield from sorted(found, key=lambda charge: first_of_month(charge.start))
+
+
+def _span(usages: Sequence[Usage], since: datetime | None, now: datetime) -> tuple[datetime, datetime]:
+    """From when to when some intervals lasted in all."""
+    start = min(usage.start for usage in usages)
+    return start if since is None else max(since, start), max(usage.end or now for usage in usages)
+
+
+def _charge(box: Box, usages: Sequence[Usage], start: datetime, end: datetime) -> Charge:
+    """What intervals of one part, at one price, have cost within one month."""
+    first = usages[0]
+    price = first.price
+    hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
+    gib = None if first.part != "disk" else billed_disk_gib(box.cloud, first.gib or 0)
+    known = price is not None and (first.part != "disk" or bool(first.gib))
+    return Charge(
+        box=box,
+        part=first.part,
+        start=start,
+        end=end,
+        quantity=hours if gib is None else hours * gib / HOURS_PER_MONTH,
+        unit=HOURS if gib is None else GIB_MONTHS,
+        unit_price=price.amount if price and known else None,
+        currency=price.currency if price else "USD",
+        as_of=price.as_of.isoformat() if price and price.as_of else None,
+        source=price.source if price else None,
+        paid_before=first.paid_before,
+    )
 
 
 def paid_per_hour(box: Box) -> dict[str, Decimal]:
@@ -84,18 +114,17 @@ def paid_per_hour(box: Box) -> dict[str, Decimal]:
     """
     sums: dict[str, Decimal] = {}
 
-    def add(amount: Decimal | None, currency: str) -> None:
-        if amount is not None:
-            sums[currency] = sums.get(currency, Decimal(0)) + amount
+    def add(price: Price | None, quantity: Decimal = Decimal(1)) -> None:
+        if price is not None:
+            sums[price.currency] = sums.get(price.currency, Decimal(0)) + price.amount * quantity
 
-    for node in (box.facts.get("nodes") or ()) if box.state not in OVER else ():
-        if node.get("billed", True):
-            add(box.price_per_hour, _currency(box))
-        elif node.get("state") == State.STOPPED:
-            disk, address = _listed(box, "disk_gb_month"), _listed(box, "public_ip_hour")
-            gib = billed_disk_gib(str(box.facts.get("cloud")), box.facts.get("disk_gib") or 0)
-            add(disk["unit_price"] and disk["unit_price"] * gib / HOURS_PER_MONTH, disk["currency"])
-            add(address["unit_price"], address["currency"])
+    for node in box.nodes if box.state not in OVER else ():
+        if node.billed:
+            add(box.price)
+        elif node.state is State.STOPPED:
+            gib = billed_disk_gib(box.cloud, box.wanted.disk_gib or 0)
+            add(box.listed.get("disk_gb_month"), gib / HOURS_PER_MONTH)
+            add(box.listed.get("public_ip_hour"))
     return sums
 
 
@@ -115,34 +144,27 @@ class PerHour:
 
 def per_hour(box: Box) -> PerHour:
     """What is paid for a box per hour: its machines while they are billed, disks and addresses while kept."""
-    nodes: Sequence[dict[str, Any]] = (box.facts.get("nodes") or ()) if box.state not in OVER else ()
-    billed = sum(bool(node.get("billed", True)) for node in nodes)
-    kept = sum(node.get("state") != State.GONE for node in nodes)
-    disk, address = _listed(box, "disk_gb_month"), _listed(box, "public_ip_hour")
-    gib = box.facts.get("disk_gib")
-    billed_gib = billed_disk_gib(str(box.facts.get("cloud")), gib or 0)
-    a_disk = disk["unit_price"] * billed_gib / HOURS_PER_MONTH if disk["unit_price"] and gib else None
+    nodes = box.nodes if box.state not in OVER else ()
+    billed = sum(node.billed for node in nodes)
+    kept = sum(node.state is not State.GONE for node in nodes)
+    gib_months = billed_disk_gib(box.cloud, box.wanted.disk_gib or 0) / HOURS_PER_MONTH
     parts = [
-        _times(box.price_per_hour, _currency(box), billed),
-        _times(a_disk, disk["currency"] if kept else _currency(box), kept),
-        _times(address["unit_price"], address["currency"] if kept else _currency(box), kept),
+        _times(box, box.price, Decimal(billed)),
+        _times(box, box.listed.get("disk_gb_month") if gib_months else None, kept * gib_months),
+        _times(box, box.listed.get("public_ip_hour"), Decimal(kept)),
     ]
     known = [part for part in parts if part is not None]
     total = None
-    if len(known) == len(parts) and len({part.currency for part in known}) == 1:
-        total = Money(amount=sum((part.amount for part in known), Decimal(0)), currency=known[0].currency)
+    if len(known) == len(parts) and len({part.currency for part in known if part.amount}) <= 1:
+        currency = next((part.currency for part in known if part.amount), box.currency)
+        total = Money(amount=sum((part.amount for part in known), Decimal(0)), currency=currency)
     return PerHour(total=total, compute=parts[0], disk=parts[1], address=parts[2])
 
 
-def _times(price: Decimal | None, currency: str, count: int) -> Money | None:
-    if not count:
-        return Money(amount=Decimal(0), currency=currency)
-    return None if price is None else Money(amount=round(price * count, 6), currency=currency)
-
-
-def _currency(box: Box) -> str:
-    price: dict[str, Any] = box.facts.get("price") or {}
-    return str(price.get("currency", "USD"))
+def _times(box: Box, price: Price | None, quantity: Decimal) -> Money | None:
+    if price is None:
+        return Money(amount=Decimal(0), currency=box.currency) if not box.nodes or box.state in OVER else None
+    return Money(amount=round(price.amount * quantity, 6), currency=price.currency)
 
 
 def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -163,63 +185,3 @@ def first_of_next_month(at: datetime) -> datetime:
     """When the month after that of a moment begins, in UTC."""
     day = at.astimezone(UTC)
     return datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=UTC)
-
-
-def _compute(box: Box, start: datetime, end: datetime) -> Charge:
-    facts = box.facts
-    return Charge(
-        box=box,
-        part="compute",
-        start=start,
-        end=end,
-        quantity=_hours(start, end, box.node_ends(end)),
-        unit=HOURS,
-        unit_price=box.price_per_hour,
-        currency=_currency(box),
-        as_of=facts.get("price_as_of"),
-        source=facts.get("price_source"),
-    )
-
-
-def _disk(box: Box, start: datetime, end: datetime) -> Charge:
-    gib: int | None = box.facts.get("disk_gib")
-    billed = billed_disk_gib(str(box.facts.get("cloud")), gib or 0)
-    charge = Charge(
-        box=box,
-        part="disk",
-        start=start,
-        end=end,
-        quantity=_hours(start, end, box.node_ends(end, kept=True)) * billed / HOURS_PER_MONTH,
-        unit=GIB_MONTHS,
-        **_listed(box, "disk_gb_month"),
-    )
-    return charge if gib else replace(charge, unit_price=None)
-
-
-def _address(box: Box, start: datetime, end: datetime) -> Charge:
-    return Charge(
-        box=box,
-        part="address",
-        start=start,
-        end=end,
-        quantity=_hours(start, end, box.node_ends(end, kept=True)),
-        unit=HOURS,
-        **_listed(box, "public_ip_hour"),
-    )
-
-
-def _listed(box: Box, kind: str) -> dict[str, Any]:
-    """The list price of a part at the launch, where one was known; see ``resource_prices.listed_prices``."""
-    listed: dict[str, dict[str, str]] = box.facts.get("listed") or {}
-    price = listed.get(kind, {})
-    return {
-        "unit_price": Decimal(price["amount"]) if price else None,
-        "currency": price.get("currency", "USD"),
-        "as_of": price.get("as_of"),
-        "source": price.get("source"),
-    }
-
-
-def _hours(start: datetime, end: datetime, ends: Sequence[datetime]) -> Decimal:
-    """How long several things were billed in all within a stretch of time."""
-    return Decimal(str(sum(max((min(each, end) - start).total_seconds(), 0.0) for each in ends))) / 3600

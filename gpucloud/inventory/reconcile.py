@@ -13,8 +13,8 @@ from functools import cache, partial
 
 from gpucloud.boxes.teardown import machine_ref, made_data, node_facts, settle_box, take_down
 from gpucloud.errors import GpucloudError, OwedError
+from gpucloud.journal.facts import Data, facts_of_version_1
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
-from gpucloud.journal.schema import Data
 from gpucloud.journal.store import Box
 from gpucloud.resources import Machine, Purchase, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
@@ -256,7 +256,7 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
 
 def _take_as_noted(context: Context, box: Box, facts: Data) -> bool:
     """Takes a box as it was when it became ready; False where no machine of it is there, or it is taken."""
-    asked = _ask(context, replace(box, facts=facts))
+    asked = _ask(context, replace(box, **facts_of_version_1(facts).told))
     seen = [context.tasks.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
     machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
     taken = context.take(box) if machines else None

@@ -95,12 +95,6 @@ def generated_name(gpu_model: str, randomness: bytes) -> str:
     return f"{model}-" + "".join(_BASE32[byte & 31] for byte in randomness[:4])
 
 
-def cost_so_far(price_per_hour: Decimal, nodes: int, start: datetime, end: datetime) -> Decimal:
-    """What a box has cost in compute so far, to the second; never negative, whatever the clocks say."""
-    seconds = max(Decimal((end - start).total_seconds()), Decimal(0))
-    return (price_per_hour * nodes * seconds / 3600).quantize(Decimal("0.0001"))
-
-
 # --- what a crash leaves
 
 

@@ -1,8 +1,11 @@
 """The journal: an append-only record of what was meant and what happened, and the tables read from it.
 
-Every change is one event, written in the same transaction as its effect on the tables ``boxes``, ``intents``
-and ``things``; replaying the events gives the same tables. SQLite with a write-ahead log and
-``synchronous=FULL``: when a call here returns, the event survives a crash of the machine.
+Every change is one event, written in the same transaction as its effect on the tables ``boxes``, ``nodes``,
+``intents``, ``resources`` and ``usage``; replaying the events gives the same tables. SQLite with a
+write-ahead log and ``synchronous=FULL``: when a call here returns, the event survives a crash of the machine.
+
+All writing is :meth:`Journal.append`: an event with an id of its writer, the next number of its box, and the
+epoch under which the writer holds the box. All reading of events is :meth:`Journal.since`.
 """
 
 from __future__ import annotations
@@ -12,45 +15,66 @@ import json
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cache, partial
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import sqlalchemy as sa
-from sqlalchemy import event, exc, pool
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
-from gpucloud.journal.schema import (
-    LIVING,
-    PRESENT,
-    PROJECT,
-    UNRESOLVED,
-    VERSION,
+from gpucloud.journal.facts import (
     Data,
-    boxes,
-    events,
-    intents,
-    migrate,
-    resources,
+    Facts,
+    FirstBoot,
+    GuardReport,
+    Measured,
+    NamedRef,
+    Node,
+    Offer,
+    Place,
+    Price,
+    Usage,
+    Wanted,
+    cost_of,
+    facts_of_version_1,
+    in_version_1,
+    plain,
+    read_facts,
 )
-from gpucloud.resources import Ref, ResourceKind, State, Tags, rfc3339
+from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy, Lease, may_become
+from gpucloud.journal.schema import LIVING, PRESENT, PROJECTIONS, STEPS, UNRESOLVED, replay
+from gpucloud.resources import Ref, ResourceKind, State, Tags
+from gpucloud_pricing.sqlite_file import (
+    BUSY_S,
+    NewerFileError,
+    connect,
+    migrate,
+    transaction,
+    use_wal,
+)
 
-_BUSY_PAUSE_S = 0.02
+if TYPE_CHECKING:
+    from gpucloud.journal.events import Event
+
 _IDS_AT_ONCE = 500
+_DAMAGED = "it is damaged: restore a copy, or move it aside; boxes still running carry your tags"
+_TO_BE_SHOWN = Decimal("0.0001")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One box as the journal has it. ``facts`` is plain JSON; see ``docs/journal.md`` for its keys.
+    """One box as the journal has it: what is told of it by its events; see ``docs/journal.md``.
 
-    ``taken_over_at`` is when it was last taken from a holder that was not proven dead.
+    ``number`` is that of its last event; ``epoch`` counts who has held it. ``taken_over_at`` is when it was
+    last taken from a holder that was not proven dead. ``price`` is per hour and node. What is described by a
+    class of its own is in ``gpucloud.journal.facts``.
     """
 
     id: str
@@ -60,6 +84,7 @@ class Box:
     op: str
     state: BoxState
     epoch: int
+    number: int = 0
     lease: Lease | None
     created_at: datetime
     started_at: datetime | None
@@ -67,63 +92,149 @@ class Box:
     expires_at: datetime | None
     seen_at: datetime | None
     taken_over_at: datetime | None
-    facts: Data
+    place: Place | None = None
+    offer: Offer | None = None
+    price: Price | None = None
+    listed: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    nodes: tuple[Node, ...] = ()
+    usage: tuple[Usage, ...] = ()
+    wanted: Wanted = Wanted(spec={})  # noqa: RUF009  (frozen)
+    attended: bool = False
+    boot: FirstBoot = FirstBoot()  # noqa: RUF009
+    allow_from: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    measured: Measured | None = None
+    timers: tuple[str, ...] = ()
+    guards: tuple[GuardReport | None, ...] = ()
+    replaced: str | None = None
+    ended_by: EndedBy | None = None
+    recovered: bool = False
+
+    @property
+    def cloud(self) -> str:
+        """Its cloud; empty before an offer was chosen."""
+        return self.place.cloud if self.place else ""
 
     @property
     def price_per_hour(self) -> Decimal | None:
-        """Per hour and node, in ``facts["price"]["currency"]``; ``None`` before an offer was chosen."""
-        price = self.facts.get("price")
-        return Decimal(price["amount"]) if price else None
+        """Per hour and node, in :attr:`currency`; ``None`` before an offer was chosen."""
+        return self.price.amount if self.price else None
+
+    @property
+    def currency(self) -> str:
+        """Of its price."""
+        return self.price.currency if self.price else "USD"
 
     @property
     def compute_ended_at(self) -> datetime | None:
         """When its machines ceased to be billed; ``None`` while one is."""
-        nodes: Sequence[Data] = self.facts.get("nodes") or ()
-        ends = [datetime.fromisoformat(node["ended_at"]) for node in nodes if "ended_at" in node]
-        seen = max(ends) if nodes and len(ends) == len(nodes) else None
+        ends = [node.ended_at for node in self.nodes if node.ended_at]
+        seen = max(ends) if self.nodes and len(ends) == len(self.nodes) else None
         return min(filter(None, (seen, self.ended_at)), default=None)
 
     @property
     def gone_nodes(self) -> int:
         """How many of its nodes are gone, as far as somebody has looked."""
-        return sum(node["state"] == State.GONE for node in self.facts.get("nodes") or ())
+        return sum(node.state is State.GONE for node in self.nodes)
 
-    def node_ends(self, until: datetime, *, kept: bool = False) -> list[datetime]:
-        """When each node ceased to be billed, or ``until``; one ``until`` where no node is known yet.
+    def machine(self, node: int) -> Ref:
+        """The machine that is a node."""
+        assert self.place is not None  # noqa: S101  (what has nodes has a place)
+        return Ref(
+            cloud=self.place.cloud,
+            account=self.place.account,
+            region=self.place.region,
+            kind=ResourceKind.INSTANCE,
+            id=self.nodes[node].instance_id,
+        )
 
-        Args:
-            until: the end of those that are billed.
-            kept: of what a cloud keeps of a machine that is switched off: its disk and address.
-        """
-        nodes: Sequence[Data] = self.facts.get("nodes") or ({},)
-        ended = [n.get("ended_at") if n.get("state") == State.GONE or not kept else None for n in nodes]
-        return [datetime.fromisoformat(at) if at else until for at in ended]
+    def compute_cost(self, until: datetime) -> Decimal | None:
+        """What its compute has cost; ``None`` while nothing has started, or without a price."""
+        costs = [cost_of(each, until) for each in self.usage if each.part == "compute"]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known, Decimal(0)).quantize(_TO_BE_SHOWN) if known else None
+
+    @property
+    def facts(self) -> Data:
+        """What is known as one bag of plain JSON, for callers that do not read the attributes yet."""
+        return in_version_1(self.known)
+
+    @property
+    def known(self) -> Facts:
+        """What its events have told."""
+        shared = {name: getattr(self, name) for name in Facts.__dataclass_fields__ if name != "zone"}
+        return Facts(**shared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One create call that was meant to be made."""
+    """One create call that was meant to be made. ``zone`` is empty where the cloud chooses."""
 
     id: str
     box: str
+    op: str
     cloud: str
     account: str
     region: str
+    zone: str
     token: str
+    name: str
     status: str
     at: datetime
-    data: Data
+    price: Decimal | None = None
+    currency: str | None = None
+    ceiling_usd: Decimal | None = None
+    request_hash: str | None = None
+
+    @property
+    def data(self) -> Data:
+        """For callers that do not read the attributes yet."""
+        return {"op": self.op, "zone": self.zone, "name": self.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRow:
-    """One thing that a box is accountable for. ``at`` is when its state last changed."""
+    """One resource that a box is accountable for. ``at`` is when its state last changed."""
 
     box: str
     ref: Ref
     name: str
     state: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """An event that is to be appended.
+
+    Attributes:
+        id: made by its writer: an event with this id is appended once, however often that is tried.
+        epoch: under which its writer holds the box; 0 for the first event of a box.
+        event: what it says.
+    """
+
+    id: str
+    epoch: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    """An event as it stands in the journal; ``number`` counts those of its box."""
+
+    id: str
+    at: datetime
+    box: str
+    number: int
+    event: Event
+
+
+class Appended(StrEnum):
+    """What became of an event that was to be appended."""
+
+    WRITTEN = "written"
+    WAS_WRITTEN = "was_written"  # an event with its id is there already
+    STALE = "stale"  # the box has another epoch, or has more events than its writer knew
 
 
 class JournalError(UsageError):
@@ -153,19 +264,21 @@ class Journal:
 
     def __init__(
         self,
-        engine: sa.Engine,
         file: _File,
         clock: Callable[[], datetime],
         lease_clock: Callable[[], datetime],
+        busy_s: float,
     ) -> None:
-        self._engine = engine
-        self._reader = engine.execution_options(reads=True)
         self._file = file
         self._clock = clock
+        self._busy_s = busy_s
         self.now = lease_clock
         """Gives the time by which leases age."""
         self._held: dict[str, tuple[int, Lease]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._idle: list[sqlite3.Connection] = []
+        self.close = weakref.finalize(self, _close_all, self._idle)
+        """Closes the file; so does the end of this object."""
 
     @classmethod
     def open(
@@ -173,7 +286,7 @@ class Journal:
         path: Path,
         clock: Callable[[], datetime],
         *,
-        busy_s: float = 30.0,
+        busy_s: float = BUSY_S,
         lease_clock: Callable[[], datetime] | None = None,
     ) -> Journal:
         """Opens the journal, making or migrating it as needed.
@@ -189,45 +302,60 @@ class Journal:
             JournalError: the file is damaged, read-only, or locked for too long.
             UsageError: it is newer than this program.
         """
-
         file = _File(path)
-
-        def connect() -> sqlite3.Connection:
-            file.check()
-            connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA synchronous = FULL")
-            return connection
-
-        engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool.QueuePool, pool_size=2)
-        # The driver must not begin transactions by itself: a write begins with the write lock, or not at all.
-        event.listen(engine, "begin", _begin_immediate)
-        journal = cls(engine, file, clock, lease_clock or partial(file.time, clock))
+        journal = cls(file, clock, lease_clock or partial(file.time, clock), busy_s)
         with _explained(path):
             file.hold()
-            journal._migrate(path, busy_s)
+            with journal._connection() as connection:
+                use_wal(connection, busy_s)
+                try:
+                    migrate(connection, STEPS)
+                except NewerFileError as error:
+                    raise UsageError(
+                        f"the journal {path} was written by a newer gpucloud (schema {error.version}, this"
+                        f" one knows {error.known})",
+                        hint="use that newer version; nothing was read or changed",
+                    ) from error
+                except ValueError as error:  # of an event; the migration was taken back
+                    raise JournalError(
+                        f"the journal {path} cannot be read: {error}", hint=_DAMAGED
+                    ) from error
         return journal
 
-    def _migrate(self, path: Path, busy_s: float) -> None:
-        with self._reader.connect() as raw:
-            driver = raw.connection.driver_connection
-            assert driver is not None  # noqa: S101  (a pooled connection always has one)
-            _use_wal(driver, busy_s)
-            version = int(driver.execute("PRAGMA user_version").fetchone()[0])
-        if version == VERSION:
-            return
-        if version > VERSION:
-            raise UsageError(
-                f"the journal {path} was written by a newer gpucloud (schema {version}, this one knows"
-                f" {VERSION})",
-                hint="use that newer version; nothing was read or changed",
-            )
-        with self._engine.begin() as connection:
-            migrate(connection, int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()))
-            connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+    # --- events
 
-    def close(self) -> None:
-        """Closes the file; a later call opens it again."""
-        self._engine.dispose()
+    def append(self, box: str, number: int, event: NewEvent) -> Appended:
+        """Appends one event and has it take effect, all or nothing.
+
+        Args:
+            box: whose event it is.
+            number: one more than that of the box's last event, as far as the writer knows.
+            event: what happened.
+
+        Raises:
+            NameTakenError: it would give a box a name that a living one has.
+            ValueError: it cannot follow what is known of its box.
+        """
+        with self._transaction() as connection:
+            return self._append(connection, box, number, event)
+
+    def since(self, cursor: int = 0, *, most: int = 500) -> tuple[list[StoredEvent], int]:
+        """The events after a cursor, in the order of their writing.
+
+        Returns:
+            The events, and the cursor after the last of them.
+        """
+        query = "SELECT * FROM events WHERE seq > :cursor ORDER BY seq LIMIT :most"
+        with self._reading() as read:
+            rows = read(query, {"cursor": cursor, "most": most})
+        return list(map(_event, rows)), rows[-1]["seq"] if rows else cursor
+
+    def history(self, box: str) -> list[StoredEvent]:
+        """Every event of a box, oldest first."""
+        with self._reading() as read:
+            return list(
+                map(_event, read("SELECT * FROM events WHERE box = :box ORDER BY number", {"box": box}))
+            )
 
     # --- writing
 
@@ -240,7 +368,7 @@ class Journal:
         run_id: str | None,
         op: str,
         expires_at: datetime | None,
-        facts: Data,
+        facts: Facts | Data,
         lease: Lease,
         alone: bool = False,
     ) -> Box:
@@ -250,26 +378,22 @@ class Journal:
             NameTakenError: a living box of this owner has the name.
             RunTakenError: it is to be alone in its run, and another box of the run is living.
         """
-        data = {
-            "name": name,
-            "owner": owner,
-            "run_id": run_id,
-            "op": op,
-            "expires_at": rfc3339(expires_at) if expires_at else None,
-            "facts": facts,
-            "lease": _lease_json(lease),
-        }
-        try:
-            with self._transaction() as connection:
-                if alone:
-                    _refuse_taken_run(connection, owner, run_id)
-                self._append(connection, id, "planned", data)
-                box = self._box(connection, id)
-        except exc.IntegrityError as error:
-            raise NameTakenError(
-                f"a box named {name!r} is living already",
-                hint=f"choose another --name, or end it: gpucloud down {name}",
-            ) from error
+        from gpucloud.journal.events import Planned
+
+        planned = Planned(
+            name=name,
+            owner=owner,
+            run_id=run_id,
+            op=op,
+            expires_at=expires_at,
+            lease=lease,
+            facts=_typed(facts),
+        )
+        with self._transaction() as connection:
+            if alone:
+                _refuse_taken_run(connection, owner, run_id)
+            self._add(connection, id, 0, 0, planned)
+            box = self._box(connection, id)
         self._held[id] = (box.epoch, lease)
         return box
 
@@ -282,8 +406,8 @@ class Journal:
         state: BoxState,
         created_at: datetime,
         expires_at: datetime | None,
-        facts: Data,
-        resources: Sequence[Data],
+        facts: Facts | Data,
+        resources: Sequence[NamedRef | Data],
     ) -> Box | None:
         """Writes down a box that was found by its tags; ``None`` where the journal knows it already.
 
@@ -295,26 +419,28 @@ class Journal:
             created_at: when its machine was made.
             expires_at: its end.
             facts: as of every box.
-            things: what was found of it, as events hold things.
+            resources: what was found of it.
         """
+        from gpucloud.journal.events import Recovered, named_of_version_1
+
         with self._transaction() as connection:
-            if connection.execute(sa.select(boxes.c.id).where(boxes.c.id == id)).first() is not None:
+            if connection.execute("SELECT 1 FROM boxes WHERE id = ?", (id,)).fetchone():
                 return None
-            living = sa.and_(boxes.c.owner == tags.owner, LIVING)
-            taken = set(connection.execute(sa.select(boxes.c.name).where(living)).scalars())
+            living = f"SELECT name FROM boxes WHERE owner = ? AND {LIVING}"  # noqa: S608  # nosec B608
+            taken = {row[0] for row in connection.execute(living, (tags.owner,))}
             others = (f"{name[:37]}-{number}" for number in itertools.count(2))
-            data = {
-                "name": next(each for each in itertools.chain([name], others) if each not in taken),
-                "owner": tags.owner,
-                "run_id": tags.run or None,
-                "op": tags.op,
-                "state": str(state),
-                "created_at": created_at.isoformat(),
-                "expires_at": rfc3339(expires_at) if expires_at else None,
-                "facts": facts,
-                "things": list(resources),
-            }
-            self._append(connection, id, "recovered", data)
+            recovered = Recovered(
+                name=next(each for each in itertools.chain([name], others) if each not in taken),
+                owner=tags.owner,
+                run_id=tags.run or None,
+                op=tags.op,
+                state=state,
+                created_at=created_at,
+                expires_at=expires_at,
+                facts=_typed(facts),
+                resources=tuple(r if isinstance(r, NamedRef) else named_of_version_1(r) for r in resources),
+            )
+            self._add(connection, id, 0, 0, recovered)
             return self._box(connection, id)
 
     def take(
@@ -331,14 +457,16 @@ class Journal:
         Returns:
             The box; ``None`` where its holder lives and ``by_force`` is not set.
         """
+        from gpucloud.journal.events import Taken
+
         with self._transaction() as connection:
             now = self._box(connection, box)
             found = claim(now.lease)
             if found is Claim.HELD and not by_force:
                 return None
             # Who is not proven dead may stand directly before its create call.
-            self._append(
-                connection, box, "taken", {"lease": _lease_json(lease), "over": found is not Claim.FREE}
+            self._add(
+                connection, box, now.epoch, now.number, Taken(lease=lease, over=found is not Claim.FREE)
             )
             taken = self._box(connection, box)
         self._held[box] = (taken.epoch, lease)
@@ -351,9 +479,13 @@ class Journal:
             return
         now = self.now()
         with self._transaction() as connection:
-            for box, (epoch, lease) in held.items():
-                text = json.dumps(_lease_json(replace(lease, beat=now)))
-                connection.execute(_RENEW, {"box": box, "of_epoch": epoch, "lease": text})
+            connection.executemany(
+                "UPDATE boxes SET lease = :lease WHERE id = :box AND epoch = :epoch AND lease IS NOT NULL",
+                [
+                    {"box": box, "epoch": epoch, "lease": json.dumps(plain(replace(lease, beat=now)))}
+                    for box, (epoch, lease) in held.items()
+                ],
+            )
 
     def check(self, box: Box) -> None:
         """Looks whether this process, which held a box, still holds it.
@@ -363,8 +495,10 @@ class Journal:
             JournalError: the journal cannot tell, or was replaced.
         """
         self._file.check()
-        with self._reader.connect() as connection:
-            _refuse_stale(connection, box)
+        with self._reading() as read:
+            [row] = read("SELECT epoch FROM boxes WHERE id = :box", {"box": box.id})
+        if row["epoch"] != box.epoch:
+            raise _stale(box)
 
     def held(self, box: Box) -> Box:
         """A box that this process holds, as it is now.
@@ -377,23 +511,31 @@ class Journal:
             raise _stale(box)
         return now
 
-    def write(self, box: Box, type: str, data: Data | None = None) -> None:  # noqa: A002
+    def write(self, box: Box, event: Event | str, data: Data | None = None) -> None:
         """Appends one event about a box that this process holds.
 
         Raises:
             StaleWriterError: the box was taken over since ``box`` was read.
         """
+        if isinstance(event, str):
+            from gpucloud.journal.events import read
+
+            event = read(event, 1, data or {})
         with self._transaction() as connection:
-            _refuse_stale(connection, box)
-            self._append(connection, box.id, type, data or {})
+            # Who does not hold a box may have appended what it observed: the epoch is what counts.
+            [number] = connection.execute("SELECT number FROM boxes WHERE id = ?", (box.id,)).fetchone()
+            if self._add(connection, box.id, box.epoch, number, event) is Appended.STALE:
+                raise _stale(box)
 
     def release(self, box: Box) -> None:
         """Says that we hold a box no more; where that cannot be written, the end of this process says it."""
+        from gpucloud.journal.events import Released
+
         self._held.pop(box.id, None)
         with suppress(JournalError, StaleWriterError):
-            self.write(box, "released")
+            self.write(box, Released())
 
-    def observe(self, box: Box, *, facts: Data | None = None, state: BoxState | None = None) -> bool:
+    def observe(self, box: Box, facts: Facts | Data | None = None, *, state: BoxState | None = None) -> bool:
         """Appends what was seen of a box that this process need not hold.
 
         What was seen is dropped where it is out of date: another process has taken the box meanwhile, or its
@@ -402,104 +544,150 @@ class Journal:
         Returns:
             Whether it was written.
         """
+        from gpucloud.journal.events import Seen
+
         with self._transaction() as connection:
             now = self._box(connection, box.id)
             beyond = now.state in OVER or (state is not None and not may_become(now.state, state))
-            if now.epoch != box.epoch or beyond:
+            if beyond:
                 return False
-            data = {"facts": facts} if facts else {}
-            self._append(connection, box.id, "seen", {**data, **({"state": str(state)} if state else {})})
-            return True
+            seen = Seen(state=state, facts=_typed(facts or {}))
+            return self._add(connection, box.id, box.epoch, now.number, seen) is Appended.WRITTEN
 
     # --- reading
 
     def box(self, id: str) -> Box:  # noqa: A002
         """The box with this id. Raises ``KeyError``."""
-        with self._reader.connect() as connection:
+        with self._connection() as connection, _snapshot(connection):
             return self._box(connection, id)
 
     def boxes(self, *, owner: str, over: bool = False) -> list[Box]:
         """An owner's boxes, oldest first; ``over`` adds those that are deleted or failed."""
-        with self._reader.connect() as connection:
-            return [_box(row) for row in connection.execute(_boxes(over=over), {"owner": owner}).mappings()]
+        return self._boxes("owner = :owner" + ("" if over else f" AND {LIVING}"), {"owner": owner})
 
     def known(self, ids: Collection[str]) -> list[Box]:
         """The boxes of these ids that the journal has, in whatever state."""
-        return [_box(row) for row in self._among(_BOXES_AMONG, ids)]
+        return [box for condition, values in _among("id", ids) for box in self._boxes(condition, values)]
 
     def named(self, owner: str, name: str) -> list[Box]:
         """An owner's boxes with this name or id, in whatever state, oldest first."""
-        with self._reader.connect() as connection:
-            rows = connection.execute(_NAMED, {"owner": owner, "name": name}).mappings()
-            return sorted(map(_box, rows), key=lambda box: box.id)
+        found = [
+            box
+            for column in ("name", "id")
+            for box in self._boxes(f"owner = :owner AND {column} = :name", {"owner": owner, "name": name})
+        ]
+        return sorted({box.id: box for box in found}.values(), key=lambda box: box.id)
 
     def intents(self, box: str | None = None, *, unresolved: bool = False) -> list[Intent]:
         """Create intents, oldest first: of one box, or those without a known outcome."""
-        query = _intents(of_box=box is not None, unresolved=unresolved)
-        with self._reader.connect() as connection:
-            return [_intent(row) for row in connection.execute(query, {"box": box}).mappings()]
+        query = f"SELECT * FROM intents{_where(box, UNRESOLVED if unresolved else None)} ORDER BY at, id"  # noqa: S608  # nosec B608
+        with self._reading() as read:
+            return list(map(_intent, read(query, {"box": box})))
 
     def resources(self, box: str | None = None, *, present: bool = True) -> list[ResourceRow]:
-        """Things that are or may be there, in the order in which they were made."""
-        query = _resources(of_box=box is not None, present=present)
-        with self._reader.connect() as connection:
-            return [_resource(row) for row in connection.execute(query, {"box": box}).mappings()]
+        """Resources that are or may be there, in the order in which they were made."""
+        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n"  # noqa: S608  # nosec B608
+        with self._reading() as read:
+            return list(map(_resource, read(query, {"box": box})))
 
     def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
-        """Every thing that these boxes ever had, in whatever state."""
-        return [_resource(row) for row in self._among(_RESOURCES_AMONG, ids)]
-
-    def history(self, box: str) -> list[tuple[str, str, Data]]:
-        """Every event of a box: (time, type, data)."""
-        query = sa.select(events).where(events.c.box == box).order_by(events.c.seq)
-        with self._reader.connect() as connection:
+        """Every resource that these boxes ever had, in whatever state."""
+        with self._reading() as read:
             return [
-                (row["at"], row["type"], json.loads(row["data"]))
-                for row in connection.execute(query).mappings()
+                _resource(row)
+                for condition, values in _among("box", ids)
+                for row in read(f"SELECT * FROM resources WHERE {condition}", values)  # noqa: S608  # nosec B608
             ]
 
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""
         with self._transaction() as connection:
-            for table in (boxes, intents, resources):
-                connection.execute(sa.delete(table))
-            rows = connection.execute(sa.select(events).order_by(events.c.seq)).mappings().all()
-            for row in rows:
-                PROJECT[row["type"]](connection, row["box"], row["at"], json.loads(row["data"]))
+            for table in PROJECTIONS:
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608  # nosec B608
+            replay(connection)
 
     # --- inside
 
-    def _among(self, query: sa.Select[Any], ids: Collection[str]) -> list[Mapping[Any, Any]]:
-        """The rows of a query that names some ids; of very many, some at a time."""
-        wanted, rows = sorted(ids), list[Mapping[Any, Any]]()
-        with self._reader.connect() as connection:
-            for first in range(0, len(wanted), _IDS_AT_ONCE):
-                some = {"ids": wanted[first : first + _IDS_AT_ONCE]}
-                rows += connection.execute(query, some).mappings().all()
-        return rows
+    def _add(
+        self, connection: sqlite3.Connection, box: str, epoch: int, number: int, event: Event
+    ) -> Appended:
+        """Appends an event after those that are there: who asks has read their number in this transaction."""
+        return self._append(connection, box, number + 1, NewEvent(id=uuid4().hex, epoch=epoch, event=event))
+
+    def _append(self, connection: sqlite3.Connection, box: str, number: int, new: NewEvent) -> Appended:
+        from gpucloud.journal.events import VERSION
+        from gpucloud.journal.projections import project
+
+        if connection.execute("SELECT 1 FROM events WHERE id = ?", (new.id,)).fetchone():
+            return Appended.WAS_WRITTEN
+        row = connection.execute("SELECT epoch, number FROM boxes WHERE id = ?", (box,)).fetchone()
+        if tuple(row or (0, 0)) != (new.epoch, number - 1):
+            return Appended.STALE
+        at = self._clock().isoformat()
+        connection.execute(
+            "INSERT INTO events (id, at, box, number, type, version, data)"
+            " VALUES (:id, :at, :box, :number, :type, :version, :data)",
+            {
+                "id": new.id,
+                "at": at,
+                "box": box,
+                "number": number,
+                "type": new.event.type,
+                "version": VERSION,
+                "data": new.event.payload(),
+            },
+        )
+        try:
+            project(connection, box, number, at, new.event)
+        except sqlite3.IntegrityError as error:
+            if "boxes.name" not in str(error):
+                raise
+            name = getattr(new.event, "name", "")
+            raise NameTakenError(
+                f"a box named {name!r} is living already",
+                hint=f"choose another --name, or end it: gpucloud down {name}",
+            ) from error
+        return Appended.WRITTEN
 
     @contextmanager
-    def _transaction(self) -> Generator[sa.Connection]:
-        with self._lock, _explained(None), self._engine.begin() as connection:
+    def _connection(self) -> Generator[sqlite3.Connection]:
+        """A connection that nobody else uses meanwhile; it is kept for the next one."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            self._file.check()
+            connection = connect(self._file.path, busy_s=self._busy_s)
+            connection.row_factory = sqlite3.Row
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
+
+    @contextmanager
+    def _transaction(self) -> Generator[sqlite3.Connection]:
+        with self._lock, _explained(None), self._connection() as connection, transaction(connection):
             yield connection
             self._file.check()
 
-    def _append(self, connection: sa.Connection, box: str, type: str, data: Data) -> None:  # noqa: A002
-        at = self._clock().isoformat()
-        text = json.dumps(data, sort_keys=True)
-        connection.execute(_ADD_EVENT, {"at": at, "box": box, "type": type, "data": text})
-        PROJECT[type](connection, box, at, json.loads(text))
+    @contextmanager
+    def _reading(self) -> Generator[Callable[..., list[sqlite3.Row]]]:
+        """Gives what runs a query; all of them see one snapshot."""
+        with _explained(None), self._connection() as connection, _snapshot(connection):
+            yield partial(_rows, connection)
 
-    def _box(self, connection: sa.Connection, id: str) -> Box:  # noqa: A002
-        row = connection.execute(_BOX, {"box": id}).mappings().first()
-        if row is None:
+    def _box(self, connection: sqlite3.Connection, id: str) -> Box:  # noqa: A002
+        found = _read_boxes(connection, "id = :id", {"id": id})
+        if not found:
             raise KeyError(id)
-        return _box(row)
+        return found[0]
+
+    def _boxes(self, condition: str, values: Mapping[str, Any]) -> list[Box]:
+        with _explained(None), self._connection() as connection, _snapshot(connection):
+            return _read_boxes(connection, condition, values)
 
 
-def _refuse_stale(connection: sa.Connection, box: Box) -> None:
-    if connection.execute(_EPOCH, {"box": box.id}).scalar_one() != box.epoch:
-        raise _stale(box)
+def _typed(facts: Facts | Data) -> Facts:
+    return facts if isinstance(facts, Facts) else facts_of_version_1(facts)
 
 
 def _stale(box: Box) -> StaleWriterError:
@@ -508,84 +696,91 @@ def _stale(box: Box) -> StaleWriterError:
     )
 
 
-def _refuse_taken_run(connection: sa.Connection, owner: str, run_id: str | None) -> None:
-    query = sa.select(boxes.c.name).where(boxes.c.owner == owner, boxes.c.run_id == run_id, LIVING)
-    other = connection.execute(query).scalar()
+def _refuse_taken_run(connection: sqlite3.Connection, owner: str, run_id: str | None) -> None:
+    other = connection.execute(
+        f"SELECT name FROM boxes WHERE owner = ? AND run_id = ? AND {LIVING}",  # noqa: S608  # nosec B608
+        (owner, run_id),
+    ).fetchone()
     if other is not None:
         raise RunTakenError(
-            f"run {run_id!r} is under way already: it has the box {other!r}",
+            f"run {run_id!r} is under way already: it has the box {other[0]!r}",
             hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
         )
-
-
-# --- statements, made once: that takes longer than to run one
-
-_ADD_EVENT = sa.insert(events)
-_BOX = sa.select(boxes).where(boxes.c.id == sa.bindparam("box"))
-_BOXES_AMONG = sa.select(boxes).where(boxes.c.id.in_(sa.bindparam("ids", expanding=True)))
-_RESOURCES_AMONG = sa.select(resources).where(resources.c.box.in_(sa.bindparam("ids", expanding=True)))
-_NAMED = sa.union(
-    *(
-        sa.select(boxes).where(boxes.c.owner == sa.bindparam("owner"), column == sa.bindparam("name"))
-        for column in (boxes.c.name, boxes.c.id)
-    )
-)
-_EPOCH = sa.select(boxes.c.epoch).where(boxes.c.id == sa.bindparam("box"))
-_RENEW = sa.update(boxes).where(
-    boxes.c.id == sa.bindparam("box"), boxes.c.epoch == sa.bindparam("of_epoch"), boxes.c.lease.is_not(None)
-)
-
-
-@cache
-def _boxes(*, over: bool) -> sa.Select[Any]:
-    query = sa.select(boxes).where(boxes.c.owner == sa.bindparam("owner")).order_by(boxes.c.id)
-    return query if over else query.where(LIVING)
-
-
-@cache
-def _intents(*, of_box: bool, unresolved: bool) -> sa.Select[Any]:
-    query = sa.select(intents).order_by(intents.c.at, intents.c.id)
-    if of_box:
-        query = query.where(intents.c.box == sa.bindparam("box"))
-    return query.where(UNRESOLVED) if unresolved else query
-
-
-@cache
-def _resources(*, of_box: bool, present: bool) -> sa.Select[Any]:
-    query = sa.select(resources).order_by(resources.c.n)
-    if of_box:
-        query = query.where(resources.c.box == sa.bindparam("box"))
-    return query.where(PRESENT) if present else query
 
 
 # --- rows to values
 
 
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+def _read_boxes(connection: sqlite3.Connection, condition: str, values: Mapping[str, Any]) -> list[Box]:
+    """The boxes of a condition, by id, with what other tables hold of them: all within one transaction."""
+    rows = _rows(connection, f"SELECT * FROM boxes WHERE {condition} ORDER BY id", values)  # noqa: S608  # nosec B608
+    if not rows:
+        return []
+    of_these = f"box IN (SELECT id FROM boxes WHERE {condition})"  # noqa: S608  # nosec B608
+    nodes: dict[str, list[Node]] = defaultdict(list)
+    for row in _rows(connection, f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number", values):  # noqa: S608  # nosec B608
+        nodes[row["box"]].append(_node(row))
+    usage: dict[str, list[Usage]] = defaultdict(list)
+    for row in _rows(connection, f"SELECT * FROM usage WHERE {of_these} ORDER BY n", values):  # noqa: S608  # nosec B608
+        usage[row["box"]].append(_usage(row))
+    return [_read_box(row, nodes[row["id"]], usage[row["id"]]) for row in rows]
 
 
-def _box(row: Mapping[Any, Any]) -> Box:
-    values: dict[str, Any] = dict(row)
+def _read_box(row: sqlite3.Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box:
+    values = _values(row)
     lease: dict[str, Any] | None = json.loads(values["lease"]) if values["lease"] else None
     values |= {key: _time(value) for key, value in values.items() if key.endswith("_at")}
     if lease:
         lease["beat"] = datetime.fromisoformat(lease["beat"])
+    facts = read_facts(json.loads(values.pop("facts"))).told
+    facts.pop("zone", None)  # told before the place that it is in
     values |= {
         "state": BoxState(values["state"]),
         "lease": Lease(**lease) if lease else None,
-        "facts": json.loads(values["facts"]),
+        "nodes": tuple(nodes),
+        "usage": tuple(usage),
     }
-    return Box(**values)
+    return Box(**values, **facts)
 
 
-def _intent(row: Mapping[Any, Any]) -> Intent:
-    values: dict[str, Any] = dict(row)
-    values |= {"at": datetime.fromisoformat(row["at"]), "data": json.loads(row["data"])}
+def _node(row: sqlite3.Row) -> Node:
+    return Node(
+        instance_id=row["instance_id"],
+        state=State(row["state"]),
+        public_ip=row["public_ip"],
+        private_ip=row["private_ip"],
+        billed=bool(row["billed"]),
+        started_at=_time(row["started_at"]),
+        ended_at=_time(row["ended_at"]),
+        taken_back=bool(row["taken_back"]),
+    )
+
+
+def _usage(row: sqlite3.Row) -> Usage:
+    price = None
+    if row["price"] is not None:
+        day = date.fromisoformat(row["as_of"]) if row["as_of"] else None
+        price = Price(amount=Decimal(row["price"]), currency=row["currency"], as_of=day, source=row["source"])
+    return Usage(
+        box=row["box"],
+        resource=row["resource"],
+        part=row["part"],
+        start=datetime.fromisoformat(row["started_at"]),
+        end=_time(row["ended_at"]),
+        price=price,
+        gib=row["gib"],
+        paid_before=bool(row["paid_before"]),
+    )
+
+
+def _intent(row: sqlite3.Row) -> Intent:
+    values = _values(row)
+    values |= {name: Decimal(values[name]) for name in ("price", "ceiling_usd") if values[name]}
+    values["at"] = datetime.fromisoformat(values["at"])
     return Intent(**values)
 
 
-def _resource(row: Mapping[Any, Any]) -> ResourceRow:
+def _resource(row: sqlite3.Row) -> ResourceRow:
     ref = Ref(
         cloud=row["cloud"],
         account=row["account"],
@@ -597,38 +792,75 @@ def _resource(row: Mapping[Any, Any]) -> ResourceRow:
     return ResourceRow(box=row["box"], ref=ref, name=row["name"], state=row["state"], at=at)
 
 
-def _lease_json(lease: Lease) -> Data:
-    return {
-        "host": lease.host,
-        "boot": lease.boot,
-        "namespace": lease.namespace,
-        "pid": lease.pid,
-        "started": lease.started,
-        "beat": lease.beat.isoformat(),
-    }
+def _event(row: sqlite3.Row) -> StoredEvent:
+    from gpucloud.journal.events import read
+
+    return StoredEvent(
+        id=row["id"],
+        at=datetime.fromisoformat(row["at"]),
+        box=row["box"],
+        number=row["number"],
+        event=read(row["type"], row["version"], json.loads(row["data"])),
+    )
 
 
-# --- SQLite
+def _values(row: sqlite3.Row) -> dict[str, Any]:
+    return dict(zip(row.keys(), row, strict=True))
 
 
-def _begin_immediate(connection: sa.Connection) -> None:
-    """Reads see one snapshot; writers queue at the start, where waiting is safe, not in the middle."""
-    if connection.get_execution_options().get("reads"):
-        connection.exec_driver_sql("BEGIN")
-    else:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+# --- SQL
+
+
+def _where(box: str | None, condition: str | None) -> str:
+    conditions = [each for each in (box and "box = :box", condition) if each]
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _among(column: str, ids: Collection[str]) -> Generator[tuple[str, dict[str, str]]]:
+    """Conditions that a column has one of these values, with the values; of very many, some at a time."""
+    wanted = sorted(ids)
+    for first in range(0, len(wanted), _IDS_AT_ONCE):
+        values = {f"v{number}": id_ for number, id_ in enumerate(wanted[first : first + _IDS_AT_ONCE])}
+        yield f"{column} IN ({', '.join(f':{name}' for name in values)})", values
+
+
+def _rows(connection: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> list[sqlite3.Row]:
+    return connection.execute(query, values).fetchall()
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Generator[None]:
+    """All queries of the body see the journal as it is at the first."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _close_all(connections: Sequence[sqlite3.Connection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+# --- the file
 
 
 class _File:
     """The file behind a journal: SQLite itself goes on writing to one that was deleted or moved away."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._held: tuple[int, int] | None = None
 
     def hold(self) -> None:
         """Makes it where it is missing. Only the user may read it; SQLite's side files get the same mode."""
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._held = _identity(os.fstat(handle))
         finally:
@@ -641,20 +873,20 @@ class _File:
             JournalError: it was deleted, moved or replaced.
         """
         try:
-            same = self._held == _identity(self._path.stat())
+            same = self._held == _identity(self.path.stat())
         except FileNotFoundError:
             same = False
         if not same:
             raise JournalError(
-                f"the journal {self._path} was deleted, moved or replaced while this command ran",
+                f"the journal {self.path} was deleted, moved or replaced while this command ran",
                 hint="put the file back; or take in what runs, by its tags: gpucloud recover",
             )
 
     def time(self, otherwise: Callable[[], datetime]) -> datetime:
         """The time by the clock of its file system; by another clock where it cannot be touched."""
         try:
-            os.utime(self._path)
-            return datetime.fromtimestamp(self._path.stat().st_mtime, UTC)
+            os.utime(self.path)
+            return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
         except OSError:
             return otherwise()
 
@@ -663,40 +895,21 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _use_wal(driver: sqlite3.Connection, busy_s: float) -> None:
-    """Gives a new file its write-ahead log. SQLite itself does not wait for another who does so."""
-    until = time.monotonic() + busy_s
-    while True:
-        try:
-            driver.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(_BUSY_PAUSE_S)
-
-
 @contextmanager
 def _explained(path: Path | None) -> Generator[None]:
     """Turns SQLite's and the file system's complaints into words that say what to do."""
     where = f" {path}" if path else ""
     try:
         yield
-    except (exc.DBAPIError, sqlite3.Error, OSError) as error:
-        if isinstance(error, exc.IntegrityError):
-            raise
-        text = str(error.orig if isinstance(error, exc.DBAPIError) else error)
-        raise JournalError(f"the journal{where} cannot be used: {text}", hint=_mend(text)) from error
+    except (sqlite3.Error, OSError) as error:
+        raise JournalError(f"the journal{where} cannot be used: {error}", hint=_mend(str(error))) from error
 
 
 def _mend(text: str) -> str:
     lowered = text.lower()
     cases: Sequence[tuple[str, str]] = (
-        ("malformed", "it is damaged: restore a copy, or move it aside; boxes still running carry your tags"),
-        (
-            "not a database",
-            "it is damaged: restore a copy, or move it aside; boxes still running carry your tags",
-        ),
+        ("malformed", _DAMAGED),
+        ("not a database", _DAMAGED),
         ("locked", "another gpucloud is writing; wait for it, or end it"),
         ("full", "free some disk space"),
         ("no space", "free some disk space"),

@@ -9,6 +9,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gpucloud.journal.events import StateChanged
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease, new_id
 from gpucloud.journal.store import Journal, NameTakenError, StaleWriterError
@@ -40,14 +42,14 @@ def _operation(journal: Journal, chance: random.Random, name: str) -> None:
                 taken = journal.take(box.id, this_process(now()), claim=_others, by_force=by_force)
                 if taken is not None and taken.state is not BoxState.FAILED:
                     try:
-                        journal.write(taken, "state", {"state": str(BoxState.FAILED)})
+                        journal.write(taken, StateChanged(state=BoxState.FAILED))
                     except (StaleWriterError, ValueError):  # another was faster: to take it, or to end it
                         continue
         case 2:
             journal.boxes(owner="u", over=True)
         case _:
             for box in journal.boxes(owner="u")[:1]:
-                journal.observe(box, facts={"by": name})
+                journal.observe(box, Facts(replaced=name))
 
 
 def _others(lease: Lease | None) -> Claim:
@@ -64,7 +66,7 @@ def _plan(journal: Journal, chance: random.Random, name: str) -> None:
             run_id=None,
             op=new_id("op-", now(), chance.randbytes(10)),
             expires_at=None,
-            facts={},
+            facts=Facts(),
             lease=this_process(now()),
         )
     except NameTakenError:

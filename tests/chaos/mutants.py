@@ -79,12 +79,17 @@ MUTANTS = (
         "            tried.failed(candidate, error)\n            _clear(context, box, candidate)\n",
         "            tried.failed(candidate, error)\n",
     ),
-    Mutant("a living name is taken", "gpucloud/journal/schema.py", "unique=True", "unique=False"),
+    Mutant(
+        "a living name is taken",
+        "gpucloud/journal/schema.py",
+        ") STRICT;\nCREATE UNIQUE INDEX",
+        ") STRICT;\nCREATE INDEX",
+    ),
     Mutant(
         "a run id is used once",
         "gpucloud/journal/store.py",
-        "                if alone:\n",
-        "                if False:\n",
+        "            if alone:\n",
+        "            if False:\n",
     ),
     Mutant(
         "names in a cloud never collide",
@@ -149,9 +154,9 @@ MUTANTS = (
     ),
     Mutant(
         "what came back is deleted",
-        "gpucloud/journal/schema.py",
-        '{"making", "gone", "gone_once"}',
-        '{"making"}',
+        "gpucloud/journal/projections.py",
+        'known[1] in {"gone", "gone_once"}',
+        "known[1] in set[str]()",
         (*ENGINE, *SWEEP),
     ),
     Mutant(
@@ -266,8 +271,15 @@ MUTANTS = (
     Mutant(
         "a stale writer writes nothing",
         "gpucloud/journal/store.py",
-        ".scalar_one() != box.epoch:\n",
-        ".scalar_one() is None:\n",
+        "tuple(row or (0, 0)) != (new.epoch, number - 1)",
+        "tuple(row or (0, 0))[1] != number - 1",
+        LEASES,
+    ),
+    Mutant(
+        "who lost a box makes no create call",
+        "gpucloud/journal/store.py",
+        '        if row["epoch"] != box.epoch:\n',
+        "        if False:\n",
         LEASES,
     ),
     Mutant(
@@ -287,15 +299,15 @@ MUTANTS = (
     Mutant(
         "what is out of date is not written down",
         "gpucloud/journal/store.py",
-        "            if now.epoch != box.epoch or beyond:\n",
+        "            if beyond:\n",
         "            if False:\n",
         LEASES,
     ),
     Mutant(
         "a holder renews its own leases alone",
         "gpucloud/journal/store.py",
-        'boxes.c.epoch == sa.bindparam("of_epoch"), boxes.c.lease.is_not(None)',
-        'sa.bindparam("of_epoch") >= 0, boxes.c.lease.is_not(None)',
+        "AND epoch = :epoch AND lease IS NOT NULL",
+        "AND :epoch >= 0 AND lease IS NOT NULL",
         LEASES,
     ),
     Mutant(
@@ -362,7 +374,13 @@ MUTANTS = (
         "            raise\n",
         LEASES,
     ),
-    Mutant("writers queue at the start", "gpucloud/journal/store.py", '"BEGIN IMMEDIATE"', '"BEGIN"', CROWD),
+    Mutant(
+        "writers queue at the start",
+        "pricing/gpucloud_pricing/sqlite_file.py",
+        '"BEGIN IMMEDIATE"',
+        '"BEGIN"',
+        CROWD,
+    ),
     Mutant(
         "another owner's is left alone",
         "gpucloud/inventory/sweep.py",

@@ -22,9 +22,9 @@ def check_nothing_is_lost(home: Home, *, forgotten: bool = False) -> list[str]:
     """
     wrong: list[str] = []
     states = home.boxes()
-    ids = {row[0] for row in home.rows("SELECT id FROM things WHERE state != 'gone'")}
+    ids = {row[0] for row in home.rows("SELECT id FROM resources WHERE state != 'gone'")}
     open_boxes = {row[0] for row in home.rows("SELECT box FROM intents WHERE status IN ('open', 'watched')")}
-    open_boxes |= {row[0] for row in home.rows("SELECT box FROM things WHERE state = 'making'")}
+    open_boxes |= {row[0] for row in home.rows("SELECT box FROM resources WHERE state = 'making'")}
     for entry in ours(home):
         state = states.get(entry["box"])
         if forgotten and state is None and entry["owner"]:
@@ -78,7 +78,7 @@ def check_price(home: Home, *, moved: bool = False) -> list[str]:
 
 
 def _intended(home: Home, box: str) -> list[Decimal]:
-    rows = home.rows("SELECT json_extract(data, '$.facts.price.amount') FROM intents WHERE box = ?", box)
+    rows = home.rows("SELECT price FROM intents WHERE box = ?", box)
     return [Decimal(str(row[0])) for row in rows if row[0] is not None] or [Decimal(0)]
 
 

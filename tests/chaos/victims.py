@@ -15,17 +15,17 @@ import resource
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-
-import sqlalchemy as sa
 
 import gpucloud.api.client
 import gpucloud.api.launching
@@ -33,6 +33,7 @@ import gpucloud.boxes.extend
 import gpucloud.boxes.provision
 import gpucloud.cli.app
 import gpucloud.inventory.extend
+import gpucloud.journal.store
 import gpucloud.market.catalog
 import gpucloud.runs.job
 import gpucloud_azure.create
@@ -64,25 +65,8 @@ THROWN_AWAY_KEY = throw_away_key()
 """Read once, by the process that forks: these are the same for all."""
 
 
-def share_statements() -> None:
-    """Lets the journals of all commands have their statements compiled once."""
-    make: Any = sa.create_engine
-    first = make("sqlite://")
-    dialect: Any = type(first.dialect)  # part of the key, and as good as any other of its kind
-    dialect.__eq__ = lambda one, other: type(one) is type(other)
-    dialect.__hash__ = lambda one: hash(type(one))
-
-    def share(*how: Any, **more: Any) -> Any:
-        engine = make(*how, **more)
-        engine._compiled_cache = first._compiled_cache
-        return engine
-
-    sa.create_engine = share
-
-
 def warm_up() -> None:
     """Does beforehand what costs each command time, and is the same each time."""
-    share_statements()
     for cloud in ("aws", "azure", "alibaba"):
         with tempfile.TemporaryDirectory() as folder:
             clock = Clock()
@@ -363,20 +347,21 @@ def with_commit(at: list[Any]) -> None:
 
 def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
     """Does something at each commit that changes the journal."""
-    changes: dict[int, int] = {}
-    original: Any = sa.engine.default.DefaultDialect.do_commit
+    store: Any = gpucloud.journal.store
+    original = store.transaction
 
-    def commit(self: Any, connection: Any) -> None:
-        total = connection.driver_connection.total_changes
-        writes = total > changes.get(id(connection), 0)
-        changes[id(connection)] = total
-        if writes and before:
-            before()
-        original(self, connection)
+    @contextmanager
+    def transaction(connection: sqlite3.Connection) -> Generator[None]:
+        total = connection.total_changes
+        with original(connection):
+            yield
+            writes = connection.total_changes > total
+            if writes and before:
+                before()
         if writes and after:
             after()
 
-    sa.engine.default.DefaultDialect.do_commit = commit  # type: ignore[method-assign]
+    store.transaction = transaction
 
 
 def with_swap(at: list[Any]) -> None:

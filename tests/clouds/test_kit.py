@@ -39,18 +39,19 @@ def test_calls_run_at_the_same_time_and_answer_in_order() -> None:
 
 
 def test_no_more_calls_run_at_a_time_than_are_allowed() -> None:
-    running, most, lock = 0, 0, threading.Lock()
+    running, most, lock, meeting = 0, 0, threading.Lock(), threading.Barrier(3, timeout=20)
 
     def call(_: int) -> None:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
+        meeting.wait()
         with lock:
             running -= 1
 
-    in_threads(call, range(50), threads=3)
-    assert 1 <= most <= 3
+    in_threads(call, range(30), threads=3)
+    assert most == 3
 
 
 def test_calls_know_the_context_that_they_are_made_in() -> None:

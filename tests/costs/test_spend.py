@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucloud.costs.spend import charges, first_of_month, months
+from gpucloud.journal.facts import Place, Price, Usage
 from gpucloud.journal.store import Box
 from tests.builders import START, a_box
 
-FACTS = {
-    "cloud": "aws",
-    "region": "us-east-1",
-    "instance_type": "g4dn.xlarge",
-    "purchase": "on_demand",
-    "price": {"amount": "0.5", "currency": "USD"},
-    "price_as_of": "2026-01-05",
-    "price_source": "today",
-    "listed": {
-        "disk_gb_month": {"amount": "0.08", "currency": "USD", "as_of": "2026-01-01", "source": "a list"},
-        "public_ip_hour": {"amount": "0.005", "currency": "USD", "as_of": None, "source": "a list"},
-    },
-    "disk_gib": 100,
-    "nodes": [{"id": "i-1"}, {"id": "i-2"}],
-}
+USD = partial(Price, currency="USD")
+COMPUTE = USD(amount=Decimal("0.5"), as_of=date(2026, 1, 5), source="today")
+DISK = USD(amount=Decimal("0.08"), as_of=date(2026, 1, 1), source="a list")
+ADDRESS = USD(amount=Decimal("0.005"), source="a list")
 
 
-def used(hours: float | None) -> Box:
-    """Two nodes, from the middle of a Monday on."""
-    ended = None if hours is None else START + timedelta(hours=hours)
-    return a_box(started_at=START, ended_at=ended, facts=FACTS)
+def usage(part: str, price: Price | None, hours: float | None, **changes: Any) -> Usage:
+    """One part of a machine, from the middle of a Monday on."""
+    end = None if hours is None else START + timedelta(hours=hours)
+    values = {"box": "b-1", "resource": "i-1", "part": part, "start": START, "end": end, "price": price}
+    return Usage(**{**values, "gib": 100 if part == "disk" else None, **changes})
+
+
+def used(hours: float | None, *, nodes: int = 2, cloud: str = "aws") -> Box:
+    """Some nodes, each with a disk and an address."""
+    return a_box(
+        place=Place(cloud=cloud, region="us-east-1"),
+        usage=tuple(
+            usage(part, price, hours, resource=f"i-{number}")
+            for number in range(nodes)
+            for part, price in (("compute", COMPUTE), ("disk", DISK), ("address", ADDRESS))
+        ),
+    )
 
 
 def spent(of: Box, *, since: datetime | None = None, now: datetime = START + timedelta(days=60)) -> Decimal:
@@ -45,6 +49,8 @@ def spent(of: Box, *, since: datetime | None = None, now: datetime = START + tim
 def test_compute_is_charged_as_agreed_for_each_node() -> None:
     assert spent(used(10)) == 10, "ten hours, two nodes, half a dollar"
     assert spent(used(None), now=START + timedelta(hours=3)) == 3, "so far"
+    assert used(None).compute_cost(START + timedelta(hours=3)) == 3, "as lists show it"
+    assert used(None).compute_cost(START - timedelta(hours=3)) == 0, "whatever the clocks say"
 
 
 def test_disk_and_address_are_at_the_list_prices_of_the_launch() -> None:
@@ -55,26 +61,39 @@ def test_disk_and_address_are_at_the_list_prices_of_the_launch() -> None:
 
 
 def test_a_disk_is_charged_as_it_is_billed() -> None:
-    box = replace(used(365), facts={**FACTS, "cloud": "azure", "nodes": [{"id": "vm"}]})
-    disk = next(charge for charge in charges(box, None, START) if charge.part == "disk")
+    disk = next(c for c in charges(used(365, nodes=1, cloud="azure"), None, START) if c.part == "disk")
     assert disk.quantity == 64, "100 GiB are billed as 128, for half a month"
 
 
 def test_what_is_not_known_is_not_nothing() -> None:
-    unpriced = replace(used(1), facts={**FACTS, "price": None, "listed": {}})
+    unpriced = a_box(usage=tuple(usage(part, None, 1) for part in ("compute", "disk", "address")))
     found = {charge.part: charge.amount for charge in charges(unpriced, None, START)}
     assert found == {"compute": None, "disk": None, "address": None}
-    unmeasured = replace(used(1), facts={**FACTS, "disk_gib": None})
+    unmeasured = a_box(usage=(usage("compute", COMPUTE, 1), usage("disk", DISK, 1, gib=None)))
     assert {charge.part for charge in charges(unmeasured, None, START) if charge.amount is None} == {"disk"}
 
 
 def test_what_never_began_costs_nothing() -> None:
-    assert not list(charges(replace(used(1), started_at=None), None, START))
+    assert not list(charges(a_box(), None, START))
+    assert a_box().compute_cost(START) is None
 
 
 def test_what_was_before_is_left_out() -> None:
     assert spent(used(10), since=START + timedelta(hours=4)) == 6
     assert spent(used(10), since=START + timedelta(hours=40)) == 0
+
+
+def test_a_pause_and_a_new_price_are_charged_as_they_were() -> None:
+    later = START + timedelta(hours=20)
+    dearer = USD(amount=Decimal(1))
+    box = a_box(usage=(usage("compute", COMPUTE, 10), usage("compute", dearer, 21, start=later)))
+    assert [charge.amount for charge in charges(box, None, START)] == [5, 1]
+    assert box.compute_cost(START + timedelta(days=2)) == 6
+
+
+def test_capacity_that_was_held_is_told_from_what_is_bought() -> None:
+    box = a_box(usage=(usage("compute", COMPUTE, 10, paid_before=True),))
+    assert [charge.paid_before for charge in charges(box, None, START)] == [True]
 
 
 def test_a_year_ends_in_december() -> None:

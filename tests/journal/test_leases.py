@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import signal
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import ErrorClass, GpucloudError, InterruptedBySignal, OwedError
 from gpucloud.inventory.reconcile import settle
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.leases import renewing, this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LEASE_TIMEOUT, BoxState, Claim, Lease
-from gpucloud.journal.schema import metadata
 from gpucloud.journal.store import Box, Journal, StaleWriterError
 from gpucloud.resources import Machine, Order, Ref, Request, Resource
 from gpucloud.runtime.context import Context
@@ -346,10 +344,10 @@ def test_what_was_seen_before_a_box_was_taken_over_is_dropped(bench: Bench) -> N
     """A slow `list --live` cannot bring back what a `down` has ended meanwhile."""
     context = bench.context()
     box = planned(context.journal)
-    assert context.journal.observe(box, facts={"seen": 1})
+    assert context.journal.observe(box, Facts(timers=("t-1",)))
     assert another(bench).take(box) is not None
-    assert not context.journal.observe(box, facts={"seen": 2})
-    assert context.journal.box(box.id).facts["seen"] == 1
+    assert not context.journal.observe(box, Facts(timers=("t-2",)))
+    assert context.journal.box(box.id).timers == ("t-1",)
 
 
 def test_what_was_seen_of_a_state_that_is_over_is_dropped(bench: Bench) -> None:
@@ -357,7 +355,7 @@ def test_what_was_seen_of_a_state_that_is_over_is_dropped(bench: Bench) -> None:
     box = planned(context.journal)
     assert not context.journal.observe(box, state=BoxState.INTERRUPTED)
     context.journal.write(box, "state", {"state": "failed"})
-    assert not context.journal.observe(box, facts={"seen": 1})
+    assert not context.journal.observe(box, Facts(timers=("t-1",)))
 
 
 # --- a signal
@@ -380,31 +378,3 @@ def test_a_signal_during_a_create_does_not_make_a_silent_try_a_refused_one(bench
     with pytest.raises((InterruptedBySignal, OwedError)):
         launch(context, bench.terms(), bench.offers("us-east-1/use1-az4"))
     assert [intent.status for intent in context.journal.intents()] == ["watched"]
-
-
-# --- older journals
-
-
-def test_a_journal_of_the_first_version_gets_the_tables_of_a_new_one(tmp_path: Path) -> None:
-    old, new = tmp_path / "old.db", tmp_path / "new.db"
-    Journal.open(new, Clock())
-    engine = sa.create_engine(f"sqlite:///{old}")
-    metadata.create_all(engine)
-    with engine.begin() as connection:
-        for index in ("boxes_by_name", "unresolved_intents", "present_things"):
-            connection.exec_driver_sql(f"DROP INDEX {index}")
-        connection.exec_driver_sql("ALTER TABLE boxes DROP COLUMN taken_over_at")
-        connection.exec_driver_sql("PRAGMA user_version = 1")
-    Journal.open(old, Clock())
-    assert shape(old) == shape(new)
-
-
-def shape(file: Path) -> dict[str, set[str]]:
-    """The columns of each table, and the indexes."""
-    with closing(sqlite3.connect(file)) as connection:
-        found = dict(connection.execute("SELECT name, type FROM sqlite_master"))
-        tables = [name for name, kind in found.items() if kind == "table"]
-        columns = {
-            name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")} for name in tables
-        }
-        return {**columns, "indexes": {name for name, kind in found.items() if kind == "index"}}

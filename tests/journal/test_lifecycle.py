@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 import pytest
 
@@ -17,7 +16,6 @@ from gpucloud.journal.lifecycle import (
     Phase,
     Seen,
     claim_on,
-    cost_so_far,
     may_become,
     new_id,
     reconcile,
@@ -153,12 +151,6 @@ def test_a_process_that_cannot_see_its_own_namespace_asks_nobody() -> None:
     blind = _lease(namespace="")
     assert blind.is_of(blind)
     assert not blind.can_ask(blind)
-
-
-def test_cost_counts_every_node_to_the_second_and_is_never_negative() -> None:
-    """Half an hour of two nodes at 1.20; a clock that went backwards costs nothing."""
-    assert cost_so_far(Decimal("1.20"), 2, NOW, NOW + timedelta(minutes=30)) == Decimal("1.2000")
-    assert cost_so_far(Decimal("1.20"), 2, NOW, NOW - timedelta(minutes=30)) == 0
 
 
 def test_times_are_written_in_utc() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-import sqlalchemy as sa
-from sqlalchemy import event
 
 from gpucloud.boxes.connection import find_box
 from gpucloud.boxes.launch import check_name
@@ -24,7 +22,7 @@ from tests.inventory.test_reconcile import ready
 from tests.memory import TOKEN_ATOMIC, MemoryProvider
 
 FINISHED = 3000
-PARTIAL = ("one_living_box_per_name", "present_things", "unresolved_intents")
+PARTIAL = ("one_living_box_per_name", "present_resources", "unresolved_intents")
 """The indexes that hold only what is not over: to go through them is to read what matters."""
 
 
@@ -40,8 +38,10 @@ def bench(tmp_path: Path) -> Bench:
                 "boxes",
                 {"id": "'b-over-' || n", "name": "'x' || n", "state": "'deleted'", "ended_at": "created_at"},
             ),
-            ("things", {"n": "1000 + number.n", "box": "'b-over-' || number.n", "state": "'gone'"}),
+            ("resources", {"n": "1000 + number.n", "box": "'b-over-' || number.n", "state": "'gone'"}),
             ("intents", {"id": "'o-' || n", "box": "'b-over-' || n", "status": "'made'"}),
+            ("nodes", {"box": "'b-over-' || number.n"}),
+            ("usage", {"n": "1000 + number.n", "box": "'b-over-' || number.n"}),
         ):
             columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
             values = ", ".join(changes.get(column, f"one.{column}") for column in columns)
@@ -54,40 +54,45 @@ def bench(tmp_path: Path) -> Bench:
     return made
 
 
-def plans_of(journal: Journal, seen: list[tuple[str, Any]]) -> list[str]:
+@contextmanager
+def queries(journal: Journal) -> Iterator[list[str]]:
+    """What is asked of the journal's file meanwhile, with its values."""
+    seen: list[str] = []
+    with journal._connection() as connection:
+        connection.set_trace_callback(seen.append)
+    yield seen
+    with journal._connection() as connection:
+        connection.set_trace_callback(None)
+
+
+def plans_of(journal: Journal, seen: Sequence[str]) -> list[str]:
     """How SQLite answers these queries: its own words, one line a step."""
-    engine: sa.Engine = journal._engine
-    with engine.connect() as connection:
+    with journal._connection() as connection:
         return [
             f"{step[3]}  <-  {statement}"
-            for statement, parameters in seen
-            for step in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            for statement in seen
+            if statement.startswith("SELECT") and "FROM" in statement
+            for step in connection.execute(f"EXPLAIN QUERY PLAN {statement}")
         ]
 
 
 def test_no_command_goes_through_everything_that_ever_was(bench: Bench) -> None:
     context = bench.context()
-    seen: list[tuple[str, Any]] = []
-
-    @event.listens_for(context.journal._engine, "before_cursor_execute")
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if statement.startswith("SELECT") and "FROM" in statement:
-            seen.append((statement, parameters))
-
-    assert [box.id for box in context.journal.boxes(owner=OWNER)] == ["b-1"]
-    assert find_box(context.journal, OWNER, "x").id == find_box(context.journal, OWNER, "b-1").id == "b-1"
-    assert find_box(context.journal, OWNER, "x7").state is BoxState.DELETED
-    check_name(context, "y")
-    assert remains(context) == []
-    assert settle(context) == []
-    assert look(context, owner=OWNER, older_than=timedelta()).finds == ()
-    event.remove(context.journal._engine, "before_cursor_execute", note)
+    with queries(context.journal) as seen:
+        assert [box.id for box in context.journal.boxes(owner=OWNER)] == ["b-1"]
+        assert find_box(context.journal, OWNER, "x").id == find_box(context.journal, OWNER, "b-1").id == "b-1"
+        assert find_box(context.journal, OWNER, "x7").state is BoxState.DELETED
+        check_name(context, "y")
+        assert remains(context) == []
+        assert settle(context) == []
+        assert look(context, owner=OWNER, older_than=timedelta()).finds == ()
+    plans = plans_of(context.journal, seen)
     through = [
         step
-        for step in plans_of(context.journal, seen)
+        for step in plans
         if step.startswith("SCAN") and not any(f"INDEX {name}" in step for name in PARTIAL)
     ]
-    assert seen
+    assert plans
     assert through == []
 
 
@@ -95,7 +100,7 @@ def test_of_what_is_over_only_what_is_owed_is_looked_at_again(bench: Bench) -> N
     """A group that was left, of one of thousands."""
     context = bench.context()
     with closing(sqlite3.connect(bench.folder / "journal.db")) as connection, connection:
-        connection.execute("UPDATE things SET state = 'delete_asked' WHERE box = 'b-over-77'")
+        connection.execute("UPDATE resources SET state = 'delete_asked' WHERE box = 'b-over-77'")
     calls = len(bench.providers[0].cloud.calls)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     assert settle(context) == []

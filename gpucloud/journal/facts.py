@@ -1,0 +1,522 @@
+"""What the journal knows of a box, as values: place, offer, price, nodes, boot, what its GPUs measured.
+
+Nothing here imports pydantic: commands that only read are quick. ``events.py`` builds the payloads of events
+from the same values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, cast
+
+from gpucloud.journal.lifecycle import EndedBy
+from gpucloud.resources import Machine, Purchase, Ref, State
+
+Data = Mapping[str, Any]
+"""Plain JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a box is. ``account`` is empty where an older journal does not tell it."""
+
+    cloud: str
+    region: str
+    account: str = ""
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """The GPUs of one node."""
+
+    model: str
+    count: Decimal
+    memory_gib: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What was bought. ``gpu`` is ``None`` where the market does not know the type."""
+
+    instance_type: str
+    purchase: Purchase
+    gpu: Gpu | None = None
+    interconnect: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What something costs, where that was stated and of which day it is."""
+
+    amount: Decimal
+    currency: str
+    as_of: date | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One machine of a box as its cloud last showed it.
+
+    ``started_at`` is the cloud's own; ``ended_at`` is set while its compute is not billed: since when.
+    ``taken_back`` tells that the cloud took it back.
+    """
+
+    instance_id: str
+    state: State
+    public_ip: str | None = None
+    private_ip: str | None = None
+    billed: bool = True
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    taken_back: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for. ``spec`` is the user's spec as plain JSON; the values of ``env`` are not in it."""
+
+    spec: Data
+    disk_gib: int | None = None
+    image: str | None = None
+
+    @property
+    def has_idle_limit(self) -> bool:
+        """Whether the box is to end by itself when nobody uses it."""
+        return bool(self.spec.get("idle"))
+
+    @property
+    def names_callers(self) -> bool:
+        """Whether the user named the addresses that may connect."""
+        return bool(self.spec.get("allow_from"))
+
+    @property
+    def tests_gpus(self) -> bool:
+        """Whether the GPUs are tested before the box counts as ready."""
+        return bool(self.spec.get("accept_test"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstBoot:
+    """What boots: the image's own name, the steps, the least driver, and how GPUs are cut (``mig``)."""
+
+    image: str | None = None
+    steps: tuple[str, ...] = ()
+    least_driver: str | None = None
+    mig: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """A MIG slice of a GPU of a node."""
+
+    node: int
+    gpu: int
+    profile: str
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a box showed when it became ready.
+
+    ``gpus`` counts GPUs by their driver's name for them, ``boot_seconds`` has the steps of the first boot,
+    ``gpu_tests`` one report of the GPU test per node, as the documents show it.
+    """
+
+    gpus: Mapping[str, int]
+    driver: str | None = None
+    boot_seconds: Mapping[str, float]
+    gpu_tests: tuple[Data, ...] = ()
+    slices: tuple[Slice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardReport:
+    """What the guard of a node said when it was last asked.
+
+    ``at``, ``deadline`` and ``taken_back_at`` are seconds since 1970; ``left_s``, ``clock_ahead_s`` and
+    ``idle_s`` are durations; ``gpu_percent`` has one number per GPU; ``health`` is what is wrong, in words.
+    """
+
+    at: float
+    idle_s: float
+    left_s: float | None = None
+    deadline: float | None = None
+    clock_ahead_s: float | None = None
+    sessions: float | None = None
+    taken_back_at: float | None = None
+    clock_is_right: bool = False
+    jobs: bool = False
+    gpu_percent: tuple[float, ...] = ()
+    ending: str | None = None
+    health: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRef:
+    """A resource that a box is accountable for: its id, and its name while it has none."""
+
+    ref: Ref
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """A stretch of time in which one part of one node was billed, at one price.
+
+    Attributes:
+        box: whose it is.
+        resource: the id of the machine.
+        part: ``compute``, ``disk`` or ``address``.
+        start: the cloud's own start where it tells one.
+        end: the cloud's own end where it tells one, else when it was seen to be over; ``None`` while it is
+            billed.
+        price: per hour (a disk: per GiB and month); ``None`` where it is not known.
+        gib: the size of a disk.
+        paid_before: whether it was paid for before the launch: capacity that the account held.
+    """
+
+    box: str
+    resource: str
+    part: str
+    start: datetime
+    end: datetime | None
+    price: Price | None
+    gib: int | None = None
+    paid_before: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What an event tells of a box. A field that is ``None`` is not told, and stays as it was.
+
+    ``zone`` is told alone where only the cloud's answer names it; ``listed`` has the list prices of what is
+    billed beside the compute. An ``attended`` box ends with the ``run`` that launched it; a ``recovered`` one
+    was found by its tags; ``replaced`` says why its first machine was not kept; ``timers`` are the ids of the
+    cloud's own timers that end it.
+    """
+
+    place: Place | None = None
+    zone: str | None = None
+    offer: Offer | None = None
+    price: Price | None = None
+    listed: Mapping[str, Price] | None = None
+    nodes: tuple[Node, ...] | None = None
+    wanted: Wanted | None = None
+    attended: bool | None = None
+    boot: FirstBoot | None = None
+    allow_from: tuple[str, ...] | None = None
+    ports: tuple[int, ...] | None = None
+    measured: Measured | None = None
+    timers: tuple[str, ...] | None = None
+    guards: tuple[GuardReport | None, ...] | None = None
+    replaced: str | None = None
+    ended_by: EndedBy | None = None
+    recovered: bool | None = None
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The fields that are told, by name."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+
+    def updated(self, news: Facts) -> Facts:
+        """These facts, with what an event tells in the place of what was known."""
+        merged = replace(self, **news.told)
+        if merged.zone is not None and merged.place is not None:
+            merged = replace(merged, place=replace(merged.place, zone=merged.zone), zone=None)
+        return merged
+
+    def without_nodes(self) -> Facts:
+        """These facts less the nodes."""
+        return replace(self, nodes=None)
+
+
+def node_of(machine: Machine) -> Node:
+    """A machine as its cloud shows it."""
+    return Node(
+        instance_id=machine.ref.id,
+        state=machine.state,
+        public_ip=machine.public_ip,
+        private_ip=machine.private_ip,
+        billed=machine.billed,
+        started_at=machine.created_at,
+    )
+
+
+# --- values to plain JSON and back
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911  (one per kind of value)
+    """A value of this module as plain JSON: decimals and times as strings, of facts those that are told."""
+    match value:
+        case Facts():
+            return plain(value.told)
+        case Mapping():
+            return {str(key): plain(each) for key, each in cast("Data", value).items()}
+        case list() | tuple():
+            return [plain(each) for each in cast("Sequence[Any]", value)]
+        case Decimal():
+            return format(value, "f")
+        case date():  # a datetime too
+            return value.isoformat()
+        case Enum():
+            return str(value)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        case _:
+            return value
+
+
+def facts_text(facts: Facts) -> str:
+    """Facts as the journal's table holds them; what is not told is left out."""
+    return json.dumps(plain(facts), sort_keys=True)
+
+
+def read_facts(data: Data) -> Facts:
+    """The reverse of :func:`facts_text`."""
+    values = dict(data)
+    for name, read in _READERS.items():
+        if values.get(name) is not None:
+            values[name] = read(values[name])
+    return Facts(**values)
+
+
+def read_price(data: Data) -> Price:
+    """A price from plain JSON."""
+    day = data.get("as_of")
+    return Price(
+        amount=Decimal(data["amount"]),
+        currency=data["currency"],
+        as_of=date.fromisoformat(day) if day else None,
+        source=data.get("source"),
+    )
+
+
+def read_node(data: Data) -> Node:
+    """A node from plain JSON."""
+    values: dict[str, Any] = {**data, "state": State(data["state"])}
+    values |= {name: _time(data.get(name)) for name in ("started_at", "ended_at")}
+    return Node(**values)
+
+
+def _read_offer(data: Data) -> Offer:
+    gpu: Data | None = data.get("gpu")
+    return Offer(
+        instance_type=data["instance_type"],
+        purchase=Purchase(data["purchase"]),
+        interconnect=data.get("interconnect"),
+        gpu=None
+        if gpu is None
+        else Gpu(
+            model=gpu["model"],
+            count=Decimal(gpu["count"]),
+            memory_gib=Decimal(gpu["memory_gib"]) if gpu.get("memory_gib") else None,
+        ),
+    )
+
+
+def _read_measured(data: Data) -> Measured:
+    slices = tuple(Slice(**each) for each in data.get("slices", ()))
+    values: dict[str, Any] = {**data, "slices": slices, "gpu_tests": tuple(data.get("gpu_tests", ()))}
+    return Measured(**values)
+
+
+def _read_guards(data: Sequence[Data | None]) -> tuple[GuardReport | None, ...]:
+    return tuple(None if said is None else read_guard(said) for said in data)
+
+
+def read_guard(said: Data) -> GuardReport:
+    """What a guard said, from plain JSON."""
+    values: dict[str, Any] = {**said, "gpu_percent": tuple(said.get("gpu_percent") or ())}
+    return GuardReport(**values)
+
+
+def read_first_boot(data: Data) -> FirstBoot:
+    """What boots, from plain JSON."""
+    values: dict[str, Any] = {**data, "steps": tuple(data.get("steps") or ())}
+    return FirstBoot(**values)
+
+
+def _read_listed(data: Mapping[str, Data]) -> dict[str, Price]:
+    return {part: read_price(price) for part, price in data.items()}
+
+
+def _read_place(data: Data) -> Place:
+    return Place(**data)
+
+
+def _read_nodes(data: Sequence[Data]) -> tuple[Node, ...]:
+    return tuple(map(read_node, data))
+
+
+def _read_wanted(data: Data) -> Wanted:
+    return Wanted(**data)
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "place": _read_place,
+    "offer": _read_offer,
+    "price": read_price,
+    "listed": _read_listed,
+    "nodes": _read_nodes,
+    "wanted": _read_wanted,
+    "boot": read_first_boot,
+    "allow_from": tuple,
+    "ports": tuple,
+    "measured": _read_measured,
+    "timers": tuple,
+    "guards": _read_guards,
+    "ended_by": EndedBy,
+}
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+# --- money
+
+
+def cost_of(usage: Usage, until: datetime, since: datetime | None = None) -> Decimal | None:
+    """What an interval has cost until a moment, to the second; ``None`` where its price is not known."""
+    if usage.price is None:
+        return None
+    return usage.price.amount * hours_of(usage, until, since)
+
+
+def hours_of(usage: Usage, until: datetime, since: datetime | None = None) -> Decimal:
+    """How long an interval lasted between two moments; never negative, whatever the clocks say."""
+    start = usage.start if since is None else max(since, usage.start)
+    end = until if usage.end is None else min(usage.end, until)
+    return Decimal(str(max(end - start, timedelta(0)).total_seconds())) / 3600
+
+
+# --- version 1 of the payloads: one bag of keys
+
+
+def facts_of_version_1(data: Data, place: Data | None = None) -> Facts:
+    """Facts as events held them up to version 3 of the journal; a key that is missing is not told.
+
+    Args:
+        data: the bag.
+        place: what the event tells of the place besides.
+    """
+    told = {**{key: value for key, value in (place or {}).items() if value is not None}, **data}
+    has_place = "cloud" in told and "region" in told
+    nodes: Sequence[Data] | None = told.get("nodes")
+    measured = {key for key in ("gpus_seen", "driver", "boot_seconds", "accept_test", "mig") if key in data}
+    listed: Mapping[str, Data] | None = told.get("listed")
+    ended_by = told.get("ended_by")
+    return Facts(
+        place=_place_of_version_1(told) if has_place else None,
+        zone=None if has_place else told.get("zone"),
+        offer=_offer_of_version_1(told) if told.get("instance_type") else None,
+        price=_price_of_version_1(told) if told.get("price") else None,
+        listed=None if listed is None else _read_listed(listed),
+        nodes=None if nodes is None else tuple(map(_node_of_version_1, nodes)),
+        wanted=_wanted_of_version_1(told) if {"spec", "disk_gib", "image"} & told.keys() else None,
+        attended=told.get("attended"),
+        boot=read_first_boot(told["boot"]) if told.get("boot") else None,
+        allow_from=_tuple(told.get("allow_from")),
+        ports=_tuple(told.get("ports")),
+        measured=_measured_of_version_1(told) if measured else None,
+        timers=_tuple(told.get("timers")),
+        guards=None if told.get("guards") is None else _read_guards(list(map(_guard, told["guards"]))),
+        replaced=told.get("replaced"),
+        ended_by=EndedBy(ended_by) if ended_by else None,
+        recovered=told.get("recovered"),
+    )
+
+
+def _tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _place_of_version_1(told: Data) -> Place:
+    return Place(
+        cloud=told["cloud"],
+        region=told["region"],
+        account=told.get("account") or "",
+        zone=told.get("zone") or None,
+    )
+
+
+def _offer_of_version_1(told: Data) -> Offer:
+    return _read_offer({"purchase": Purchase.ON_DEMAND, **told})
+
+
+def _price_of_version_1(told: Data) -> Price:
+    day = {"as_of": told.get("price_as_of"), "source": told.get("price_source")}
+    return read_price({**told["price"], **day})
+
+
+def _node_of_version_1(node: Data) -> Node:
+    """``billed`` is younger than the rest."""
+    billed = node.get("billed", "ended_at" not in node and node["state"] != State.GONE)
+    names = ("instance_id", "state", "public_ip", "private_ip", "ended_at")
+    known = {name: node[name] for name in names if name in node}
+    return read_node({**known, "billed": billed, "taken_back": bool(node.get("taken_back"))})
+
+
+def _wanted_of_version_1(told: Data) -> Wanted:
+    return Wanted(spec=told.get("spec") or {}, disk_gib=told.get("disk_gib"), image=told.get("image"))
+
+
+def _measured_of_version_1(told: Data) -> Measured:
+    return Measured(
+        gpus=told.get("gpus_seen") or {},
+        driver=told.get("driver"),
+        boot_seconds=told.get("boot_seconds") or {},
+        gpu_tests=tuple(told.get("accept_test") or ()),
+        slices=tuple(Slice(**each) for each in told.get("mig") or ()),
+    )
+
+
+def _guard(said: Data | None) -> Data | None:
+    """What version 1 kept of a guard's report, without what this version does not know."""
+    if said is None:
+        return None
+    known = {each.name for each in fields(GuardReport)}
+    return {"health": {}, **{name: value for name, value in said.items() if name in known}}
+
+
+def in_version_1(facts: Facts) -> Data:
+    """Facts as one bag of plain JSON, the reverse of :func:`facts_of_version_1`."""
+    bag: dict[str, Any] = {}
+    if facts.place:
+        bag |= plain(facts.place)
+    if facts.offer:
+        bag |= plain(facts.offer)
+    if facts.price:
+        price = plain(facts.price)
+        bag |= {
+            "price": {"amount": price["amount"], "currency": price["currency"]},
+            "price_as_of": price["as_of"],
+            "price_source": price["source"],
+        }
+    if facts.wanted:
+        bag |= plain(facts.wanted)
+    if facts.measured:
+        measured = facts.measured
+        bag |= {
+            "gpus_seen": plain(measured.gpus),
+            "driver": measured.driver,
+            "boot_seconds": plain(measured.boot_seconds),
+            "accept_test": plain(measured.gpu_tests),
+            "mig": plain(measured.slices),
+        }
+    rest = ("listed", "nodes", "attended", "boot", "allow_from", "ports", "timers", "guards", "replaced")
+    told = {name: plain(value) for name, value in facts.told.items()}
+    bag |= {name: told[name] for name in (*rest, "ended_by", "recovered") if name in told}
+    for node in bag.get("nodes", ()):
+        for name in ("started_at", "ended_at"):
+            if node[name] is None:
+                del node[name]
+    return bag

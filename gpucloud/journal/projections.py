@@ -1,0 +1,382 @@
+"""What each type of event does to the tables: one function per type, in the transaction that appends it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from gpucloud.journal import events
+from gpucloud.journal.facts import Facts, NamedRef, Node, Price, facts_text, plain, read_facts
+from gpucloud.journal.lifecycle import OVER, BoxState, may_become
+from gpucloud.resources import Purchase, Ref, ResourceKind, State
+
+PARTS: Mapping[str, str | None] = {
+    "compute": None,
+    "disk": "disk_gb_month",
+    "address": "public_ip_hour",
+}
+"""What of a machine is billed, and the list price of it; compute has the price of the offer."""
+
+
+def project(connection: sqlite3.Connection, box: str, number: int, at: str, event: events.Event) -> None:
+    """Has one event take effect.
+
+    Raises:
+        ValueError: it cannot follow what is known of its box.
+        sqlite3.IntegrityError: the box is there already, or a living one has its name.
+    """
+    _PROJECT[type(event)](connection, box, at, event)
+    connection.execute("UPDATE boxes SET number = ? WHERE id = ?", (number, box))
+
+
+def _planned(connection: sqlite3.Connection, box: str, at: str, event: events.Planned) -> None:
+    lease = json.dumps(plain(event.lease))
+    _add_box(connection, box, event, state=BoxState.PLANNED, created_at=at, lease=lease)
+
+
+def _recovered(connection: sqlite3.Connection, box: str, at: str, event: events.Recovered) -> None:
+    born = event.created_at.isoformat()
+    _add_box(connection, box, event, state=event.state, created_at=born, started_at=born, seen_at=at)
+    for resource in event.resources:
+        _add_resource(connection, box, at, resource)
+    _set_nodes(connection, box, at, event.facts.nodes or ())
+
+
+def _add_box(
+    connection: sqlite3.Connection,
+    box: str,
+    event: events.Planned | events.Recovered,
+    *,
+    state: BoxState,
+    **values: str | None,
+) -> None:
+    connection.execute(
+        "INSERT INTO boxes (id, name, owner, run_id, op, state, epoch, number, expires_at, facts, lease,"
+        " created_at, started_at, seen_at)"
+        " VALUES (:id, :name, :owner, :run_id, :op, :state, 0, 0, :expires_at, :facts, :lease,"
+        " :created_at, :started_at, :seen_at)",
+        {
+            "id": box,
+            **{name: getattr(event, name) for name in ("name", "owner", "run_id", "op")},
+            "state": str(state),
+            "expires_at": _text(event.expires_at),
+            "facts": _stored(event.facts),
+            "lease": None,
+            "started_at": None,
+            "seen_at": None,
+            **values,
+        },
+    )
+
+
+def _taken(connection: sqlite3.Connection, box: str, at: str, event: events.Taken) -> None:
+    connection.execute(
+        "UPDATE boxes SET epoch = epoch + 1, lease = :lease,"
+        " taken_over_at = coalesce(:taken_over_at, taken_over_at) WHERE id = :box",
+        {"box": box, "lease": json.dumps(plain(event.lease)), "taken_over_at": at if event.over else None},
+    )
+
+
+def _released(connection: sqlite3.Connection, box: str, at: str, event: events.Released) -> None:  # noqa: ARG001
+    connection.execute("UPDATE boxes SET lease = NULL WHERE id = ?", (box,))
+
+
+def _intended(connection: sqlite3.Connection, box: str, at: str, event: events.Intended) -> None:
+    price = event.facts.price
+    connection.execute(
+        "INSERT INTO intents (id, box, op, cloud, account, region, zone, token, name, status, at, price,"
+        " currency, ceiling_usd)"
+        " VALUES (:id, :box, :op, :cloud, :account, :region, :zone, :token, :name, 'planned', :at, :price,"
+        " :currency, :ceiling_usd)",
+        {
+            "id": event.intent,
+            "box": box,
+            "at": at,
+            **{
+                name: getattr(event, name)
+                for name in ("op", "cloud", "account", "region", "zone", "token", "name")
+            },
+            "price": price and plain(price.amount),
+            "currency": price and price.currency,
+            "ceiling_usd": plain(event.ceiling_usd),
+        },
+    )
+    _merge_facts(connection, box, at, event.facts)
+    _set_state(connection, box, BoxState.PROVISIONING)
+
+
+def _hashed(connection: sqlite3.Connection, box: str, at: str, event: events.Hashed) -> None:  # noqa: ARG001
+    connection.execute(
+        "UPDATE intents SET request_hash = :hash, status = 'open', at = :at WHERE id = :intent",
+        {"intent": event.intent, "hash": event.request_hash, "at": at},
+    )
+
+
+def _resolved(connection: sqlite3.Connection, box: str, at: str, event: events.Resolved) -> None:
+    connection.execute("UPDATE intents SET status = ? WHERE id = ?", (event.status, event.intent))
+    if event.started_at:
+        connection.execute("UPDATE boxes SET started_at = ? WHERE id = ?", (_text(event.started_at), box))
+    for resource in event.resources:
+        _know(connection, box, at, resource, since=_text(event.started_at) or at)
+    if event.facts.told:  # the machines, as the cloud's answer shows them
+        _see(connection, box, at, event.facts)
+
+
+def _making(connection: sqlite3.Connection, box: str, at: str, event: events.Making) -> None:
+    _add_resource(connection, box, at, event.resource, state="making")
+
+
+def _made(connection: sqlite3.Connection, box: str, at: str, event: events.Made) -> None:
+    _know(connection, box, at, event.resource, since=at)
+
+
+def _know(connection: sqlite3.Connection, box: str, at: str, resource: NamedRef, *, since: str) -> None:
+    """The id of a resource is known: it is the one that was being made, or was known before."""
+    where = "box = :box AND cloud = :cloud AND account = :account AND region = :region AND kind = :kind"
+    values = _columns(box, resource)
+    known = connection.execute(
+        f"SELECT n, state FROM resources WHERE {where} AND id = :id",  # noqa: S608  # nosec B608
+        values,
+    ).fetchone()
+    pending = connection.execute(
+        f"SELECT n, name = :name AS same_name FROM resources WHERE {where} AND id = '' AND state = 'making'"  # noqa: S608  # nosec B608
+        " ORDER BY same_name DESC, n",
+        values,
+    ).fetchone()
+    change = "UPDATE resources SET id = :id, state = 'made', at = :at WHERE n = :n"
+    back = known is not None and known[1] in {"gone", "gone_once"}
+    if known is not None:
+        if back or known[1] == "making":
+            connection.execute(change, {"id": resource.ref.id, "at": at, "n": known[0]})
+        if pending is not None and pending[1]:  # it was about to be made, and was found made
+            connection.execute("DELETE FROM resources WHERE n = ?", (pending[0],))
+    elif pending is not None:
+        connection.execute(change, {"id": resource.ref.id, "at": at, "n": pending[0]})
+    else:
+        _add_resource(connection, box, at, resource)
+    if resource.ref.kind is ResourceKind.INSTANCE and (known is None or back):
+        for part in PARTS:
+            _begin_usage(connection, box, resource.ref.id, part, since=since)
+
+
+def _add_resource(
+    connection: sqlite3.Connection, box: str, at: str, resource: NamedRef, *, state: str = "made"
+) -> None:
+    connection.execute(
+        "INSERT INTO resources (box, cloud, account, region, kind, name, id, state, at)"
+        " VALUES (:box, :cloud, :account, :region, :kind, :name, :id, :state, :at)",
+        {**_columns(box, resource), "state": state, "at": at},
+    )
+
+
+def _columns(box: str, resource: NamedRef) -> dict[str, str]:
+    ref: Ref = resource.ref
+    return {
+        "box": box,
+        "cloud": ref.cloud,
+        "account": ref.account,
+        "region": ref.region,
+        "kind": str(ref.kind),
+        "id": ref.id,
+        "name": resource.name,
+    }
+
+
+def _set_resource_state(state: str) -> Callable[..., None]:
+    def project_state(connection: sqlite3.Connection, box: str, at: str, event: Any) -> None:
+        resource: NamedRef = event.resource
+        connection.execute(
+            "UPDATE resources SET state = :state, at = :at WHERE box = :box AND cloud = :cloud"
+            " AND region = :region AND kind = :kind AND id = :id AND (id != '' OR name = :name)",
+            {**_columns(box, resource), "state": state, "at": at},
+        )
+        if resource.ref.kind is ResourceKind.INSTANCE and state in {"gone_once", "gone"}:
+            for part in PARTS:
+                _end_usage(connection, box, resource.ref.id, part, at)
+
+    return project_state
+
+
+def _extended(connection: sqlite3.Connection, box: str, at: str, event: events.Extended) -> None:  # noqa: ARG001
+    connection.execute("UPDATE boxes SET expires_at = ? WHERE id = ?", (_text(event.expires_at), box))
+
+
+def _seen(connection: sqlite3.Connection, box: str, at: str, event: events.Seen) -> None:
+    _see(connection, box, at, event.facts)
+    if event.state is not None:
+        _set_state(connection, box, event.state)
+
+
+def _state(connection: sqlite3.Connection, box: str, at: str, event: events.StateChanged) -> None:
+    _set_state(connection, box, event.state)
+    if event.facts.told:  # what the cloud, or the box itself, has just shown
+        _see(connection, box, at, event.facts)
+    if event.state in OVER:
+        connection.execute("UPDATE boxes SET ended_at = ?, lease = NULL WHERE id = ?", (at, box))
+        connection.execute("UPDATE usage SET ended_at = ? WHERE box = ? AND ended_at IS NULL", (at, box))
+
+
+def _set_state(connection: sqlite3.Connection, box: str, state: BoxState) -> None:
+    [old] = connection.execute("SELECT state FROM boxes WHERE id = ?", (box,)).fetchone()
+    if not may_become(BoxState(old), state):
+        raise ValueError(f"box {box} cannot go from {old} to {state}")
+    connection.execute("UPDATE boxes SET state = ? WHERE id = ?", (str(state), box))
+
+
+def _see(connection: sqlite3.Connection, box: str, at: str, facts: Facts) -> None:
+    connection.execute("UPDATE boxes SET seen_at = ? WHERE id = ?", (at, box))
+    _merge_facts(connection, box, at, facts)
+
+
+def _merge_facts(connection: sqlite3.Connection, box: str, at: str, news: Facts) -> None:
+    if not news.told:
+        return
+    text = _stored(_facts(connection, box).updated(news))
+    connection.execute("UPDATE boxes SET facts = ? WHERE id = ?", (text, box))
+    if news.price is not None:
+        connection.execute(
+            "UPDATE usage SET price = :price, currency = :currency, as_of = :as_of, source = :source"
+            " WHERE box = :box AND part = 'compute' AND ended_at IS NULL",
+            {"box": box, **_price_columns(news.price)},
+        )
+    if news.nodes is not None:
+        _set_nodes(connection, box, at, news.nodes)
+
+
+def _facts(connection: sqlite3.Connection, box: str) -> Facts:
+    [text] = connection.execute("SELECT facts FROM boxes WHERE id = ?", (box,)).fetchone()
+    return read_facts(json.loads(text))
+
+
+def _stored(facts: Facts) -> str:
+    """The facts that the boxes' own table holds: nodes have theirs."""
+    return facts_text(facts.without_nodes())
+
+
+# --- nodes, and what is billed of them
+
+
+def _set_nodes(connection: sqlite3.Connection, box: str, at: str, nodes: Iterable[Node]) -> None:
+    connection.execute("DELETE FROM nodes WHERE box = ?", (box,))
+    for number, node in enumerate(nodes):
+        connection.execute(
+            "INSERT INTO nodes (box, number, instance_id, state, public_ip, private_ip, billed, started_at,"
+            " ended_at, taken_back) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                box,
+                number,
+                node.instance_id,
+                str(node.state),
+                node.public_ip,
+                node.private_ip,
+                node.billed,
+                _text(node.started_at),
+                _text(node.ended_at),
+                node.taken_back,
+            ),
+        )
+        _see_usage(connection, box, at, node)
+
+
+def _see_usage(connection: sqlite3.Connection, box: str, at: str, node: Node) -> None:
+    """Begins and ends what is billed of a machine as its cloud shows it.
+
+    A machine that is switched off, and whose compute is not billed then, keeps its disk and address.
+    """
+    [born] = connection.execute("SELECT started_at FROM boxes WHERE id = ?", (box,)).fetchone()
+    for part in PARTS:
+        if node.billed if part == "compute" else node.state is not State.GONE:
+            since = _text(node.started_at) or born or at
+            _begin_usage(connection, box, node.instance_id, part, since=since, again=at)
+        else:
+            _end_usage(connection, box, node.instance_id, part, _text(node.ended_at) or at)
+
+
+def _begin_usage(
+    connection: sqlite3.Connection,
+    box: str,
+    resource: str,
+    part: str,
+    *,
+    since: str,
+    again: str | None = None,
+) -> None:
+    """Begins an interval unless one is open.
+
+    Args:
+        connection: within the transaction of the event.
+        box: whose it is.
+        resource: the machine's id.
+        part: of it.
+        since: the start, if this is the first one. One that began later by our knowledge began then.
+        again: the start, if there were others.
+    """
+    this = {"box": box, "resource": resource, "part": part}
+    rows = connection.execute(
+        "SELECT n, started_at, ended_at FROM usage"
+        " WHERE box = :box AND resource = :resource AND part = :part ORDER BY n",
+        this,
+    ).fetchall()
+    if rows and rows[-1][2] is None:
+        if len(rows) == 1 and datetime.fromisoformat(since) < datetime.fromisoformat(rows[0][1]):
+            connection.execute("UPDATE usage SET started_at = ? WHERE n = ?", (since, rows[0][0]))
+        return
+    facts = _facts(connection, box)
+    tariff = PARTS[part]
+    price = facts.price if tariff is None else (facts.listed or {}).get(tariff)
+    connection.execute(
+        "INSERT INTO usage (box, resource, part, started_at, price, currency, as_of, source, gib,"
+        " paid_before)"
+        " VALUES (:box, :resource, :part, :start, :price, :currency, :as_of, :source, :gib, :paid_before)",
+        {
+            **this,
+            "start": (again or since) if rows else since,
+            **_price_columns(price),
+            "gib": facts.wanted.disk_gib if part == "disk" and facts.wanted else None,
+            "paid_before": part == "compute"
+            and facts.offer is not None
+            and facts.offer.purchase is Purchase.RESERVED,
+        },
+    )
+
+
+def _end_usage(connection: sqlite3.Connection, box: str, resource: str, part: str, end: str) -> None:
+    connection.execute(
+        "UPDATE usage SET ended_at = ? WHERE box = ? AND resource = ? AND part = ? AND ended_at IS NULL",
+        (end, box, resource, part),
+    )
+
+
+def _price_columns(price: Price | None) -> dict[str, str | None]:
+    names = ("price", "currency", "as_of", "source")
+    if price is None:
+        return dict.fromkeys(names)
+    return dict(
+        zip(names, map(plain, (price.amount, price.currency, price.as_of, price.source)), strict=True)
+    )
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+_PROJECT: Mapping[type[events.Event], Callable[..., None]] = {
+    events.Planned: _planned,
+    events.Recovered: _recovered,
+    events.Taken: _taken,
+    events.Released: _released,
+    events.Intended: _intended,
+    events.Hashed: _hashed,
+    events.Resolved: _resolved,
+    events.Making: _making,
+    events.Made: _made,
+    events.DeleteAsked: _set_resource_state("delete_asked"),
+    events.GoneOnce: _set_resource_state("gone_once"),
+    events.Gone: _set_resource_state("gone"),
+    events.Extended: _extended,
+    events.Seen: _seen,
+    events.StateChanged: _state,
+}

@@ -1,0 +1,123 @@
+"""Made the journals beside it: run with the code of an older version, from the root of its checkout.
+
+``version_1`` is of commit 1d6b83a, ``version_3`` of commit ad44329, both by
+
+    PYTHONPATH=.:providers:pricing:templates python make.py OUT
+
+The real engine launches and ends boxes on a cloud in memory, whose resources are saved beside the journal as
+JSON. What is launched: ``used`` (ready, two nodes), ``left`` (its launch died after the create call),
+``owed`` (its end was asked for, and the cloud answers no more), ``lost`` (a create call without an answer),
+``ended`` (deleted), ``failed`` (no stock), ``replaced`` (its first machine was not fit for use).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from contextlib import closing, suppress
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path.cwd()))
+
+FIRST = not Path("gpucloud/journal").exists()
+"""Whether this is the code of version 1: its modules had other names."""
+_launch: Any = import_module("gpucloud.launch" if FIRST else "gpucloud.boxes.launch")
+_teardown: Any = import_module("gpucloud.teardown" if FIRST else "gpucloud.boxes.teardown")
+_bench: Any = import_module("tests.core.engine" if FIRST else "tests.bench")
+
+from gpucloud.errors import ErrorClass, GpucloudError  # noqa: E402  (found by the path above)
+from tests.builders import Clock  # noqa: E402  (found by the path above)
+from tests.memory import TOKEN_ATOMIC, ConnectionLost, MemoryProvider  # noqa: E402  (found by the path above)
+
+LISTED = {
+    "disk_gb_month": {"amount": "0.08", "currency": "USD", "as_of": "2026-01-01", "source": "a list"},
+    "public_ip_hour": {"amount": "0.005", "currency": "USD", "as_of": None, "source": "a list"},
+}
+
+
+def main(out: Path) -> None:
+    """Writes journal.db and cloud.json into a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    clock = Clock()
+    bench: Any = _bench.Bench(
+        out, clock, [MemoryProvider.named("aws", temperament=TOKEN_ATOMIC, clock=clock)]
+    )
+    cloud = bench.providers[0].cloud
+
+    # Version 1 of the journal did not hold the list prices of disks and addresses.
+    listed: dict[str, Any] = {} if FIRST else {"listed": lambda _cloud, _region: LISTED}
+
+    def process() -> Any:
+        return bench.world() if FIRST else bench.context()
+
+    def start(name: str, **changes: Any) -> tuple[Any, Any]:
+        context = process()
+        terms = bench.terms(
+            box=f"b-{name}",
+            name=name,
+            spec={"gpu": "T4", "idle": None},
+            **listed,
+            **changes,
+        )
+        box = _launch.launch(context, terms, bench.offers())
+        clock.sleep(600)
+        return context, box
+
+    def ready(context: Any, box: Any) -> Any:
+        facts = {"gpus_seen": {"Tesla T4": 1}, "driver": "580.1", "boot_seconds": {"driver": 40.5}}
+        (context.journal.note if FIRST else context.journal.write)(
+            box.id if FIRST else box, "state", {"state": "ready", "facts": facts}
+        )
+        context.journal.release(box)
+        return context.journal.box(box.id)
+
+    def take(context: Any, box: Any) -> Any:
+        if not FIRST:
+            return context.take(box)
+        return context.journal.take(box.id, context.lease(), may_take=context.may_take)
+
+    ready(*start("used", nodes=2, run_id="r-1"))
+    context, box = start("ended")
+    ended = ready(context, box)
+    taken = take(context, ended)
+    clock.sleep(3600)
+    _teardown.take_down(context, taken, budget_s=600)
+    cloud.fail("create", cloud.say(ErrorClass.CAPACITY), times=3)
+    with suppress(GpucloudError):
+        start("failed")
+    context, box = start("replaced")
+    terms = bench.terms(box="b-replaced", name="replaced", **listed)
+    ready(context, _launch.replace_machines(context, box, terms, bench.offers(), "a GPU is missing"))
+    context, box = start("owed")
+    owed = take(context, ready(context, box))
+    fault = cloud.fail("delete", ConnectionLost(), times=99)
+    with suppress(GpucloudError):
+        _teardown.take_down(context, owed, budget_s=5)
+    context.journal.release(owed)
+    cloud.faults.remove(fault)
+    start("left")
+    cloud.fail("create", ConnectionLost(), times=99)
+    cloud.fail("find", ConnectionLost(), times=999)
+    with suppress(GpucloudError):
+        start("lost")
+    with closing(sqlite3.connect(out / "journal.db", isolation_level=None)) as connection:
+        # The process that made this is no more, wherever the journal is read.
+        boots = (_boot(), "boot-of-old")
+        connection.execute("UPDATE boxes SET lease = replace(lease, ?, ?)", boots)
+        connection.execute("UPDATE events SET data = replace(data, ?, ?)", boots)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    items = [asdict(item) for item in cloud.items.values()]
+    saved = {"at": clock().isoformat(), "count": cloud._count, "items": items}
+    (out / "cloud.json").write_text(json.dumps(saved, default=str, sort_keys=True) + "\n")
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

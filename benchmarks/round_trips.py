@@ -23,7 +23,6 @@ DOWN = {"aws": 5, "azure": 8, "alibaba": 8}
 DOWN_OF_MANY = 6
 SWEEP = 8
 MANY = 8
-NODES = 16
 BOXES = 6
 NODES = 16
 MORE_NODES = 1.3
@@ -64,7 +63,7 @@ def down_argv(*names: str) -> tuple[str, ...]:
 
 def one_box(cloud: str, endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
     """A launch on one cloud, and its end."""
-    launched = counted(endpoint, environment, launch_argv(cloud, "--name", f"{cloud}-one"))
+    launched = counted(endpoint, environment, launch_argv(cloud, f"{cloud}-one"))
     ended = counted(endpoint, environment, down_argv(f"{cloud}-one"))
     return [
         row(f"a launch on {cloud}", LAUNCH[cloud], launched),
@@ -74,9 +73,9 @@ def one_box(cloud: str, endpoint: Endpoint, environment: Mapping[str, str]) -> l
 
 def many_nodes(endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
     """A launch of many nodes against one, and the end of several."""
-    one, _ = counted(endpoint, environment, launch_argv("aws", "--name", "single"))
-    many, _ = counted(endpoint, environment, launch_argv("aws", "--name", "many", "--nodes", str(NODES)))
-    timed(launch_argv("aws", "--name", "several", "--nodes", str(MANY)), environment)
+    one, _ = counted(endpoint, environment, launch_argv("aws", "single"))
+    many, _ = counted(endpoint, environment, launch_argv("aws", "many", "--nodes", str(NODES)))
+    timed(launch_argv("aws", "several", "--nodes", str(MANY)), environment)
     ended = counted(endpoint, environment, down_argv("several"))
     return [
         Row(f"round trips of {NODES} nodes against 1 on aws", one, many, MORE_NODES, "calls"),
@@ -87,7 +86,7 @@ def many_nodes(endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
 def all_boxes(endpoint: Endpoint, environment: Mapping[str, str]) -> list[Row]:
     """The end of all boxes, and a look at every region of three clouds."""
     for number in range(BOXES):
-        timed(launch_argv("aws", "--name", f"box-{number}"), environment)
+        timed(launch_argv("aws", f"box-{number}"), environment)
     ended = counted(endpoint, environment, down_argv("--all"))
     swept = counted(endpoint, environment, (GPUCLOUD, "sweep", "--dry-run"))
     return [

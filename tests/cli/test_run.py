@@ -221,7 +221,7 @@ def test_a_cleanup_that_could_not_look_everywhere_says_so(cli: Shell) -> None:
     cli.sandbox.fault(effect="error", cloud="aws", action="DescribeInstances", region="eu-west-1", **denied)
     ended = cli("down", "--run-id", "ci", "--yes")
     assert ended.code == 8
-    assert "Not read: aws eu-west-1" in ended.err
+    assert "Could not read: aws eu-west-1" in ended.err
 
 
 def test_a_living_run_id_is_not_used_twice(cli: Shell) -> None:

@@ -16,6 +16,7 @@ from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
 from gpucloud_azure import network
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
+from tests.profiles import own_profile
 
 PHASE = {ResourceKind.NETWORK, ResourceKind.GROUP, ResourceKind.ADDRESS}
 
@@ -102,7 +103,7 @@ def main() -> list[Row]:
     """Turn about, after one turn that loads the SDK and signs in."""
     with sandbox() as (endpoint, _), patch.dict(os.environ, endpoint.environ):
         endpoint.client.pace(latency_s=LATENCY_S)
-        provider = AzureProvider()
+        provider = AzureProvider(own_profile())
         turns: list[tuple[float, float]] = []
         for _ in range(RUNS + 1):
             wanted = order(provider.account())

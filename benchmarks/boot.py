@@ -20,6 +20,7 @@ from gpucloud.ssh.keys import create_keys
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_templates import BootPlan, Software, packed, render
 from tests.boot.guarded import GuardedBox
+from tests.profiles import own_profile
 
 RENDERINGS = 50
 HOUR_POLLS, POLL_S = 720, 5.0
@@ -55,7 +56,7 @@ def plan(folder: Path, software: Software) -> BootPlan:
         checkpoint="python save.py --to /workspace/checkpoints",
         gpus=8,
         spot=True,
-        metadata=AwsProvider().metadata,
+        metadata=AwsProvider(own_profile()).metadata,
         software=software,
         setup=("git clone https://example.org/trainer.git", "cd trainer && pip install -r requirements.txt"),
     )
@@ -98,7 +99,9 @@ def guarded(folder: Path) -> Generator[GuardedBox]:
     box = GuardedBox(folder)
     try:
         box.serve(answer)
-        box.arm(spot=True, ttl_s=9 * 3600, idle_s=8 * 3600, metadata=asdict(AwsProvider().metadata))
+        box.arm(
+            spot=True, ttl_s=9 * 3600, idle_s=8 * 3600, metadata=asdict(AwsProvider(own_profile()).metadata)
+        )
         yield box
     finally:
         box.close()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import Row
-from gpucloud.cli.engine import JOURNAL
+from gpucloud.api.client import JOURNAL
 from gpucloud.config import find_owner, find_paths, make_private
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.store import Journal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -55,7 +56,7 @@ class Bench:
             journal=Journal.open(self.folder / "journal.db", self.clock, lease_clock=self.clock),
             clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),
             tasks=Tasks(self.clock.sleep, lambda: self.clock().timestamp()),
-            tell=lambda step, text: self.lines.append((step, text)),
+            emit=lambda event: self.lines.append((event.step, event.text)),
             clock=self.clock,
         )
 
@@ -68,9 +69,9 @@ class Bench:
             "nodes": 1,
             "disk_gib": 100,
             "image": "ubuntu-22.04",
-            "boot": lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
-            "listed": lambda _cloud, _region: {},
-            "allow_from": lambda cloud: ("198.51.100.7/32",),
+            "boots": defaultdict(lambda: Boot(user_data=b"#cloud-config\n{}\n")),
+            "listed": defaultdict(dict[str, Any]),
+            "allow_from": ("198.51.100.7/32",),
             "prices": Agreement(usd=lambda amount, _currency: amount),
             "expires_at": self.clock() + timedelta(hours=24),
         }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Provider
 from gpucloud.journal.store import Journal
 from gpucloud.market.refresh import Refreshed, Wanted, refresh
@@ -19,8 +20,9 @@ from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing import Market
 from gpucloud_pricing.history import PriceHistory
+from tests.profiles import own_profile
 
-PROVIDERS: dict[str, Callable[[], Provider]] = {
+PROVIDERS: dict[str, Callable[[Profile], Provider]] = {
     "aws": AwsProvider,
     "azure": AzureProvider,
     "alibaba": AlibabaProvider,
@@ -54,7 +56,7 @@ def refreshed(
     context = Context(
         owner="u-tester",
         journal=Journal.open(prices.with_name("journal-of-the-test.db"), clock),
-        clouds=Clouds(PROVIDERS, wrap),
+        clouds=Clouds({name: partial(make, own_profile()) for name, make in PROVIDERS.items()}, wrap),
         tasks=Tasks(),
         clock=clock,
     )

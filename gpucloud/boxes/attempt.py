@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -34,7 +34,7 @@ from gpucloud.errors import (
 )
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box, StaleWriterError
-from gpucloud.planning.plan import Candidate
+from gpucloud.planning.plan import Candidate, Key
 from gpucloud.resources import (
     End,
     Machine,
@@ -53,6 +53,7 @@ from gpucloud.resources import (
     token_for,
 )
 from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import AttemptStarted, MachinesCreated
 from gpucloud.runtime.tasks import TimedOutError
 
 PREPARE_TIMEOUT_S = 120.0
@@ -72,11 +73,15 @@ class Boot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is wanted besides the offer. ``boot`` gives what boots on it: the same for the same offer.
+    """What is wanted besides the offer.
 
-    ``listed`` gives what a cloud takes in a region beside the compute (``resource_prices.listed_prices``).
-    ``prices`` is what was agreed of them. An ``attended`` box is to end with the process that launches it,
-    and is the only living one of its run. ``expires_at`` is ``None`` only when the user said ``--ttl none``.
+    Attributes:
+        boots: what boots on each candidate, by its key.
+        listed: the list prices of a cloud's region beside the compute, by (cloud, region).
+        allow_from: the networks that are let in.
+        prices: what was agreed about prices.
+        attended: the box is to end with the process that launches it, and is the only living one of its run.
+        expires_at: ``None`` only when the user said ``--ttl none``.
     """
 
     box: str
@@ -85,9 +90,9 @@ class Terms:
     nodes: int
     disk_gib: int
     image: str
-    boot: Callable[[Candidate, Cloud], Boot]
-    listed: Callable[[str, str], Mapping[str, Any]]
-    allow_from: Callable[[Cloud], Sequence[str]]
+    boots: Mapping[Key, Boot]
+    listed: Mapping[tuple[str, str], Mapping[str, Any]]
+    allow_from: Sequence[str]
     prices: Agreement
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -103,14 +108,14 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     number = len(context.journal.intents(box.id)) + 1
     cloud = context.clouds.usable(candidate.cloud)
     account = context.tasks.run(cloud.account)
-    boot = terms.boot(candidate, cloud)
+    boot = terms.boots[candidate.key]
     order = _order(
         box,
         terms,
         candidate,
         account,
         number,
-        allow_from=tuple(terms.allow_from(cloud)),
+        allow_from=tuple(terms.allow_from),
         user_data=boot.user_data,
     )
     intent = f"{box.op}.{number}"
@@ -118,7 +123,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     context.tell("network", candidate.place)
     request = _prepare(context, box, cloud, order)
     context.journal.write(box, "hashed", {"intent": intent, "request_hash": request_hash(request)})
-    context.tell("create", f"{candidate.place} at {candidate.price} {candidate.currency} per hour")
+    context.emit(_started(candidate))
     with about(price=format(candidate.price, "f"), currency=candidate.currency):
         machines = _create(context, box, cloud, order, intent=intent, request=request)
     _arm_end(context, box, cloud, order, machines)
@@ -133,6 +138,19 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     facts = {"nodes": [node_facts(machine) for machine in machines], **price}
     context.journal.write(box, "state", {"state": str(BoxState.BOOTSTRAPPING), "facts": facts})
     return context.journal.held(box)
+
+
+def _started(candidate: Candidate) -> AttemptStarted:
+    return AttemptStarted(
+        "create",
+        f"{candidate.place} at {candidate.price} {candidate.currency} per hour",
+        cloud=candidate.cloud,
+        region=candidate.region,
+        zone=candidate.zone,
+        instance_type=candidate.instance_type,
+        price=candidate.price,
+        currency=candidate.currency,
+    )
 
 
 def _prepare(context: Context, box: Box, cloud: Cloud, order: Order) -> Request:
@@ -216,7 +234,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
             },
             "interconnect": candidate.interconnect,
             **price_facts(candidate),
-            "listed": dict(terms.listed(candidate.cloud, candidate.region)),
+            "listed": dict(terms.listed[candidate.cloud, candidate.region]),
             "nodes": [],
             "allow_from": list(order.allow_from),
             "ports": list(order.ports),
@@ -367,7 +385,8 @@ def _wait_until_running(
     context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine]
 ) -> Sequence[Machine]:
     """Looks until every machine runs and has an address."""
-    context.tell("boot", f"waiting for {', '.join(short_id(machine.ref.id) for machine in machines)}")
+    ids = tuple(machine.ref.id for machine in machines)
+    context.emit(MachinesCreated("boot", f"waiting for {', '.join(map(short_id, ids))}", ids=ids))
     try:
         with context.tasks.within(START_TIMEOUT_S):
             current = _once_running(context, box, cloud, machines)

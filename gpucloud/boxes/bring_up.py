@@ -17,6 +17,7 @@ from gpucloud.journal.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEO
 from gpucloud.journal.store import Box
 from gpucloud.resources import Machine, Purchase, State
 from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import BootStep
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 from gpucloud.ssh.boot import (
     BootState,
@@ -62,7 +63,7 @@ def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
     ]
 
 
-def bring_up(context: Context, box: Box, keys: Path, proxy_command: str | None) -> Box:
+def bring_up(context: Context, box: Box, keys: Path) -> Box:
     """Waits until every node is ready and writes that down.
 
     Raises:
@@ -71,7 +72,7 @@ def bring_up(context: Context, box: Box, keys: Path, proxy_command: str | None) 
         BoxLostError: a machine ended while it was waited for.
         InterruptedBySignal: a signal came first.
     """
-    nodes = targets(box, keys, proxy_command)
+    nodes = targets(box, keys, context.proxy_command)
     boot: dict[str, Any] = box.facts.get("boot", {})
     try:
         context.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
@@ -82,7 +83,7 @@ def bring_up(context: Context, box: Box, keys: Path, proxy_command: str | None) 
         _all(context, box, [partial(rotate_host_key, target, steps=steps) for target in nodes])
         context.tell("setup", "waiting for the set-up to end")
         ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=steps)
-        tells = [partial(context.tell, "setup"), *[_say_nothing] * (len(nodes) - 1)]
+        tells = [partial(_tell_step, context), *[_say_nothing] * (len(nodes) - 1)]
         booted: list[BootState] = _all(
             context,
             box,
@@ -219,6 +220,10 @@ def _introduce(box: Box, target: Target) -> None:
     done = run(target, ["sudo", "-n", "tee", PEERS_FILE], stdin=text.encode())
     if done.code:
         raise NotReadyError(f"{target.alias}: cannot write {PEERS_FILE}: {done.err.decode(errors='replace')}")
+
+
+def _tell_step(context: Context, text: str) -> None:
+    context.emit(BootStep("setup", text))
 
 
 def _say_nothing(_: str) -> None:

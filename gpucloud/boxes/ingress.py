@@ -46,7 +46,7 @@ def _admit(context: Context, box: Box) -> bool:
             f"your address {address} is not one that {box.name!r} lets in: {', '.join(map(str, allowed))}",
             hint="these were named with allow_from, so they are not changed: connect from one of them",
         )
-    context.tell("network", f"your address is now {address}: letting it in")
+    context.warn("network", f"your address is now {address}: letting it in")
     ports = tuple(box.facts.get("ports", ()))
     for resource in context.journal.resources(box.id):
         if resource.ref.kind is ResourceKind.GROUP and resource.ref.id:

@@ -29,6 +29,7 @@ from gpucloud.journal.store import Box, JournalError, StaleWriterError
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import AttemptRefused
 from gpucloud.runtime.tasks import TimedOutError
 
 
@@ -230,7 +231,7 @@ def _first_that_starts(
             offer = confirmed(context, terms.prices, candidate)
         except CloudError as error:
             tried.failed(candidate, error)
-            context.tell("quote", f"{error.message}; trying the next")
+            context.emit(_refused("quote", candidate, error, error.message))
             continue
         try:
             with about(box=box.id):
@@ -240,7 +241,7 @@ def _first_that_starts(
                 raise
             tried.failed(candidate, error)
             _clear(context, box, candidate)
-            context.tell("create", f"{candidate.place}: {error.code}; trying the next")
+            context.emit(_refused("create", candidate, error, f"{candidate.place}: {error.code}"))
             if RULES[ErrorClass(error.error_class)].next in {Next.STOP, Next.AGAIN}:
                 raise
         except BoxLostError as error:
@@ -248,6 +249,19 @@ def _first_that_starts(
             _clear(context, box, candidate)
             context.tell("create", f"{error.message}; trying the next")
     raise tried.verdict()
+
+
+def _refused(step: str, candidate: Candidate, error: CloudError, text: str) -> AttemptRefused:
+    return AttemptRefused(
+        step,
+        f"{text}; trying the next",
+        cloud=candidate.cloud,
+        region=candidate.region,
+        zone=candidate.zone,
+        instance_type=candidate.instance_type,
+        error_class=str(error.error_class),
+        code=error.code,
+    )
 
 
 def _clear(context: Context, box: Box, candidate: Candidate) -> None:

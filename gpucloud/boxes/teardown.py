@@ -8,15 +8,24 @@ every observation is written, so that a pass may be cut off anywhere and repeate
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.errors import RULES, CloudError, ErrorClass, GpucloudError, Next, OwedError
+from gpucloud.clouds.provider import DeletionGraph
+from gpucloud.errors import (
+    RULES,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    InterruptedBySignal,
+    Next,
+    OwedError,
+)
 from gpucloud.journal.facts import Data
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
@@ -32,13 +41,11 @@ from gpucloud.journal.lifecycle import (
 from gpucloud.journal.store import Box, Intent, JournalError, ResourceRow, StaleWriterError
 from gpucloud.resources import Machine, Ref, Resource, ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call, TimedOutError
 
 TAKE_DOWN_S = 300.0
 TIDY_S = 15.0
 FOLLOW_EVERY_S = 0.2
-SATELLITES = (ResourceKind.DISK, ResourceKind.NIC)
-"""Kinds that end with their instance: its deletion is theirs."""
 
 
 def take_down(
@@ -48,6 +55,7 @@ def take_down(
     budget_s: float = math.inf,
     once: bool = False,
     ends_as: BoxState = BoxState.DELETED,
+    when_unbilled: Callable[[], object] = lambda: None,
 ) -> Box:
     """Ends a box that this process holds, and waits until the cloud confirms it.
 
@@ -60,6 +68,7 @@ def take_down(
         budget_s: how long to wait for confirmation.
         once: not to wait for it at all: for who comes back.
         ends_as: ``deleted``, or ``failed`` for a launch that never became ready.
+        when_unbilled: called once nothing billable is left, before what costs nothing is waited for.
 
     Returns:
         The box in its final state.
@@ -72,7 +81,9 @@ def take_down(
         while True:
             try:
                 box = context.journal.held(box)
-                return box if box.state in OVER else _take_down(context, box, once=once, ends_as=ends_as)
+                if box.state in OVER:
+                    return box
+                return _take_down(context, box, once=once, ends_as=ends_as, when_unbilled=when_unbilled)
             except StaleWriterError:
                 if once:
                     raise
@@ -101,11 +112,14 @@ def _taken_back(context: Context, box: Box) -> Box:
         context.tasks.pause(FOLLOW_EVERY_S)
 
 
-def _take_down(context: Context, box: Box, *, once: bool, ends_as: BoxState) -> Box:
+def _take_down(
+    context: Context, box: Box, *, once: bool, ends_as: BoxState, when_unbilled: Callable[[], object]
+) -> Box:
     if box.state is not BoxState.DELETING:
         _write_state(context, box, BoxState.DELETING)
     _until_gone(context, box, lambda: _pass(context, box), once=once)
     if not once:
+        when_unbilled()
         _tidy(context, box)
     _write_state(context, box, ends_as)
     return context.journal.held(box)
@@ -211,14 +225,9 @@ def _end_found(context: Context, cloud: Cloud, search: Search) -> list[Resource]
     found = context.tasks.run(partial(cloud.find, search), CALL_TIMEOUT_S)
     if found.unread:
         raise GpucloudError(f"{cloud.name} {found.unread[0].region}: {found.unread[0].error}")
-    place = cloud.place_in_order
-    living = sorted(
-        (resource for resource in found.resources if resource.state is not State.GONE),
-        key=lambda resource: place(resource.ref.kind),
-    )
-    for resource in living:
-        with suppress(CloudError):  # what is in use still: once what holds it is gone
-            context.tasks.run(partial(cloud.delete, resource.ref, once=True), CALL_TIMEOUT_S)
+    living = [resource for resource in found.resources if resource.state is not State.GONE]
+    refs = [resource.ref for resource in living]
+    _ask_to_delete(context, cloud, [ref for ref in refs if not _is_held(cloud.deletion, ref, refs, refs)])
     return [resource for resource in living if resource.ref.kind.billable]
 
 
@@ -372,7 +381,7 @@ def _settle_place(
             for row in context.journal.resources(box.id)
             if (row.ref.cloud, row.ref.region) == (cloud_name, region) and (chosen is None or chosen(row.ref))
         ]
-    refused = _delete_in_order(context, box, cloud, mine)
+    refused = _delete_what_is_free(context, box, cloud, mine)
     if refused is not None and chosen is None:
         _note_unknown(context, cloud, box, region)
     return refused
@@ -529,54 +538,132 @@ def node_facts(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _delete_in_order(
+def _delete_what_is_free(
     context: Context, box: Box, cloud: Cloud, rows: Sequence[ResourceRow]
 ) -> GpucloudError | None:
-    """Deletes one region's things kind by kind; a kind waits until the ones before it are gone."""
+    """Brings one region's things a step nearer to their end: at the same time, as far as none holds another.
+
+    Returns:
+        The last trouble that was met, if any.
+    """
+    graph = cloud.deletion
+    place = {kind: number for number, kind in enumerate(graph.order)}
+    newest_first = list(reversed(rows))
+    newest_first.sort(key=lambda row: place.get(row.ref.kind, len(place)))
+    left = {row.ref: row for row in newest_first if row.ref.id}
+    tried: set[Ref] = set()
+    refused: set[Ref] = set()
     trouble: GpucloudError | None = None
-    for kind in sorted({row.ref.kind for row in rows}, key=cloud.place_in_order):
-        of_kind = [row for row in rows if row.ref.kind is kind and row.ref.id]
-        waiting = False
-        for row in of_kind:
-            try:
-                gone = _step(context, box, cloud, row, rows)
-            except CloudError as error:
-                trouble, gone = error, False
-            waiting = waiting or not gone
-        if waiting:
+    while True:
+        # What is held is looked at where its deletion was asked for: mostly it goes with what holds it.
+        due = [
+            row
+            for row in left.values()
+            if row.ref not in tried and (row.state != "made" or not _is_held(graph, row.ref, left, refused))
+        ]
+        if not due:
             return trouble
+        tried.update(row.ref for row in due)
+        again: list[Ref] = []
+        calls = context.tasks.run_all([_step(context, cloud, row) for row in due])
+        for row, call in zip(due, calls, strict=True):
+            try:
+                answer: Resource | None = _answer(context, cloud, row.ref, call)
+            except InterruptedBySignal:
+                raise
+            except GpucloudError as error:
+                trouble = error
+                refused.add(row.ref)
+                continue
+            if row.state == "made":
+                _note_asked(context, box, cloud, row, rows)
+            elif not _is_held(graph, row.ref, left, refused):  # else it may be on its way to what holds it
+                match _learned(context, box, row, answer):
+                    case Action.CLOSE | Action.LOOK_AGAIN:
+                        del left[row.ref]
+                    case Action.DELETE:
+                        again.append(row.ref)
+                    case _:
+                        pass
+        trouble = _ask_to_delete(context, cloud, again) or trouble
+
+
+def _is_held(graph: DeletionGraph, ref: Ref, there: Iterable[Ref], refused: Collection[Ref]) -> bool:
+    """Whether another thing holds on to this one; of its own kind, a newer one that was not refused.
+
+    Args:
+        graph: which kinds hold on to which.
+        ref: the thing.
+        there: all that are there, newest first.
+        refused: those of which the deletion was refused just now.
+    """
+    there = list(there)
+    newer = takewhile(lambda other: other != ref, there) if graph.holds_itself(ref.kind) else ()
+    return any(other.kind is ref.kind and other not in refused for other in newer) or any(
+        other.kind in graph.holders(ref.kind) for other in there
+    )
+
+
+def _answer(context: Context, cloud: Cloud, ref: Ref, call: Call) -> Any:
+    """What a call gave that was waited for."""
+    try:
+        return context.tasks.wait(call, 0.0)
+    except TimedOutError as error:
+        raise GpucloudError(f"{cloud.name} {ref.region}: {error}") from error
+
+
+def _ask_to_delete(context: Context, cloud: Cloud, refs: Collection[Ref]) -> GpucloudError | None:
+    """Asks once for the end of several things, at the same time; the last refusal, if any."""
+    trouble: GpucloudError | None = None
+    deletions = [partial(cloud.delete, ref, once=True) for ref in refs]
+    for ref, call in zip(refs, context.tasks.run_all(deletions) if refs else (), strict=True):
+        try:
+            _answer(context, cloud, ref, call)
+        except InterruptedBySignal:
+            raise
+        except GpucloudError as error:
+            trouble = error
     return trouble
 
 
-def _step(context: Context, box: Box, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]) -> bool:
-    """Brings one thing a step nearer to its end; whether it is gone."""
+def _step(context: Context, cloud: Cloud, row: ResourceRow) -> Callable[[], Resource | None]:
+    """The call that brings one thing a step nearer to its end."""
     if row.state == "made":
         # Asking to delete is safe to repeat and is the answer to anything that is there: no look first.
-        context.tasks.run(lambda: cloud.delete(row.ref, once=not row.ref.kind.billable), CALL_TIMEOUT_S)
-        _note(context, box, "delete_asked", row)
-        if row.ref.kind is ResourceKind.INSTANCE:
-            for other in rows:
-                if other.ref.kind in SATELLITES and other.state == "made":
-                    _note(context, box, "delete_asked", other)
-        return False
-    age = context.clock() - row.at
-    if row.state == "gone_once" and age < CONSISTENCY_WINDOW:
-        return True
-    resource: Resource | None = context.tasks.run(lambda: cloud.get(row.ref), CALL_TIMEOUT_S)
-    seen = Seen.ABSENT if resource is None else seen_state(resource.state)
+        return partial(cloud.delete, row.ref, once=not row.ref.kind.billable)
+    if _is_gone_for_now(context, row):
+        return lambda: None
+    return partial(cloud.get, row.ref)
+
+
+def _is_gone_for_now(context: Context, row: ResourceRow) -> bool:
+    """Whether a thing was seen to be gone so lately that a second look would prove nothing."""
+    return row.state == "gone_once" and context.clock() - row.at < CONSISTENCY_WINDOW
+
+
+def _note_asked(
+    context: Context, box: Box, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
+) -> None:
+    """Writes down that a thing is asked to end, and with it what ends along."""
+    _note(context, box, "delete_asked", row)
+    along = cloud.deletion.takes_along.get(row.ref.kind, ())
+    for other in rows:
+        if other.ref.kind in along and other.state == "made":
+            _note(context, box, "delete_asked", other)
+
+
+def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | None) -> Action:
+    """Writes down what a look tells, and gives what there is to do."""
+    if _is_gone_for_now(context, row):
+        return Action.LOOK_AGAIN
+    seen = Seen.ABSENT if answer is None else seen_state(answer.state)
     phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
-    match reconcile(phase, seen, age=age):
-        case Action.CLOSE:
-            _note(context, box, "gone", row)
-            return True
-        case Action.LOOK_AGAIN:
-            _note(context, box, "gone_once", row)
-            return True
-        case Action.DELETE:
-            context.tasks.run(lambda: cloud.delete(row.ref, once=True), CALL_TIMEOUT_S)
-            return False
-        case _:
-            return False
+    action = reconcile(phase, seen, age=context.clock() - row.at)
+    if action is Action.CLOSE:
+        _note(context, box, "gone", row)
+    if action is Action.LOOK_AGAIN:
+        _note(context, box, "gone_once", row)
+    return action
 
 
 def _note(context: Context, box: Box, event: str, row: ResourceRow) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import now
 from gpucloud.cli.logs import SINCE, read_since
+from gpucloud.cli.output import utc_now
 from gpucloud.clouds.audit import FILE, Entry, read
 from gpucloud.resources import rfc3339, short_id
 
@@ -45,7 +45,7 @@ def audit(
 
     Each is written down before it is sent: what has no outcome was sent by a process that ended first.
     """
-    first = rfc3339(read_since(since, now())) if since is not None else ""
+    first = rfc3339(read_since(since, utc_now())) if since is not None else ""
 
     def wanted(call: Entry) -> bool:
         return box in {None, call.get("box")} and str(call.get("at")) >= first

@@ -1,73 +1,24 @@
-"""A box as documents and tables show it."""
+"""Boxes as tables and sentences show them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.cli.output import Output, abandon_stdout, duration_text, money, money_text
+from gpucloud.cli.output import Output, abandon_stdout, duration_text, money_text
 from gpucloud.errors import OwedError, UsageError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.resources import State, rfc3339
+from gpucloud.resources import State
 
 if TYPE_CHECKING:
-    from gpucloud.journal.store import Box
+    from gpucloud.api.box import Box
 
 
-NODE = ("instance_id", "state", "public_ip", "private_ip")
-"""What a document says of a node."""
-
-
-def box_document(box: Box, now: datetime) -> dict[str, Any]:
-    """BOX of the contract. What is not known yet is ``null``."""
-    facts = box.facts
-    price: dict[str, Any] = facts.get("price") or {}
-    cost = box.compute_cost(now)
-    return {
-        "name": box.name,
-        "id": box.id,
-        "run_id": box.run_id,
-        "owner": box.owner,
-        "state": str(box.state),
-        "cloud": facts.get("cloud"),
-        "region": facts.get("region"),
-        "zone": facts.get("zone"),
-        "instance_type": facts.get("instance_type"),
-        "gpu": facts.get("gpu"),
-        "purchase": facts.get("purchase"),
-        "nodes": [{name: node.get(name) for name in NODE} for node in facts.get("nodes") or ()],
-        "price": price or None,
-        "price_as_of": facts.get("price_as_of"),
-        "price_source": facts.get("price_source"),
-        "created_at": rfc3339(box.created_at),
-        "expires_at": rfc3339(box.expires_at) if box.expires_at else None,
-        "overdue": overdue(box, now),
-        "seen_at": rfc3339(box.seen_at) if box.seen_at else None,
-        "ended_at": rfc3339(box.ended_at) if box.ended_at else None,
-        "ended_by": facts.get("ended_by"),
-        "compute_ended_at": rfc3339(box.compute_ended_at) if box.compute_ended_at else None,
-        "cost_so_far": money(cost, str(price.get("currency", "USD"))),
-        "mig": facts.get("mig") or [],
-        "accept_test": facts.get("accept_test") or [],
-        "replaced": facts.get("replaced"),
-        "guards": [_guard_document(said) for said in facts.get("guards") or ()],
-    }
-
-
-def _guard_document(said: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a node's guard said when it was last asked, its times as everywhere; ``None`` for silence."""
-    if said is None:
-        return None
-    times = {name: said.get(name) for name in ("at", "taken_back_at", "deadline")}
-    told = {name: rfc3339(datetime.fromtimestamp(value, UTC)) for name, value in times.items() if value}
-    return {**said, **told}
-
-
-def guard_text(guard: dict[str, Any] | None) -> str:
+def guard_text(guard: Mapping[str, Any] | None) -> str:
     """What a node's guard says, for people."""
     if guard is None:
         return "says nothing"
@@ -77,7 +28,7 @@ def guard_text(guard: dict[str, Any] | None) -> str:
     return ", ".join([*words, *_alarms(guard)])
 
 
-def _alarms(guard: dict[str, Any]) -> list[str]:
+def _alarms(guard: Mapping[str, Any]) -> list[str]:
     """What somebody should know of a node."""
     words = [f"{what}: {said}" for what, said in guard.get("health", {}).items()]
     if guard.get("taken_back_at"):
@@ -89,19 +40,12 @@ def _alarms(guard: dict[str, Any]) -> list[str]:
     return words
 
 
-def overdue(box: Box, now: datetime) -> bool:
-    """Whether a living box has passed its end."""
-    return box.state not in OVER and box.expires_at is not None and box.expires_at < now
-
-
 def paying_text(boxes: Sequence[Box]) -> str:
     """The sentence after each action: what is now being paid per hour."""
-    from gpucloud.costs.spend import paid_per_hour
-
     sums: dict[str, Decimal] = {}
     for box in boxes:
-        for currency, amount in paid_per_hour(box).items():
-            sums[currency] = sums.get(currency, Decimal(0)) + amount
+        for money in box.paying:
+            sums[money.currency] = sums.get(money.currency, Decimal(0)) + money.amount
     if not sums:
         return "Nothing is being paid for now."
     return "Now paying " + " and ".join(f"{money_text(v, c)} per hour" for c, v in sorted(sums.items())) + "."
@@ -124,7 +68,7 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
         sys.stdout.flush()
     except OSError as error:
         lost = f"{done}, but the answer could not be written to stdout: {error.strerror}"
-        billed = [box for box in living if box.facts.get("nodes")]
+        billed = [box for box in living if box.nodes]
         if not billed and isinstance(error, BrokenPipeError):
             abandon_stdout()
             return
@@ -141,42 +85,34 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
 
 def _left_document(box: Box) -> dict[str, Any]:
     """A living box as ``left`` of the error document holds it."""
-    facts = box.facts
     return {
         "kind": "instance",
-        "id": facts["nodes"][0]["instance_id"],
-        "cloud": facts.get("cloud"),
-        "region": facts.get("region"),
-        "price": facts.get("price"),
+        "id": box.nodes[0].instance_id,
+        "cloud": box.cloud,
+        "region": box.region,
+        "price": box.price and box.price.document(),
     }
 
 
-def show_boxes(output: Output, boxes: Sequence[Box], now: datetime) -> None:
+def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
     """Prints boxes as a table."""
-    rows: list[Sequence[object]] = []
-    for box in boxes:
-        facts = box.facts
-        gpu: dict[str, Any] = facts.get("gpu") or {}
-        price: dict[str, Any] = facts.get("price") or {}
-        currency = str(price.get("currency", "USD"))
-        nodes: list[dict[str, Any]] = facts.get("nodes") or []
-        rows.append(
-            (
-                box.name,
-                _state_text(box, now),
-                f"{gpu.get('model')}:{_count(gpu.get('count'))}" if gpu else None,
-                facts.get("instance_type"),
-                " ".join(
-                    part for part in (facts.get("cloud"), facts.get("zone") or facts.get("region")) if part
-                ),
-                (facts.get("purchase") or "").replace("_", "-") or None,
-                _per_hour_text(box, currency),
-                money_text(box.compute_cost(now), currency),
-                duration_text(now - box.created_at),
-                _left(box, now),
-                (nodes[0].get("public_ip") if nodes else None) if box.state not in OVER else None,
-            )
+    now = datetime.now(UTC)
+    rows: list[Sequence[object]] = [
+        (
+            box.name,
+            _state_text(box),
+            box.gpu and f"{box.gpu.model}:{box.gpu.count.normalize():f}",
+            box.instance_type,
+            " ".join(filter(None, (box.cloud, box.zone or box.region))),
+            box.purchase and box.purchase.replace("_", "-"),
+            _per_hour_text(box),
+            money_text(box.cost_so_far.amount if box.cost_so_far else None, _currency(box)),
+            duration_text(now - box.created_at),
+            _left(box, now),
+            box.nodes[0].public_ip if box.nodes and box.state not in OVER else None,
         )
+        for box in boxes
+    ]
     output.table(
         ("NAME", "STATE", "GPU", "TYPE", "WHERE", "PAID AS", "PER HOUR", "SO FAR", "AGE", "LEFT", "ADDRESS"),
         rows,
@@ -188,37 +124,36 @@ ENDED = {"ttl": "ended by its ttl", "cloud": "taken back by its cloud", "itself"
 """Why a box ended that nobody has taken down (``gpucloud.journal.lifecycle.EndedBy``), for people."""
 
 
-def _state_text(box: Box, now: datetime) -> str:
-    guards = [_guard_document(said) for said in box.facts.get("guards") or ()]
-    remarks = ["overdue"] if overdue(box, now) else []
+def _state_text(box: Box) -> str:
+    remarks = ["overdue"] if box.overdue else []
     if box.state not in OVER:
-        ended_by = box.facts.get("ended_by")
-        stopped = [node for node in box.facts.get("nodes") or () if node["state"] == State.STOPPED]
-        if ended_by:
-            remarks = [ENDED[ended_by]]
-        elif box.gone_nodes:
-            remarks.append(f"{box.gone_nodes} of {len(box.facts['nodes'])} nodes gone")
-        if any(node.get("billed", True) for node in stopped):
+        stopped = [node for node in box.nodes if node.state == State.STOPPED]
+        gone = sum(node.state == State.GONE for node in box.nodes)
+        if box.ended_by:
+            remarks = [ENDED[box.ended_by]]
+        elif gone:
+            remarks.append(f"{gone} of {len(box.nodes)} nodes gone")
+        if any(node.billed for node in stopped):
             remarks.append("stopped, still billed")
         elif stopped:
             remarks.append("stopped: disk and address are billed")
-        remarks += dict.fromkeys(word for guard in guards if guard for word in _alarms(guard))
+        remarks += dict.fromkeys(word for guard in box.guards if guard for word in _alarms(guard))
     return f"{box.state} ({'; '.join(remarks)})" if remarks else str(box.state)
 
 
-def _per_hour_text(box: Box, currency: str) -> str | None:
+def _per_hour_text(box: Box) -> str | None:
     """What a box costs per hour; of one that lives and has ended, what is billed of it still."""
-    nodes: list[dict[str, Any]] = box.facts.get("nodes") or []
-    if box.state not in OVER and not all(node.get("billed", True) for node in nodes):
-        from gpucloud.costs.spend import paid_per_hour
+    if box.state not in OVER and not all(node.billed for node in box.nodes):
+        return " + ".join(money_text(each.amount, each.currency) for each in box.paying) or money_text(
+            Decimal(0), _currency(box)
+        )
+    if box.price is None:
+        return None
+    return money_text(box.price.amount * max(len(box.nodes), 1), box.price.currency)
 
-        left = paid_per_hour(box) or {currency: Decimal(0)}
-        return " + ".join(money_text(amount, name) for name, amount in left.items())
-    return money_text(box.price_per_hour * max(len(nodes), 1), currency) if box.price_per_hour else None
 
-
-def _count(text: str | None) -> str:
-    return format(Decimal(text or "1").normalize(), "f")
+def _currency(box: Box) -> str:
+    return box.price.currency if box.price else "USD"
 
 
 def _left(box: Box, now: datetime) -> str | None:

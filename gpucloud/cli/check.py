@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, now
 from gpucloud.cli.options import takes_spec
+from gpucloud.cli.output import utc_now
 from gpucloud.errors import UsageError
 from gpucloud.spec.model import Spec
 
@@ -36,7 +36,7 @@ def check(
 
     if policy is not None:
         return _print_policy(app, policy)
-    with engine(app) as context:
+    with app.working(quiet=True) as (client, _), client.operation() as context:
         wanted = _wanted(app, spec)
         names = _asked_for(context, spec)
         found = check_clouds(context, names, wanted, spec.nodes)
@@ -68,15 +68,16 @@ def _wanted(app: App, spec: Spec) -> list[Candidate]:
         demand = replace(demand, gpus=parse_wishes(ANY_GPU))
     if not spec.purchase or list(map(str, spec.purchase)) == ["on_demand"]:
         demand = replace(demand, purchases=("on_demand", "spot"))
-    market = app.catalog.market_for(demand)
-    return candidates_of(market.search(demand, today=now().date()))
+    market = app.client.catalog.market_for(demand)
+    return candidates_of(market.search(demand, today=utc_now().date()))
 
 
 def _print_policy(app: App, cloud: str) -> int | None:
     from gpucloud.clouds.cloud import Clouds
+    from gpucloud.clouds.profile import Profile
     from gpucloud.clouds.provider import Checkup
 
-    clouds = Clouds.installed()
+    clouds = Clouds.installed(Profile(app.environment))
     if cloud not in clouds.names():
         raise UsageError(f"--policy: there is no cloud {cloud!r}; allowed: {', '.join(clouds.names())}")
     provider = clouds[cloud].provider

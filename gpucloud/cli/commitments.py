@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine
 from gpucloud.cli.market import show_table
 from gpucloud.cli.output import money_text
 from gpucloud.errors import UsageError
@@ -32,9 +31,9 @@ def commitments(
     """
     from gpucloud.market.commitments import ask_commitments
 
-    with engine(app) as context:
+    with app.working(quiet=True) as (client, _), client.operation() as context:
         wanted = _wanted(context.clouds.names(), tuple(cloud or ()))
-        with app.catalog.history() as history:
+        with app.client.catalog.history() as history:
             told = ask_commitments(context, history, wanted)
             known = [each for each in history.commitments() if each.cloud in wanted]
     if app.output.json:

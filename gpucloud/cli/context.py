@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.output import Output
-from gpucloud.config import Paths, find_owner, find_paths
+from gpucloud.config import Paths, find_paths
 
 if TYPE_CHECKING:
-    from gpucloud.market.catalog import Catalog
+    from gpucloud.api.client import Client
+    from gpucloud.cli.timeline import Timeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +32,29 @@ class App:
         return find_paths(self.environment, sandbox=self.sandbox)
 
     @cached_property
-    def owner(self) -> str:
-        """The owner's id, which every tag carries; made and kept when first asked for."""
-        return find_owner(self.paths, self.environment)
+    def client(self) -> Client:
+        """The API; it shows warnings alone until :meth:`working` shows its progress."""
+        from gpucloud.api.client import Client
+        from gpucloud.cli.timeline import Timeline
+        from gpucloud.clouds.profile import Profile
 
-    @cached_property
-    def catalog(self) -> Catalog:
-        """The market, at the prices of this user's last refresh; the same for the whole command."""
-        from gpucloud.market.catalog import Catalog
+        show = Timeline(self.output, quiet=True).show
+        profile = Profile(self.environment)
+        client = (Client.sandbox if self.sandbox else Client)(profile=profile, on_event=show)
+        client.command = self.command
+        return client
 
-        return Catalog(self.paths.state, self.output.say)
+    @contextmanager
+    def working(self, *, quiet: bool = False) -> Generator[tuple[Client, Timeline]]:
+        """The API, for a command that waits for clouds; signals are answered while the body runs.
+
+        Its progress is shown; of a ``quiet`` one, warnings alone.
+        """
+        from gpucloud.cli.timeline import Timeline
+        from gpucloud.runtime.tasks import Tasks
+
+        tasks = Tasks()
+        with Timeline(self.output, quiet=quiet) as timeline, tasks.listening():
+            self.client.on_event = timeline.show
+            self.client.work_with(tasks)
+            yield self.client, timeline

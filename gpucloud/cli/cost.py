@@ -20,8 +20,8 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.cost_documents import Comparison, write_csv, write_json, write_markdown
 from gpucloud.cli.cost_tables import at, show
-from gpucloud.cli.engine import now
 from gpucloud.cli.options import takes_spec
+from gpucloud.cli.output import utc_now
 from gpucloud.errors import NoOfferError, PriceError, UsageError
 from gpucloud.journal.lifecycle import STEP_TIMEOUT_S
 from gpucloud.spec.file import load_spec
@@ -196,7 +196,7 @@ def cost(
     if html is not None and report_plots is not None:
         from gpucloud.cli.cost_report import write_report
 
-        write_report(html, comparison, app.catalog, report_plots, now())
+        write_report(html, comparison, app.client.catalog, report_plots, utc_now())
         app.output.say(f"Written: {html}")
     if exceeded is not None and app.output.json:
         raise exceeded  # one document, and that is the error's
@@ -235,7 +235,7 @@ class _Question:
         demand = _demand(spec, self.max_age, include_hidden=self.include_hidden)
         usage = self.usage_of(spec)
         today = shown.today()
-        market = self.app.catalog.market_for(demand)
+        market = self.app.client.catalog.market_for(demand)
         credit: dict[str, Decimal] = {}
         if self.own is not None:
             market, credit = self.own.apply(market, usage, today), self.own.credits_usd(market, today)
@@ -274,7 +274,7 @@ def _own_conditions(app: App, given: Path | None) -> OwnConditions | None:
     """Somebody's own conditions; ``None`` where there are none."""
     file = app.paths.config / CONDITIONS if given is None else given
     written = given is not None or file.exists()
-    held = app.catalog.commitments()
+    held = app.client.catalog.commitments()
     if not written and not held:
         return None
     from gpucloud.market.discounts import OwnConditions

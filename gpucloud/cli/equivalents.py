@@ -47,7 +47,7 @@ def show(
     except NoFigureError as error:
         raise UsageError(f"--gpu: {error}") from None
     anything = replace(demand, gpus=())
-    market = app.catalog.market_for(anything)
+    market = app.client.catalog.market_for(anything)
     offers = market.search(anything, shown.today())
     found = equivalents(offers, wanted, by)
     unknown = sorted({o.gpu_model for o in offers} - {each.offer.gpu_model for each in found})

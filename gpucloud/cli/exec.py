@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
 from gpucloud.cli.ssh import Node
 
@@ -22,7 +21,7 @@ def exec_command(
     """Run a command on a box: its arguments arrive unchanged, its exit code is given; 125 is our own."""
     from gpucloud.ssh.client import relay
 
-    target = reached(app, name, node=node)
+    target = app.client.connect(name, node=node)
     if not app.output.json:
         return relay(target, command, terminal=tty)
     code = relay(target, command, terminal=tty, out=sys.stderr.buffer)

@@ -13,6 +13,7 @@ from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
+    from gpucloud.clouds.profile import Profile
     from gpucloud.planning.plan import Candidate
     from gpucloud_templates import Image, Software
 
@@ -44,18 +45,19 @@ class Choice:
 @takes_spec
 def images(app: App, spec: Spec) -> int | None:
     """Show which image an offer would boot, with driver, CUDA and frameworks, and what is installed on it."""
+    from gpucloud.clouds.profile import Profile
     from gpucloud.planning.planner import candidates_of
 
     if not spec.wants_gpu:
         raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     demand = spec.demand()
-    market = app.catalog.market_for(demand)
+    market = app.client.catalog.market_for(demand)
     candidates = candidates_of(market.search(demand, today=today()))
     if not candidates:
         raise NoOfferError(
             "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
         )
-    choices = _choices(candidates, spec)
+    choices = _choices(Profile(app.environment), candidates, spec)
     if app.output.json:
         app.output.document("images", {"images": [_document(choice) for choice in choices]})
     else:
@@ -66,12 +68,12 @@ def images(app: App, spec: Spec) -> int | None:
     return None if any(choice.problem is None for choice in choices) else UsageError.exit_code
 
 
-def _choices(candidates: Sequence[Candidate], spec: Spec) -> list[Choice]:
+def _choices(profile: Profile, candidates: Sequence[Candidate], spec: Spec) -> list[Choice]:
     """One choice for each image that the offers of each GPU boot: that of the cheapest offer."""
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 
-    clouds = Clouds.installed()
+    clouds = Clouds.installed(profile)
     recipe = spec.image or DEFAULT_IMAGE
     found: dict[tuple[str, ...], Choice] = {}
     for candidate in candidates:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import answering, box_document, paying_text
+from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import connect, engine, now
 from gpucloud.cli.options import RunId, takes_spec
-from gpucloud.cli.plan import AcceptSnapshot, most_of, read_plan, refuse_short, show_plan, spec_json
-from gpucloud.cli.provision import Buyer, Deal, environment_of, refuse_impossible
-from gpucloud.cli.timeline import Timeline
+from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
 from gpucloud.errors import UsageError
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.client import forget
-from gpucloud.ssh.keys import key_folder
 
 if TYPE_CHECKING:
-    from gpucloud.journal.store import Box
+    from gpucloud.api.results import Proposal
+    from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.plan import Plan
-    from gpucloud.runtime.context import Context
 
 
 @takes_spec
@@ -40,86 +32,41 @@ def launch(
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
     """Launch the cheapest box that will start, and wait until its GPUs answer over ssh."""
-    saved = read_plan(plan) if plan is not None else None
-    if saved is not None:
-        spec = _spec_of(saved, spec)
-    refuse_impossible(spec)
-    environment = environment_of(spec)
+    wanted = spec if plan is None else _saved(plan, spec)
     if not yes and not app.output.interactive:
         raise UsageError("not buying without a yes: there is no terminal to ask on", hint="add --yes")
-    proxy_command = connect(app)
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
-        buyer = Buyer(
-            app,
-            context,
-            spec,
-            run_id,
-            proxy_command,
-            environment,
+    with app.working() as (client, timeline):
+        box = client.launch(
+            wanted,
+            run_id=run_id,
             accept_snapshot_price=accept_snapshot_price,
+            confirm=None if yes else lambda proposal: _confirmed(app, timeline, proposal),
         )
-        buyer.settle_first()
-        deal = buyer.deal(saved)
-        if not yes:
-            timeline.pause()
-            deal = _agreed(app, context, spec, deal)
-            timeline.resume()
-        box = buyer.buy(deal)
-        if spec.run:
-            _start(app, context, box, spec.run, environment)
-        context.journal.release(box)
-        box = context.journal.box(box.id)
-        living = context.journal.boxes(owner=app.owner)
+        living = client.boxes()
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
-            steps = [{"step": step, "at_s": round(at, 3)} for step, at in timeline.steps]
-            app.output.document("launch", {"box": box_document(box, now()), "timeline": steps})
+            app.output.document("launch", {"box": box.document(), "timeline": timeline.document()})
     app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
-    if spec.run:
+    if box.runs_command:
         app.output.say(f"Its command runs: gpucloud logs {box.name} --job -f")
     app.output.say(f"{paying_text(living)} End it with: gpucloud down {box.name}")
 
 
-def _spec_of(saved: Plan, flags: Spec) -> Spec:
-    """The saved plan's own spec: a plan is done exactly, so no flag may change it."""
-    from gpucloud.spec.file import load_spec
+def _saved(file: Path, flags: Spec) -> Plan:
+    """A saved plan, which is done exactly: no flag may change it."""
+    from gpucloud.planning.launch_plan import read_plan
 
-    if spec_json(flags):
-        given = ", ".join(sorted(spec_json(flags)))
+    plan = read_plan(file)
+    if flags.document():
+        given = ", ".join(sorted(flags.document()))
         raise UsageError(f"a saved plan is launched as it is; it cannot be changed by: {given}")
-    return load_spec(None, dict(saved.spec))
+    return plan
 
 
-def _agreed(app: App, context: Context, spec: Spec, deal: Deal) -> Deal:
-    """Shows what would be bought and asks for a yes.
-
-    Raises:
-        UsageError: the answer was a no, or came too late for the end that was named.
-    """
-    show_plan(app, deal.plan, spec, most=5)
-    with context.tasks.asking():
-        most = most_of(deal.plan, spec, deal.end, app.catalog.market)
-        agreed = app.output.ask(f"Launch the first that starts, {most.text}?")
-    if not agreed:
-        raise UsageError("nothing was launched")
-    answered = now()
-    if deal.end is not None:
-        refuse_short(deal.end - answered, "--ttl")
-    return replace(deal, agreed_at=answered)
-
-
-def _start(app: App, context: Context, box: Box, command: str, environment: Mapping[str, str]) -> None:
-    """Starts the spec's command; where that fails, the box is of no use."""
-    from gpucloud.boxes.bring_up import targets
-    from gpucloud.boxes.launch import abandon
-    from gpucloud.ssh.job import script_of, start
-
-    keys = key_folder(app.paths.state, box.id)
-    first = targets(box, keys, connect(app))[0]
-    context.tell("job", command.splitlines()[0])
-    try:
-        context.tasks.run(partial(start, first, script_of(command, environment)))
-    except BaseException as error:
-        abandon(context, box, error)
-        forget(keys, box.id, nodes=len(box.facts["nodes"]))
-        raise
+def _confirmed(app: App, timeline: Timeline, proposal: Proposal) -> bool:
+    """Shows what would be bought and asks for a yes."""
+    timeline.pause()
+    show_plan(app, proposal.plan, proposal.limit, most=5)
+    agreed = app.output.ask(f"Launch the first that starts, {limit_text(proposal.limit)}?")
+    timeline.resume()
+    return agreed

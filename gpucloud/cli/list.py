@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import box_document, paying_text, show_boxes
-from gpucloud.cli.connection import look
+from gpucloud.cli.boxes import paying_text, show_boxes
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, now, open_journal
 from gpucloud.cli.unread import say_unread, unread_document, wrong_in
 from gpucloud.resources import Resource, Tags
+
+if TYPE_CHECKING:
+    from gpucloud.api.box import Box
+    from gpucloud.api.results import Looked
 
 
 def list_boxes(
@@ -23,56 +25,48 @@ def list_boxes(
     ] = False,
 ) -> None:
     """List boxes: state, age, price, cost so far, time left."""
-    from gpucloud.inventory.reconcile import is_remains
-    from gpucloud.journal.leases import claim
-    from gpucloud.journal.lifecycle import Claim
-
-    around: dict[str, Any] = {}
+    looked = None
     if live:
-        around = _look(app)
-    journal = open_journal(app)
-    boxes = journal.boxes(owner=app.owner, over=all)
-    moment = now()
+        with app.working(quiet=True) as (client, _):
+            looked = client.look()
+        say_unread(app, looked.searched)
+    boxes = app.client.boxes(over=all)
+    strangers = _strangers(looked) if looked else []
     if app.output.json:
-        app.output.document("list", {"boxes": [box_document(box, moment) for box in boxes], **around})
+        around = {"strangers": strangers, **unread_document(looked.searched)} if looked else {}
+        app.output.document("list", {"boxes": [box.document() for box in boxes], **around})
         return
-    if around.get("strangers"):
+    if strangers:
         columns = ("KIND", "ID", "CLOUD", "REGION", "BOX", "WRONG")
-        rows = [[each[column.lower()] for column in columns] for each in around["strangers"]]
+        rows = [[each[column.lower()] for column in columns] for each in strangers]
         app.output.say("Yours, and in no living box of this journal (another machine's, or a leak):")
         app.output.table(columns, rows)
-    if boxes:
-        show_boxes(app.output, boxes, moment)
-        for box in boxes:
-            if not is_remains(box) or claim(box.lease, journal.now()) is Claim.HELD:
-                continue
-            if box.facts.get("ended_by"):
-                app.output.say(
-                    f"{box.name} has ended: the next command that changes anything makes sure that nothing "
-                    f"is left of it, or: gpucloud down {box.name}"
-                )
-            else:
-                app.output.say(
-                    f"{box.name} is what a command left that has ended: the next one that changes anything "
-                    f"ends it, or: gpucloud down {box.name}"
-                )
-        app.output.say(paying_text(boxes))
-    else:
+    if not boxes:
         app.output.say("No boxes. Launch one: gpucloud launch --gpu T4")
+        return
+    show_boxes(app.output, boxes)
+    for box in boxes:
+        if box.abandoned:
+            app.output.say(_abandoned_text(box))
+    app.output.say(paying_text(boxes))
 
 
-def _look(app: App) -> dict[str, Any]:
-    """Asks the clouds: the journal's boxes by id, and every region for what the journal does not know."""
-    from gpucloud.inventory.discovery import begin, strangers, unjudged
-    from gpucloud.resources import Search
+def _abandoned_text(box: Box) -> str:
+    if box.ended_by:
+        return (
+            f"{box.name} has ended: the next command that changes anything makes sure that nothing "
+            f"is left of it, or: gpucloud down {box.name}"
+        )
+    return (
+        f"{box.name} is what a command left that has ended: the next one that changes anything "
+        f"ends it, or: gpucloud down {box.name}"
+    )
 
-    with engine(app) as context:
-        asked = begin(context, Search(owner=context.owner))
-        survey = look(app, context, context.journal.boxes(owner=app.owner), asked)
-        say_unread(app, survey)
-        unknown = (*strangers(context, survey), *unjudged(survey, context.owner))
-        living = {box.id for box in context.journal.boxes(owner=context.owner)}
-        return {"strangers": [_stranger(resource, living) for resource in unknown], **unread_document(survey)}
+
+def _strangers(looked: Looked) -> list[dict[str, Any]]:
+    living = {box.id for box in looked.boxes}
+    unknown = (*looked.strangers, *looked.searched.unjudged)
+    return [_stranger(resource, living) for resource in unknown]
 
 
 def _stranger(resource: Resource, living: Collection[str]) -> dict[str, Any]:

@@ -10,25 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, find_box, now, open_journal
 from gpucloud.cli.output import clean
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
-from gpucloud.ssh.job import FOLDER
-from gpucloud_templates import BOOT_LOG, GUARD_LOG
+from gpucloud.ssh.logs import LOGS, LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
 
-FILES = {
-    "boot": ("/var/log/cloud-init-output.log", BOOT_LOG),
-    "guard": (GUARD_LOG,),
-    "job": (f"{FOLDER}/out", f"{FOLDER}/err"),
-}
-"""What each kind of log is, on the box."""
-READ_TIMEOUT_S = 300.0
-MOST_CHARACTERS = 32 * 1024 * 1024
-"""Of a log that is not followed: what a box says may be endless."""
 SINCE = "10m, 2h, or a time such as 2026-11-21T10:00:00Z"
 
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?= )")
@@ -53,24 +41,22 @@ def logs(
     """
     chosen = [kind for kind, asked in (("boot", boot), ("guard", guard), ("job", job)) if asked]
     if len(chosen) > 1:
-        raise UsageError(f"one of {', '.join(f'--{kind}' for kind in FILES)}")
+        raise UsageError(f"one of {', '.join(f'--{kind}' for kind in LOGS)}")
     source = (chosen or ["boot"])[0]
-    moment = None if since is None else read_since(since, now())
+    moment = None if since is None else read_since(since, datetime.now(UTC))
     from gpucloud.ssh.client import ConnectionFailedError, lines
 
     try:
-        target = reached(app, name, node=node)
+        target = app.client.connect(name, node=node)
     except ConnectionFailedError as error:
-        text = "" if job else _console(app, name, node)
+        text = "" if job else app.client.console(name, node=node)
         if not text:
             raise
         app.output.say(f"{error.message}\nThis is the console, as the cloud has it:")
         _show(app, "console", clean(text).splitlines(), follow=False)
         return
-    script = 'for file; do [ ! -r "$file" ] || files="$files $file"; done; exec '
-    script += 'tail -q -n +1 -F "$@"' if follow else "cat $files </dev/null"
-    patience_s = None if follow else READ_TIMEOUT_S
-    with closing(lines(target, ["sh", "-c", script, "sh", *FILES[source]], timeout_s=patience_s)) as stream:
+    timeout_s = None if follow else LOGS_TIMEOUT_S
+    with closing(lines(target, log_command(source, follow=follow), timeout_s=timeout_s)) as stream:
         written = map(clean, stream if follow else _at_most(app, stream))
         _show(app, source, newer(written, moment), follow)
 
@@ -124,8 +110,8 @@ def _at_most(app: App, stream: Iterable[str]) -> Iterator[str]:
     size = 0
     for line in stream:
         size += len(line) + 1
-        if size > MOST_CHARACTERS:
-            app.output.say(f"Cut after {MOST_CHARACTERS:,} characters: see it whole with gpucloud sync.")
+        if size > MOST_LOG_BYTES:
+            app.output.say(f"Cut after {MOST_LOG_BYTES:,} characters: see it whole with gpucloud sync.")
             return
         yield line
 
@@ -141,12 +127,3 @@ def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
             app.output.record({"schema": "gpucloud.logs/v1", "source": source, "line": line})
         else:
             app.output.line(line)
-
-
-def _console(app: App, name: str, node: int) -> str:
-    from gpucloud.boxes.teardown import machine_ref
-
-    box = find_box(open_journal(app), app.owner, name)
-    with engine(app) as context:
-        cloud = context.clouds.usable(box.facts["cloud"])
-        return context.tasks.run(lambda: cloud.console(machine_ref(box, node)))

@@ -92,7 +92,7 @@ def offers(
     if csv and app.output.json:
         raise UsageError("--csv and --json contradict each other")
     demand = spec.demand(max_age=shown.read_age(max_age), include_hidden=hidden)
-    market = app.catalog.market_for(demand)
+    market = app.client.catalog.market_for(demand)
     day = shown.today()
     # Zones of equal price share a row of the table, so how many offers fill it is not known beforehand.
     whole = why or sort is not Sort.PRICE or not (app.output.json or csv)

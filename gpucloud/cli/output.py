@@ -49,6 +49,11 @@ def money_text(amount: Decimal | None, currency: str = "USD") -> str:
     return f"{'$' if currency == 'USD' else currency + ' '}{amount:,.{digits}f}"
 
 
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
 def time_text(when: datetime) -> str:
     """RFC 3339 in UTC, whole seconds: ``2025-01-31T12:00:00Z``."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,7 +15,7 @@ from gpucloud_pricing import Price
 
 def show(app: App) -> None:
     """Show how many prices are known, how old they are and where they come from. Asks no cloud."""
-    market = app.catalog.market
+    market = app.client.catalog.market
     groups: dict[tuple[str, str, str], list[Price]] = defaultdict(list)
     for price in market.prices():
         groups[price.cloud, price.purchase, price.source].append(price)
@@ -76,7 +76,7 @@ def show(app: App) -> None:
         else f"{total} prices, all from the snapshot in this version of gpucloud."
     )
     if live:
-        with app.catalog.history() as history:
+        with app.client.catalog.history() as history:
             aside = Counter(row.reason for rows in history.set_aside().values() for row in rows)
         for reason, count in aside.most_common():
             app.output.say(f"Set aside when they were asked for: {count} × {reason}")

@@ -12,9 +12,8 @@ import typer
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import now
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import money_text, time_text
+from gpucloud.cli.output import money_text, time_text, utc_now
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, InstanceType, Market, Price
@@ -50,11 +49,11 @@ def history(
     """Show how prices went since they were first asked for. Asks no cloud."""
     age = shown.read_age(since, flag="--since")
     plots = None if plot is None else shown.load_plots("--plot", plot)
-    market = app.catalog.shipped
-    with app.catalog.history() as kept:
+    market = app.client.catalog.shipped
+    with app.client.catalog.history() as kept:
         courses = _cheapest(market, kept, spec.demand(), limit)
     first = min(spans[0].since for spans in courses.values())
-    start = first if age is None else max(first, now() - age)
+    start = first if age is None else max(first, utc_now() - age)
     if app.output.json:
         app.output.document(
             "prices-history",
@@ -63,7 +62,7 @@ def history(
     else:
         _show(app, courses, start)
     if plot is not None and plots is not None:
-        plots.save(plots.draw_courses(courses, start, now(), market.usd), plot)
+        plots.save(plots.draw_courses(courses, start, utc_now(), market.usd), plot)
         app.output.say(f"Drawn: {plot}")
 
 
@@ -131,7 +130,7 @@ def _document(spans: Sequence[Span], start: datetime) -> dict[str, Any]:
 
 
 def _show(app: App, courses: Mapping[Series, Sequence[Span]], start: datetime) -> None:
-    end = now()
+    end = utc_now()
     at = moments(start, end, POINTS)
     rows: list[tuple[object, ...]] = []
     for spans in courses.values():
@@ -169,14 +168,14 @@ def diff(
     after: Annotated[str | None, typer.Argument(help="Likewise; now if absent.")] = None,
 ) -> None:
     """Show which prices were others at two moments. Asks no cloud."""
-    first, last = _moment(before), now() if after is None else _moment(after)
+    first, last = _moment(before), utc_now() if after is None else _moment(after)
     if first >= last:
         raise UsageError(f"{before} is not before {after or 'now'}")
-    market = app.catalog.shipped
+    market = app.client.catalog.shipped
     demand = spec.demand()
     purchases = demand.purchases if "purchase" in spec.model_fields_set else None
     kinds = _kinds(market, demand if spec.wants_gpu else Demand(clouds=demand.clouds))
-    with app.catalog.history() as kept:
+    with app.client.catalog.history() as kept:
         then, today = (
             {
                 series_of(span.price): span.price

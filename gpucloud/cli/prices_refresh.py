@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine
 from gpucloud.cli.market import price_document, show_table
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError
@@ -42,10 +41,10 @@ def refresh(
     """
     from gpucloud.market.refresh import refresh as ask
 
-    market = app.catalog.shipped
-    with engine(app) as context:
+    market = app.client.catalog.shipped
+    with app.working(quiet=True) as (client, _), client.operation() as context:
         wanted = wanted_of(market, spec, context.clouds.names())
-        with app.catalog.history() as history, _progress(app) as progress:
+        with app.client.catalog.history() as history, _progress(app) as progress:
             results = ask(context, market, history, wanted, anew=anew, progress=progress)
     if app.output.json:
         documents = [_document(name, result) for name, result in sorted(results.items())]

@@ -17,9 +17,8 @@ import typer
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, now
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import time_text
+from gpucloud.cli.output import time_text, utc_now
 from gpucloud.cli.prices_refresh import wanted_of
 from gpucloud.errors import UsageError
 from gpucloud.spec.model import Spec
@@ -55,10 +54,14 @@ def watch(
 
     limit, pause_s = _limit(below), _pause_s(every)
     command = None if execute is None else _command(execute)
-    market = app.catalog.shipped
+    market = app.client.catalog.shipped
     demand = spec.demand()
     was_below = False
-    with engine(app) as context, app.catalog.history() as history:
+    with (
+        app.working(quiet=True) as (client, _),
+        client.operation() as context,
+        app.client.catalog.history() as history,
+    ):
         wanted = wanted_of(market, spec, context.clouds.names())
         while True:
             results = refresh(context, market, history, wanted, anew=True, progress=_silent)
@@ -113,7 +116,7 @@ def _command(text: str) -> list[str]:
 
 
 def _tell(app: App, best: Offer | None, *, is_below: bool, failures: int) -> None:
-    at = time_text(now())
+    at = time_text(utc_now())
     if app.output.json:
         document = {
             "schema": "gpucloud.prices-watch/v1",

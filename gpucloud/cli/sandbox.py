@@ -27,31 +27,27 @@ InstanceType = Annotated[str, typer.Option("--type", help="An instance type, or 
 Purchase = Annotated[str, typer.Option("--purchase", help="on_demand, spot, or a glob.")]
 
 
-def start(
-    app: App,
-    pace: Annotated[
-        float | None, typer.Option(help="Seconds that an instance is pending, and ending.", min=0)
-    ] = None,
-    latency: Annotated[
-        float | None, typer.Option(help="Seconds added to every call to the clouds.", min=0)
-    ] = None,
-    lag: Annotated[
-        float | None, typer.Option(help="Seconds for which reads do not see a new instance.", min=0)
-    ] = None,
-) -> None:
+Transition = Annotated[
+    float | None, typer.Option("--pace", help="Seconds that an instance is pending, and ending.", min=0)
+]
+Latency = Annotated[float | None, typer.Option(help="Seconds added to every call to the clouds.", min=0)]
+Lag = Annotated[float | None, typer.Option(help="Seconds for which reads do not see a new instance.", min=0)]
+
+
+def start(app: App, transition: Transition = None, latency: Latency = None, lag: Lag = None) -> None:
     """Start the local clouds; prints what makes the vendors' own tools go to them."""
     from gpucloud.sandbox.client import ensure_started
 
-    changes = {"transition_s": pace, "latency_s": latency, "lag_s": lag}
-    given = {name: value for name, value in changes.items() if value is not None}
+    given = _pace_changes(transition, latency, lag)
     endpoint = ensure_started(app.paths.sandbox, **given)
     if given:
         endpoint.client.pace(**given)
+    exports = endpoint.exports(app.environment)
     if app.output.json:
-        fields = {**_status(endpoint.client.status()), "environment": dict(endpoint.environ)}
+        fields = {**_status(endpoint.client.status()), "environment": exports}
         app.output.document("sandbox", fields)
         return
-    for name, value in endpoint.environ.items():
+    for name, value in exports.items():
         app.output.line(f"export {name}={shlex.quote(value)}")
     app.output.say(
         f"The sandbox runs (pid {endpoint.pid}). With these lines set, the vendors' tools and SDKs ask it."
@@ -105,6 +101,37 @@ def reset(app: App, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.
     client.reset()
     _answer(app, {}, "Everything is as on the first day.")
     return None
+
+
+def pace(
+    app: App,
+    transition: Annotated[
+        float | None,
+        typer.Option("--transition", help="Seconds that an instance is pending, and ending.", min=0),
+    ] = None,
+    latency: Latency = None,
+    lag: Lag = None,
+) -> None:
+    """Set how fast the running clouds are; without options, show it."""
+    found = _client(app).pace(**_pace_changes(transition, latency, lag))
+    text = (
+        f"transition  {found['transition_s']:g} s\nlatency     {found['latency_s']:g} s\n"
+        f"lag         {found['lag_s']:g} s"
+    )
+    _answer(app, {"pace": found}, text)
+
+
+def calls(
+    app: App,
+    clear: Annotated[bool, typer.Option("--clear", help="Forget them afterwards.")] = False,
+) -> None:
+    """Show the calls that the clouds received, one by one, oldest first."""
+    received = _client(app).received(clear=clear)
+    columns = ["at", "cloud", "action", "region", "status", "milliseconds", "concurrent"]
+    if app.output.json:
+        app.output.document("sandbox", {"calls": received})
+        return
+    _table(app, "calls", [{**each, **_short(each)} for each in received], columns)
 
 
 def stock(
@@ -200,12 +227,11 @@ def interrupt(
     ] = None,
 ) -> None:
     """Take a spot box back, after a notice."""
-    from gpucloud.cli.engine import find_box, open_journal
 
     client = _client(app)
     try:
-        nodes = find_box(open_journal(app), app.owner, name).facts.get("nodes", ())
-        instances = [str(node["instance_id"]) for node in nodes]
+        nodes = app.client.get(name).nodes
+        instances = [str(node.instance_id) for node in nodes]
     except UsageError:
         instances = [name]
     taken = [{"instance": instance, **client.interrupt(instance, notice_s=notice)} for instance in instances]
@@ -260,6 +286,8 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "stop": stop,
     "status": status,
     "reset": reset,
+    "pace": pace,
+    "calls": calls,
     "stock": stock,
     "price": price,
     "fault": fault,
@@ -298,6 +326,21 @@ def _billing_rows(billing: Sequence[Json]) -> Iterator[Sequence[object]]:
         price = money_text(Decimal(each["price"]["amount"]), each["price"]["currency"])
         about = (each[key] for key in ("cloud", "region", "box", "owner"))
         yield each["kind"], short_id(each["id"]), *about, price
+
+
+def _pace_changes(transition: float | None, latency: float | None, lag: float | None) -> dict[str, float]:
+    """What was given of the pace, by the names of its fields."""
+    fields = {"transition_s": transition, "latency_s": latency, "lag_s": lag}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _short(call: Json) -> dict[str, Any]:
+    """A call's time of day and its whole milliseconds, for people."""
+    took = call["milliseconds"]
+    return {
+        "at": call["at"].partition("T")[2].partition("+")[0],
+        "milliseconds": None if took is None else round(took),
+    }
 
 
 def _place(cloud: str, region: str, zone: str, instance_type: str, purchase: str) -> dict[str, str]:

@@ -7,10 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import box_document, guard_text
-from gpucloud.cli.connection import look
+from gpucloud.cli.boxes import guard_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, find_box, now, open_journal
 from gpucloud.resources import short_id
 
 
@@ -21,13 +19,11 @@ def show(
 ) -> None:
     """Show one box."""
     if live:
-        with engine(app) as context:
-            box = find_box(context.journal, app.owner, name)
-            look(app, context, [box], {})
-            box = context.journal.box(box.id)
+        with app.working(quiet=True) as (client, _):
+            box = client.get(name, live=True)
     else:
-        box = find_box(open_journal(app), app.owner, name)
-    document = box_document(box, now())
+        box = app.client.get(name)
+    document = box.document()
     if app.output.json:
         app.output.document("show", {"box": document})
         return
@@ -43,6 +39,9 @@ def _text(key: str, value: Any) -> str:
     match value:
         case {"amount": amount, "currency": currency}:
             return f"{amount} {currency}"
+        case {"total": _}:
+            parts = ((name, part) for name, part in value.items() if part)
+            return ", ".join(f"{name} {part['amount']} {part['currency']}" for name, part in parts)
         case {"model": model, "count": count, "memory_gib": memory}:
             return f"{count} x {model}, {memory} GiB each"
         case _:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import now, open_journal
 from gpucloud.cli.logs import SINCE, read_since
 from gpucloud.cli.market import show_table
 from gpucloud.cli.options import RunId
-from gpucloud.cli.output import duration_text, money, money_text, time_text
+from gpucloud.cli.output import duration_text, money, money_text, time_text, utc_now
 from gpucloud.costs.spend import Charge, charges, first_of_month, first_of_next_month
 from gpucloud.errors import UsageError
 from gpucloud_pricing.billing import billing_of
@@ -52,11 +51,11 @@ def spend(
     """
     if focus and app.output.json:
         raise UsageError("--focus and --json contradict each other")
-    moment = now()
+    moment = utc_now()
     first = None if since is None else read_since(since, moment)
     boxes = [
         box
-        for box in open_journal(app).boxes(owner=app.owner, over=True)
+        for box in app.client.journal.boxes(owner=app.client.owner, over=True)
         if run_id is None or box.run_id == run_id
     ]
     spent = [(box, list(charges(box, first, moment))) for box in boxes]

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
 
 Node = Annotated[int, typer.Option("--node", help="Which of several nodes, from 0.", metavar="N")]
@@ -25,5 +24,5 @@ def ssh(
     """Open a shell on a box. Gives its exit code."""
     from gpucloud.ssh.client import relay
 
-    target = reached(app, name, node=node)
+    target = app.client.connect(name, node=node)
     return relay(target, command or [], terminal=sys.stdin.isatty())

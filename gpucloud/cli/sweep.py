@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpucloud.api.sweeping import tags_of
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.engine import engine, settle_owed
 from gpucloud.cli.output import money, money_text
-from gpucloud.cli.timeline import Timeline
 from gpucloud.cli.unread import say_unjudged, say_unread, unread_document, wrong_in
-from gpucloud.errors import GpucloudError, OwedError, UsageError
-from gpucloud.resources import Ref, Resource, ResourceKind, Tags, rfc3339, short_id
+from gpucloud.errors import OwedError, UsageError
+from gpucloud.resources import Ref, ResourceKind, rfc3339, short_id
 
 if TYPE_CHECKING:
+    from gpucloud.api.results import Searched
     from gpucloud.inventory.sweep import Find
     from gpucloud_pricing import Market
     from gpucloud_pricing.values import Money
@@ -56,56 +55,35 @@ def sweep(
     and older than --older-than. Exit code 8: some regions could not be read, something is still there, or
     something is billed as yours that carries tags which gpucloud never wrote.
     """
-    from gpucloud.inventory.discovery import unjudged
-    from gpucloud.inventory.sweep import end, look, look_again
+    with app.working() as (client, timeline):
 
-    whose, age = owner or app.owner, _age(older_than)
-    with Timeline(app.output) as timeline, engine(app, timeline.tell) as context:
-        context.tasks.clean_up = "gpucloud sweep --yes"
-        context.tell("sweep", "looking in every region of every cloud")
-        first = look(context, owner=whose, older_than=age)
-        unwanted = [find for find in first.finds if find.unwanted]
-        market = app.catalog.market
-        report = _Report(app, market, first.finds)
-        troubles: list[GpucloudError] = []
-        still: Sequence[Find] = ()
-        unread = list(first.survey.unread)
-        timeline.pause()
-        say_unread(app, first.survey)
-        report.show()
-        if unwanted and not dry_run:
-            if not yes:
-                with context.tasks.asking():
-                    _confirm(app, unwanted, report.per_hour())
+        def confirmed(finds: Sequence[Find], searched: Searched) -> bool:
+            """Shows what was found; asks, where something of it is to be ended."""
+            timeline.pause()
+            say_unread(app, searched)
+            report = _Report(app, client.catalog.market, finds)
+            report.show()
+            agreed = dry_run or _agreed(app, [each for each in finds if each.unwanted], report, yes=yes)
             timeline.resume()
-            second = look_again(context, first, owner=whose, older_than=age)
-            say_unread(app, second.survey)
-            unread += second.survey.unread
-            still = second.finds
-            troubles = end(context, still, market)
-        timeline.resume()
-        if not dry_run:
-            settle_owed(app, context)
-        living = context.journal.boxes(owner=app.owner)
-        rows = context.journal.resources_of({tags.box for f in first.finds if (tags := _tags_of(f.resource))})
-    gone = {row.ref for row in rows if row.state in {"gone", "gone_once"}}
-    ended = sum(find.resource.ref in gone for find in still)
-    with answering(f"{ended} of {len(still)} things ended", living):
+            return agreed
+
+        swept = client.sweep(older_than=_age(older_than), owner=owner, dry_run=dry_run, confirm=confirmed)
+        report = _Report(app, client.catalog.market, swept.finds)
+    ended = sum(find.resource.ref in swept.ended for find in swept.finds if find.unwanted)
+    with answering(f"{ended} of {swept.tried} resources ended", swept.living):
         if app.output.json:
-            around = unread_document(replace(first.survey, unread=tuple(unread)))
-            app.output.document("sweep", {**report.document(set() if dry_run else gone), **around})
-    if still:
-        app.output.say(f"{ended} of {len(still)} things ended.")
-    left = [find for find in still if find.resource.ref.kind.billable and find.resource.ref not in gone]
-    command = "gpucloud sweep" + (f" --owner {owner}" if owner else "") + " --yes"
-    for trouble in troubles:
+            around = unread_document(swept.searched)
+            app.output.document("sweep", {**report.document(swept.ended), **around})
+    if swept.tried:
+        app.output.say(f"{ended} of {swept.tried} resources ended.")
+    for trouble in swept.troubles:
         app.output.say(f"Still owed: {trouble.message}")
-    if troubles or left:
+    if swept.troubles or swept.left:
+        command = "gpucloud sweep" + (f" --owner {owner}" if owner else "") + " --yes"
         app.output.say(f"  to end it: {command}")
-    suspects = unjudged(first.survey, whose)
-    say_unjudged(app, suspects)
-    app.output.say(paying_text(living))
-    return STILL_OWED if troubles or left or unread or suspects else 0
+    say_unjudged(app, swept.searched)
+    app.output.say(paying_text(swept.living))
+    return STILL_OWED if swept.troubles or swept.left or not swept.searched.whole else 0
 
 
 class _Report:
@@ -132,7 +110,7 @@ class _Report:
             return
         groups: dict[tuple[str | None, ...], list[int]] = {}
         for number, find in enumerate(self._finds):
-            tags, ref = _tags_of(find.resource), find.resource.ref
+            tags, ref = tags_of(find.resource), find.resource.ref
             whose = (tags.box, tags.owner, tags.run) if tags else (None, None, None)
             key = (*whose, ref.cloud, ref.region, str(find.reason))
             groups.setdefault(key, []).append(number)
@@ -177,7 +155,7 @@ class _Report:
         return {"found": found, "price_per_hour": money(self.per_hour())}
 
     def _entry(self, find: Find, price: Money | str, gone: bool) -> dict[str, Any]:
-        resource, tags = find.resource, _tags_of(find.resource)
+        resource, tags = find.resource, tags_of(find.resource)
         return {
             "kind": str(resource.ref.kind),
             "id": resource.ref.id,
@@ -197,17 +175,11 @@ class _Report:
         }
 
 
-def _tags_of(resource: Resource) -> Tags | None:
-    """A thing's tags, where gpucloud can have written them."""
-    return resource.tags if isinstance(resource.tags, Tags) else None
-
-
-def _age(text: str | None) -> timedelta:
-    from gpucloud.inventory.sweep import OLD_ENOUGH
+def _age(text: str | None) -> timedelta | None:
     from gpucloud.spec.fields import end
 
     if text is None:
-        return OLD_ENOUGH
+        return None
     if text.strip() in {"0", "0s", "0m", "0h"}:
         return timedelta()
     try:
@@ -219,9 +191,11 @@ def _age(text: str | None) -> timedelta:
     return age
 
 
-def _confirm(app: App, finds: Sequence[Find], per_hour: Decimal) -> None:
-    what = f"{len(finds)} things that cost {money_text(per_hour)} per hour"
+def _agreed(app: App, finds: Sequence[Find], report: _Report, *, yes: bool) -> bool:
+    """Whether what was found may be ended."""
+    if yes or not finds:
+        return True
+    what = f"{len(finds)} resources that cost {money_text(report.per_hour())} per hour"
     if not app.output.interactive:
         raise UsageError(f"not ending {what} without a yes", hint="add --yes, or look only: --dry-run")
-    if not app.output.ask(f"End {what}? What is on the disks is lost."):
-        raise UsageError("nothing was ended")
+    return app.output.ask(f"End {what}? What is on the disks is lost.")

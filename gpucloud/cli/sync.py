@@ -9,7 +9,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from gpucloud.cli.connection import reached
 from gpucloud.cli.context import App
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
@@ -41,7 +40,7 @@ def sync(
     from gpucloud.ssh.keys import find_program
 
     find_program("rsync")
-    target = reached(app, way.box, node=node)
+    target = app.client.connect(way.box, node=node)
     copy = rsync_up if way.up else rsync_down
     copy(target, way.source, way.destination, quiet=not app.output.styled(sys.stderr))
     if app.output.json:

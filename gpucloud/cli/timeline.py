@@ -8,20 +8,23 @@ from types import TracebackType
 from typing import Any
 
 from gpucloud.cli.output import Output, clean
+from gpucloud.runtime.events import Event, JobEnded, JobStarted, Warned
 
 
 class Timeline:
     """Shows the steps of a command on stderr, with the seconds since its start and each step's own."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, *, quiet: bool = False) -> None:
+        """Shows nothing yet. A ``quiet`` one shows warnings alone."""
         self._output = output
+        self._quiet = quiet
         self._start = time.monotonic()
         self._live: Any = None
         self._line = ""
         self.steps: list[tuple[str, float]] = []
 
     def __enter__(self) -> Timeline:
-        if self._output.styled(sys.stderr):
+        if not self._quiet and self._output.styled(sys.stderr):
             from rich.console import Console
 
             self._live = Console(stderr=True, highlight=False).status("starting")
@@ -51,12 +54,32 @@ class Timeline:
         if self._live is not None:
             self._live.start()
 
+    def document(self) -> list[dict[str, Any]]:
+        """The steps with the seconds at which they began, for JSON."""
+        return [{"step": step, "at_s": round(at, 3)} for step, at in self.steps]
+
     @property
     def elapsed_s(self) -> float:
         """How long the command has run."""
         return time.monotonic() - self._start
 
-    def tell(self, step: str, text: str, /) -> None:
+    def show(self, event: Event) -> None:
+        """Shows an event of the API."""
+        match event:
+            case Warned():
+                self._output.say(event.text)
+                if event.hint:
+                    self._output.say(f"  {event.hint}")
+            case JobEnded():
+                self.resume()
+            case _ if self._quiet:
+                pass
+            case _:
+                self._tell(event.step, event.text)
+        if isinstance(event, JobStarted):  # its output comes now
+            self.pause()
+
+    def _tell(self, step: str, text: str) -> None:
         """A step begins or has news."""
         elapsed = self.elapsed_s
         if not self.steps or self.steps[-1][0] != step:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +9,20 @@ from gpucloud.cli.context import App
 from gpucloud.resources import BadTags, Resource, short_id
 
 if TYPE_CHECKING:
-    from gpucloud.inventory.discovery import Survey
+    from gpucloud.api.results import Searched
 
 
-def say_unread(app: App, survey: Survey) -> None:
+def say_unread(app: App, searched: Searched) -> None:
     """For people."""
-    for cloud, reason in survey.left_out.items():
+    for cloud, reason in searched.left_out.items():
         app.output.say(f"Left out: {cloud}: {reason}")
-    for region in survey.unread:
+    for region in searched.unread:
         app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
 
 
-def say_unjudged(app: App, resources: Iterable[Resource]) -> None:
-    """For people: things whose tags name the user as their owner, and are otherwise not gpucloud's own."""
-    for resource in resources:
+def say_unjudged(app: App, searched: Searched) -> None:
+    """For people: what carries the user's owner tag, and tags that gpucloud never wrote."""
+    for resource in searched.unjudged:
         ref = resource.ref
         app.output.say(
             f"Left alone: {ref.kind} {short_id(ref.id)} in {ref.cloud} {ref.region} carries your owner tag, "
@@ -34,7 +33,7 @@ def say_unjudged(app: App, resources: Iterable[Resource]) -> None:
         )
 
 
-def unjudged_document(resources: Iterable[Resource]) -> dict[str, Any]:
+def unjudged_document(searched: Searched | None) -> dict[str, Any]:
     """The same for documents."""
     return {
         "unjudged": [
@@ -45,16 +44,16 @@ def unjudged_document(resources: Iterable[Resource]) -> dict[str, Any]:
                 "region": resource.ref.region,
                 "wrong": wrong_in(resource),
             }
-            for resource in resources
+            for resource in (searched.unjudged if searched else ())
         ]
     }
 
 
 def wrong_in(resource: Resource) -> str | None:
-    """What is wrong with a thing's tags; ``None`` for tags that gpucloud may have written, or for none."""
+    """What is wrong with a resource's tags; ``None`` for tags that gpucloud may have written, or for none."""
     return resource.tags.wrong if isinstance(resource.tags, BadTags) else None
 
 
-def unread_document(survey: Survey) -> dict[str, Any]:
+def unread_document(searched: Searched) -> dict[str, Any]:
     """``unread`` of the contract, and the clouds that are not set up here."""
-    return {"unread": [asdict(region) for region in survey.unread], "left_out": dict(survey.left_out)}
+    return {"unread": [asdict(region) for region in searched.unread], "left_out": dict(searched.left_out)}

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     Audited,
     BegunError,
@@ -22,6 +23,7 @@ from gpucloud.clouds.provider import (
     CommitmentInquiry,
     CommitmentSource,
     ConsoleLog,
+    DeletionGraph,
     Echo,
     EndsFromOutside,
     ForgetsEnded,
@@ -62,7 +64,6 @@ from gpucloud.resources import (
     Ref,
     Request,
     Resource,
-    ResourceKind,
     Search,
     SearchResult,
     Timers,
@@ -113,10 +114,10 @@ class Cloud:
         """The provider's name."""
         return self.provider.name
 
-    def place_in_order(self, kind: ResourceKind) -> tuple[int, str]:
-        """Sorts kinds as they are to be deleted; those that the provider does not declare come last."""
-        order = list(self.provider.deletion_order)
-        return (order.index(kind) if kind in order else len(order)), kind
+    @property
+    def deletion(self) -> DeletionGraph:
+        """Which kinds depend on which when they are deleted."""
+        return self.provider.deletion
 
     def account(self) -> str:
         """The account that the credentials belong to."""
@@ -420,10 +421,11 @@ class Clouds:
         self._making = threading.Lock()
 
     @classmethod
-    def installed(cls, witness: Witness | None = None) -> Clouds:
+    def installed(cls, profile: Profile, witness: Witness | None = None) -> Clouds:
         """Every provider of the entry-point group ``gpucloud.providers``.
 
         Args:
+            profile: the account and the endpoints that they use.
             witness: is told of every call that changes something.
 
         Raises:
@@ -432,7 +434,7 @@ class Clouds:
         from importlib.metadata import entry_points
 
         def make(entry: Any) -> Provider:
-            provider: Provider = entry.load()()
+            provider: Provider = entry.load()(profile)
             if witness is not None and isinstance(provider, Audited):
                 provider.watch(witness)
             return provider

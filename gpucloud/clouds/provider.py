@@ -4,15 +4,18 @@ Methods let the SDK's own exceptions pass; ``classify`` says what they mean. Ret
 logging and error wrapping are done once for every cloud by :class:`gpucloud.clouds.cloud.Cloud`. A provider
 must be safe to use from several threads, keeps no state of its own beyond caches of what cannot change, and
 sends nothing when it is constructed. Providers are found through the entry-point group
-``gpucloud.providers``: an entry is a callable without arguments that gives a :class:`Provider`; it reads
-credentials and endpoints from the environment, as the vendor's SDK does.
+``gpucloud.providers``: an entry is a callable, usually the provider's class, that takes a
+:class:`gpucloud.clouds.profile.Profile` and gives a :class:`Provider`. Credentials and endpoints are the
+profile's; a provider reads nothing from the process's environment, so that one process can use several
+accounts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gpucloud.errors import ErrorClass, Scope
@@ -77,6 +80,45 @@ class Record(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionGraph:
+    """Which kinds depend on which when they are deleted.
+
+    Attributes:
+        held_by: for each kind, the kinds that hold on to it: those are gone before it is deleted. Of a kind
+            that is held by itself, the newest goes first, one at a time.
+        takes_along: for each kind, the kinds of which the cloud deletes with it what belongs to it.
+    """
+
+    held_by: Mapping[ResourceKind, Collection[ResourceKind]]
+    takes_along: Mapping[ResourceKind, Collection[ResourceKind]] = field(
+        default_factory=dict[ResourceKind, Collection[ResourceKind]]
+    )
+
+    @classmethod
+    def in_order(
+        cls,
+        *kinds: ResourceKind,
+        takes_along: Mapping[ResourceKind, Collection[ResourceKind]] | None = None,
+    ) -> DeletionGraph:
+        """Each kind is held by all those before it."""
+        held_by = {kind: kinds[:number] for number, kind in enumerate(kinds)}
+        return cls(held_by=held_by, takes_along=takes_along or {})
+
+    def holders(self, kind: ResourceKind) -> frozenset[ResourceKind]:
+        """The other kinds that hold on to one; a kind that is not declared comes after all that are."""
+        return frozenset(self.held_by.get(kind, self.held_by)) - {kind}
+
+    def holds_itself(self, kind: ResourceKind) -> bool:
+        """Whether things of a kind hold on to others of the same kind."""
+        return kind in self.held_by.get(kind, ())
+
+    @property
+    def order(self) -> Sequence[ResourceKind]:
+        """The declared kinds, each after those that hold on to it."""
+        return tuple(TopologicalSorter({kind: self.holders(kind) for kind in self.held_by}).static_order())
+
+
 class Provider(Protocol):
     """One cloud."""
 
@@ -86,8 +128,8 @@ class Provider(Protocol):
         ...
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
-        """The order in which kinds are deleted: what holds on to others comes first."""
+    def deletion(self) -> DeletionGraph:
+        """Which kinds depend on which when they are deleted: what does not is deleted at the same time."""
         ...
 
     @property

@@ -14,6 +14,7 @@ from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State
 from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.journal.store import Box
@@ -125,6 +126,47 @@ def paid_per_hour(box: Box) -> dict[str, Decimal]:
             add(box.listed.get("disk_gb_month"), gib / HOURS_PER_MONTH)
             add(box.listed.get("public_ip_hour"))
     return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerHour:
+    """What is paid for a box per hour, all nodes together, as its machines were last seen.
+
+    A part is ``None`` where its price is not known; so is ``total`` then, and where the parts have several
+    currencies. Of a box that is over all are zero.
+    """
+
+    total: Money | None
+    compute: Money | None
+    disk: Money | None
+    address: Money | None
+
+
+def per_hour(box: Box) -> PerHour:
+    """What is paid for a box per hour: its machines while they are billed, disks and addresses while kept."""
+    nodes = box.nodes if box.state not in OVER else ()
+    billed = sum(node.billed for node in nodes)
+    kept = sum(node.state is not State.GONE for node in nodes)
+    gib = box.wanted.disk_gib
+    disk = box.listed.get("disk_gb_month") if gib else None
+    parts = [
+        _times(box, box.price, billed),
+        _times(box, disk, kept, billed_disk_gib(box.cloud, gib or 0) / HOURS_PER_MONTH),
+        _times(box, box.listed.get("public_ip_hour"), kept),
+    ]
+    known = [part for part in parts if part is not None]
+    total = None
+    if len(known) == len(parts) and len({part.currency for part in known}) == 1:
+        total = Money(amount=sum((part.amount for part in known), Decimal(0)), currency=known[0].currency)
+    return PerHour(total=total, compute=parts[0], disk=parts[1], address=parts[2])
+
+
+def _times(box: Box, price: Price | None, count: int, quantity: Decimal = Decimal(1)) -> Money | None:
+    if not count:
+        return Money(amount=Decimal(0), currency=box.currency)
+    if price is None:
+        return None
+    return Money(amount=round(price.amount * quantity * count, 6), currency=price.currency)
 
 
 def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:

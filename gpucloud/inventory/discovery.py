@@ -16,7 +16,6 @@ from gpucloud.journal.lifecycle import BoxState, Owed
 from gpucloud.journal.store import Box
 from gpucloud.resources import (
     Machine,
-    Ref,
     Resource,
     Search,
     SearchResult,
@@ -73,16 +72,11 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    found: SearchResult
-    clock: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
-    """A cloud that is being searched: whether it has said who we are, and what it holds."""
+    """A cloud that is being searched: whether it has said who we are, what time it is, and what it holds."""
 
     account: Call
+    clock: Call
     search: Call
 
 
@@ -117,11 +111,11 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
     for name, each in asked.items():
         troubles: list[GpucloudError] = []
         with isolated(troubles, name):
-            look: _Look = context.tasks.wait(each.search, 0.0)
-            resources += [resource for resource in look.found.resources if resource.state is not State.GONE]
-            suspects += [resource for resource in look.found.suspects if resource.state is not State.GONE]
-            unread += look.found.unread
-            clocks[name] = look.clock or context.clock()
+            found: SearchResult = context.tasks.wait(each.search, 0.0)
+            clocks[name] = context.tasks.wait(each.clock, 0.0) or context.clock()
+            resources += [resource for resource in found.resources if resource.state is not State.GONE]
+            suspects += [resource for resource in found.suspects if resource.state is not State.GONE]
+            unread += found.unread
         for error in troubles:
             if name in used or not is_absent(error):
                 unread.append(UnreadableRegion(cloud=name, region=EVERYWHERE, error=error.message))
@@ -150,23 +144,30 @@ def not_of_its_box(box: Box, resource: Resource) -> bool:
     return box.state is BoxState.READY and is_second_machine(box, resource)
 
 
-def refuse_strays(context: Context, box: Box) -> None:
-    """Looks whether anything billable that the journal does not know carries the tags of a box that is gone.
+def begin_strays(context: Context, box: Box) -> Mapping[str, Asked]:
+    """Starts to look for what carries the tags of a box, wherever it had anything."""
+    places: dict[str, set[str]] = defaultdict(set)
+    for row in context.journal.resources(box.id, present=False):
+        places[row.ref.cloud].add(row.ref.region)
+    search = Search(owner=box.owner, box=box.id)
+    return begin(context, search, {cloud: sorted(names) for cloud, names in places.items()})
+
+
+def refuse_strays(context: Context, box: Box, asked: Mapping[str, Asked]) -> None:
+    """Refuses to call a box gone while anything billable that the journal does not know carries its tags.
 
     Nothing of it is ended: a deletion takes the journal's word besides the tags.
+
+    Args:
+        context: the outside.
+        box: nothing that the journal knows of it is billed.
+        asked: from :func:`begin_strays`.
 
     Raises:
         OwedError: something does, or a place of the box could not be searched.
     """
-    places: dict[str, set[str]] = defaultdict(set)
-    known: set[Ref] = set()
-    for row in context.journal.resources(box.id, present=False):
-        known.add(row.ref)
-        places[row.ref.cloud].add(row.ref.region)
-    search = Search(owner=box.owner, box=box.id)
-    survey = finish(
-        context, begin(context, search, {cloud: sorted(names) for cloud, names in places.items()})
-    )
+    known = {row.ref for row in context.journal.resources(box.id, present=False)}
+    survey = finish(context, asked)
     strays = [
         resource
         for resource in (*survey.resources, *survey.suspects)
@@ -227,7 +228,8 @@ def by_box(resources: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:
 
 def _ask(context: Context, name: str, search: Search) -> Asked:
     account = Call()
-    return Asked(account, context.tasks.start(partial(_look, context, name, search, account)))
+    clock = context.tasks.start(partial(_clock_of, context, name))
+    return Asked(account, clock, context.tasks.start(partial(_look, context, name, search, account)))
 
 
 def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> None:
@@ -235,8 +237,8 @@ def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> Non
     began = news_at = time.monotonic()
     known = 0
     while True:
-        missing = [each.search for each in asked if not each.search.done]
-        news = sum(each.account.done for each in asked) + len(asked) - len(missing)
+        missing = [call for each in asked for call in (each.clock, each.search) if not call.done]
+        news = sum(each.account.done for each in asked) + 2 * len(asked) - len(missing)
         now = time.monotonic()
         if news > known:
             known, news_at = news, now
@@ -248,11 +250,15 @@ def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> Non
             return
 
 
-def _look(context: Context, name: str, search: Search, account: Call) -> _Look:
+def _look(context: Context, name: str, search: Search, account: Call) -> SearchResult:
     cloud = context.clouds.usable(name)
     cloud.account()  # without credentials every region would be asked in vain
     account.done = True
-    clock = None
+    return cloud.find(search)
+
+
+def _clock_of(context: Context, name: str) -> datetime | None:
+    """What a cloud says the time is; ``None`` where it does not say."""
     with suppress(CloudError):
-        clock = cloud.server_time()
-    return _Look(cloud.find(search), clock)
+        return context.clouds.usable(name).server_time()
+    return None

@@ -1,31 +1,30 @@
-"""Ends boxes together: each is asked to end before any is waited for, so that none keeps another waiting."""
+"""Ends boxes, all at the same time: none keeps another waiting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpucloud.boxes.teardown import end_unrecorded, take_down
+from gpucloud.boxes.teardown import end_unrecorded, owed, owed_error, take_down
 from gpucloud.errors import GpucloudError, OwedError
-from gpucloud.inventory.discovery import refuse_strays
+from gpucloud.inventory.discovery import Asked, begin_strays, refuse_strays
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.store import Box, JournalError
-from gpucloud.runtime.context import Context, say_nothing
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import UnforeseenError, isolated
 from gpucloud.ssh.client import forget
 from gpucloud.ssh.keys import key_folder
 
 BUDGET_S = 600.0
 """How long the ends of all boxes are waited for."""
-TURN_S = 30.0
-"""How long one of several is waited for before it is the turn of the next."""
-ASKING_S = 20.0
-"""How long several boxes are asked to end before any is waited for."""
+SAYING_S = 5.0
+"""How much longer is waited for what each has to say at the end of that."""
 
 
 def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
-    """Ends every box; one that cannot be ended does not keep the others.
+    """Ends every box, all at the same time; one that cannot be ended does not keep the others.
 
     There is one budget for all, and after a signal one minute.
 
@@ -37,65 +36,40 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
     Returns:
         The boxes that are over now.
     """
-    waiting = [box for box in boxes if box.state not in OVER]
-    over = [box for box in boxes if box.state in OVER]
-    ended: dict[str, Box] = {box.id: box for box in over}
-    owed: dict[str, list[GpucloudError]] = {}
-    if waiting:
-        context.tell("down", f"ending {', '.join(box.name for box in waiting)}")
-    with context.tasks.finishing(), context.tasks.within(BUDGET_S):
-        if len(waiting) > 1:
-            _ask_all(context, waiting)
-        while waiting and context.tasks.left_s:
-            again: list[Box] = []
-            for number, box in enumerate(waiting):
-                owed[box.id] = []
-                share_s = context.tasks.left_s / (len(waiting) - number)
-                with context.tasks.within(min(share_s, TURN_S) if len(waiting) > 1 else share_s):
-                    with isolated(owed[box.id], f"box {box.name!r}"):
-                        ended[box.id] = _end_one(context, box)
-                    if owed[box.id] and not context.tasks.left_s:  # otherwise waiting would change nothing
-                        again.append(box)
-            waiting = again
-    troubles += [trouble for each in owed.values() for trouble in each]
+    living = [box for box in boxes if box.state not in OVER]
+    ended = {box.id: box for box in boxes if box.state in OVER}
+    if living:
+        context.tell("down", f"ending {', '.join(box.name for box in living)}")
+    with context.tasks.finishing():
+        ends = {box.id: context.tasks.start(partial(_end_in_thread, context, box)) for box in living}
+        context.tasks.until_done(ends.values(), BUDGET_S + SAYING_S)
+        for box in living:
+            with isolated(troubles, f"box {box.name!r}"):
+                if not ends[box.id].done:
+                    raise owed_error(box, owed(context, box), None)
+                ended[box.id] = ends[box.id].value()
     return [ended[box.id] for box in boxes if box.id in ended]
 
 
-def _ask_all(context: Context, boxes: Sequence[Box]) -> None:
-    """Asks that boxes end, in all clouds at the same time, and does not wait until they have."""
-
-    def ask(names: Sequence[Box]) -> None:
-        there = replace(context, tasks=context.tasks.for_another_thread(), tell=say_nothing)
-        with there.tasks.within(ASKING_S):
-            for box in names:
-                _ask_one(there, box)
-
-    by_cloud: dict[str, list[Box]] = {}
-    for box in boxes:
-        by_cloud.setdefault(str(box.facts.get("cloud")), []).append(box)
-    context.tasks.until_done(
-        [context.tasks.start(partial(ask, each)) for each in by_cloud.values()], ASKING_S
-    )
-
-
-def _ask_one(context: Context, box: Box) -> None:
-    """One pass to end a box; what fails is met again, and told, when its end is waited for."""
-    with isolated([], f"box {box.name!r}"):
-        taken = context.take(box, by_force=True)
-        assert taken is not None  # noqa: S101  (by force, nobody keeps it)
-        take_down(context, taken, once=True)
+def _end_in_thread(context: Context, box: Box) -> Box:
+    context = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
+    with context.tasks.within(BUDGET_S):
+        return _end_one(context, box)
 
 
 def _end_one(context: Context, box: Box) -> Box:
+    strays: list[Mapping[str, Asked]] = []
     try:
         # Also from a process that lives: a pipeline's clean-up runs in another container than its job.
         taken = context.take(box, by_force=True)
         assert taken is not None  # noqa: S101  (by force, nobody keeps it)
         try:
-            done = take_down(context, taken)
+            done = take_down(
+                context, taken, when_unbilled=lambda: strays.append(begin_strays(context, taken))
+            )
             if context.state is not None:
                 forget(key_folder(context.state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
-            refuse_strays(context, done)
+            refuse_strays(context, done, strays[-1] if strays else begin_strays(context, done))
         finally:
             context.journal.release(taken)
     except JournalError as error:

@@ -17,7 +17,8 @@ from gpucloud.journal.facts import Data, facts_of_version_1
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.journal.store import Box
 from gpucloud.resources import Machine, Purchase, Ref, Resource, State, rfc3339
-from gpucloud.runtime.context import Context, say_nothing
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import isolated
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.ssh.keys import key_folder, read_ready
@@ -123,7 +124,7 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
 
 def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: float) -> list[GpucloudError]:
     """Does what is due in some clouds, in a thread of its own; it tells nothing, as others work too."""
-    context = replace(context, tasks=context.tasks.for_another_thread(), tell=say_nothing)
+    context = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
     with context.tasks.within(budget_s):
         if not _answer(context, clouds):
             return _no_time(clouds, due.unwanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,10 +10,10 @@ from gpucloud.boxes.ends import ensure_end
 from gpucloud.boxes.teardown import made_data, node_facts
 from gpucloud.costs.resource_prices import compute_price, listed_prices
 from gpucloud.errors import CloudError, GpucloudError
-from gpucloud.inventory.discovery import Survey, by_box
+from gpucloud.inventory.discovery import Survey, begin, by_box, finish
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
 from gpucloud.journal.store import Box
-from gpucloud.resources import End, Machine, Resource, State, Tags, box_name
+from gpucloud.resources import End, Machine, Resource, Search, State, Tags, box_name
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud_pricing import Market
@@ -43,6 +43,36 @@ def adopt_found(
             if state is BoxState.READY:
                 _arm_end(context, box, resources)
     return adopted, troubles
+
+
+def take_in_run(
+    context: Context, run_id: str, market: Callable[[], Market]
+) -> tuple[Survey, list[GpucloudError]]:
+    """Writes down what another machine launched for a run, to be ended here.
+
+    Args:
+        context: the outside.
+        run_id: the run.
+        market: what types and prices are known by; loaded only where something was found.
+
+    Returns:
+        What was found, and what could not be written down.
+    """
+    troubles: list[GpucloudError] = []
+    context.tell("down", f"looking for run {run_id} in every region of every cloud")
+    survey = finish(context, begin(context, Search(run=run_id)))
+    for owner, resources in by_box(survey.resources):
+        what = f"{resources[0].ref.kind} {resources[0].ref.id}"
+        if owner == context.owner:
+            with isolated(troubles, what):
+                adopt_box(context, resources, BoxState.DELETING, market())
+        else:
+            context.warn(
+                "down",
+                f"Left alone: {what} is of this run, of owner {owner}",
+                f"if that is you: GPUCLOUD_OWNER={owner}",
+            )
+    return survey, troubles
 
 
 def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:

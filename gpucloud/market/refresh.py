@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,6 @@ from gpucloud_pricing.validation import validate_prices
 ASKED_AT_ONCE = 16
 """Inquiries to one cloud at a time, to hide the way there and back. Who is throttled waits and repeats."""
 REFRESH_TIMEOUT_S = 3600.0
-COLLECTED_AFTER = (700, 10, 10)
-"""Answers of thousands of rows, and the SDKs' own cycles, are let go soon: Python's own thresholds."""
 RESUMED = timedelta(hours=1)
 """A refresh that was cut off no longer ago than this goes on where it stopped."""
 
@@ -92,7 +89,6 @@ def refresh(
     Raises:
         InterruptedBySignal: what was answered until then is kept.
     """
-    gc.set_threshold(*COLLECTED_AFTER)
     since = history.begin(context.clock(), timedelta() if anew else RESUMED)
     done = {name for name, at in history.answered().items() if at >= since}
     writing, stopping = threading.Lock(), threading.Event()

@@ -26,6 +26,10 @@ CEILING_STEP = Decimal("0.000001")
 MAKE_AGAIN = "make it again: gpucloud plan -o FILE; nothing was started"
 
 
+Key = tuple[str, str, str, str, str]
+"""What tells one candidate from another: cloud, region, zone, instance type, way of paying."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One offer in one zone that a launch may try.
@@ -76,7 +80,7 @@ class Candidate:
         }
 
     @property
-    def key(self) -> tuple[str, str, str, str, str]:
+    def key(self) -> Key:
         """What tells one candidate from another, whatever it costs."""
         return (self.cloud, self.region, self.zone, self.instance_type, str(self.purchase))
 

@@ -374,7 +374,7 @@ def _answer(context: Context, call: Call) -> Sequence[Any]:
     return answer
 
 
-def wish_for(spec: Spec, document: Mapping[str, Any], *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
+def wish_for(spec: Spec, *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
     """What a spec asks a launch to plan for.
 
     Held capacity is sold at no price of its own, so it is looked for among the on-demand offers.
@@ -387,7 +387,7 @@ def wish_for(spec: Spec, document: Mapping[str, Any], *, accept_snapshot_price: 
         purchases=spec.purchase,
         max_price_usd=spec.max_price,
         nodes=spec.nodes,
-        spec=document,
+        spec=spec.document(),
         image=spec.image or DEFAULT_IMAGE,
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,

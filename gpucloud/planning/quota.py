@@ -94,7 +94,7 @@ class Quotas:
 
     def __init__(self, context: Context) -> None:
         self._world = context
-        self._memory = context.cache / "quotas.json" if context.cache else None
+        self._memory = context.state / "quotas.json" if context.state else None
         self._accounts: dict[str, str] = {}
         self._fresh: dict[Place, Answered] = {}
         self._old = _read(self._memory, context.clock()) if self._memory else {}

@@ -7,46 +7,43 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.store import Box, Journal
+from gpucloud.runtime.events import Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
-
-
-class Tell(Protocol):
-    """Shows progress: a step of the timeline and what happens in it."""
-
-    def __call__(self, step: str, text: str, /) -> None:
-        """Called when a step begins or has news; the steps are those of the contract's timeline."""
-        ...
-
-
-def say_nothing(step: str, text: str) -> None:
-    """Progress for nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Everything outside the engine. Tests give their own clock, randomness and clouds.
 
-    ``cache`` is a folder for what may be forgotten at any time; ``state`` holds the journal and the keys.
-    ``silent`` has the clouds that did not answer this command, each with the question that was put to it: the
-    command goes on without them where it can.
+    ``emit`` takes the events of progress, in the thread that has news. ``state`` is the folder of the
+    journal, the keys and the history of prices. ``proxy_command`` is ssh's way to boxes that are not reached
+    directly. ``silent`` has the clouds that did not answer this command, each with the question that was put
+    to it: the command goes on without them where it can.
     """
 
     owner: str
     journal: Journal
     clouds: Clouds
     tasks: Tasks
-    tell: Tell = say_nothing
+    emit: Sink = ignore
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     randomness: Callable[[int], bytes] = os.urandom
-    cache: Path | None = None
     state: Path | None = None
+    proxy_command: str | None = None
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
+
+    def tell(self, step: str, text: str) -> None:
+        """Emits news of a step of the timeline that have no event of their own."""
+        self.emit(Progress(step, text))
+
+    def warn(self, step: str, text: str, hint: str | None = None) -> None:
+        """Emits what was left undone, or is not known."""
+        self.emit(Warned(step, text, hint))
 
     def is_silent(self, cloud: str) -> bool:
         """Whether a cloud has not answered this command so far."""

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from _thread import start_new_thread
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -197,6 +197,20 @@ class Tasks:
             raise TimedOutError("no time is left")
         result: T = self.wait(self.start(call), timeout_s)
         return result
+
+    def run_all(self, calls: Iterable[Callable[[], Any]], timeout_s: float = CALL_TIMEOUT_S) -> list[Call]:
+        """Starts calls at the same time; gives them, in order, when all have ended or the time is over.
+
+        Raises:
+            TimedOutError: there is no time; none was started.
+            InterruptedBySignal: a signal came first; the calls go on in their threads.
+        """
+        self.check()
+        if not self.left_s:
+            raise TimedOutError("no time is left")
+        running = [self.start(call) for call in calls]
+        self.until_done(running, timeout_s)
+        return running
 
     def pause(self, seconds: float) -> None:
         """Sleeps, but a signal or the end of the budget ends it."""

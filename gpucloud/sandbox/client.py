@@ -59,6 +59,14 @@ class Endpoint:
         argv = (sys.executable, "-S", "-E", str(program), str(self.folder))
         return " ".join(shlex.quote(word).replace("%", "%%") for word in argv) + " %h %p"
 
+    def exports(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """What a shell sets to send the vendors' own tools here.
+
+        Args:
+            environment: the shell's own: where it names a proxy, this machine is excluded from it.
+        """
+        return {**self.environ, **_past_proxies(environment)}
+
     @property
     def client(self) -> SandboxClient:
         """Steers this sandbox."""
@@ -112,10 +120,7 @@ def find(folder: Path) -> Endpoint | None:
     return Endpoint(
         folder=folder,
         pid=document["pid"],
-        environ={
-            **{name: value for cloud in clouds.values() for name, value in cloud["environment"].items()},
-            **_past_proxies(os.environ),
-        },
+        environ={name: value for cloud in clouds.values() for name, value in cloud["environment"].items()},
         endpoints={name: cloud["endpoint"] for name, cloud in clouds.items()},
         control_url=document["control"]["url"],
         control_token=document["control"]["token"],
@@ -200,6 +205,10 @@ class SandboxClient:
     def calls(self, *, clear: bool = False) -> list[dict[str, Any]]:
         """How often each call came in: ``cloud service action region mutating count``."""
         return list(self._ask("calls", clear=clear))
+
+    def received(self, *, clear: bool = False) -> list[dict[str, Any]]:
+        """The newest calls one by one, oldest first (:class:`gpucloud.sandbox.front.ReceivedCall`)."""
+        return list(self._ask("received", clear=clear))
 
     def ledger(self) -> list[dict[str, Any]]:
         """Every birth and death of something billable, oldest first."""

@@ -70,6 +70,7 @@ class Control:
             "clock": self.clock,
             "address": self.address,
             "calls": self.calls,
+            "received": self.received,
             "ledger": self.ledger,
             "cloud": self.cloud,
         }
@@ -210,6 +211,22 @@ class Control:
         if body.get("clear"):
             self._traffic.clear()
         return counted
+
+    def received(self, body: Body) -> Any:
+        """The newest calls one by one, oldest first; with ``clear``, forgets them afterwards."""
+        received = self._traffic.received()
+        if body.get("clear"):
+            self._traffic.clear()
+        return [
+            {
+                **asdict(each.call),
+                "at": each.at.isoformat(timespec="milliseconds"),
+                "status": each.status,
+                "milliseconds": each.milliseconds,
+                "concurrent": each.concurrent,
+            }
+            for each in received
+        ]
 
     def ledger(self, _body: Body) -> Any:
         """Everything that was ever billed, from birth to death."""

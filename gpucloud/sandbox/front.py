@@ -11,10 +11,11 @@ import signal
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from werkzeug.exceptions import HTTPException
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 ECHO_PATH = "/caller-address"
+MOST_RECEIVED = 10_000
+"""How many of the newest calls are kept one by one."""
 _HANG_S = 3600.0
 _ELSEWHERE = "https://elsewhere.invalid/"
 _NONSENSE = {"application/json": b'{"nonsense": [null, {"id": 7}], "value": "none"}'}
@@ -58,24 +61,61 @@ class _DroppedError(ConnectionError):
     """The connection was closed on purpose; the server sees a client that went away."""
 
 
+@dataclass(slots=True, kw_only=True)
+class ReceivedCall:
+    """One call that came in.
+
+    Attributes:
+        at: when, by the clouds' clock.
+        concurrent: how many calls were under way in all clouds at that moment, this one included.
+        status: the HTTP status of the answer; ``None`` while there is none, and where the connection was cut.
+        milliseconds: how long the answer took; ``None`` while there is none.
+    """
+
+    call: Call
+    at: datetime
+    concurrent: int
+    status: int | None = None
+    milliseconds: float | None = None
+
+
 @dataclass(slots=True)
 class Traffic:
-    """What came in: how often each call, and when the last one."""
+    """What came in: how often each call, the newest ones one by one, and when the last one."""
 
     calls: Counter[Call] = field(default_factory=Counter[Call])
     last_at: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _newest: deque[ReceivedCall] = field(default_factory=lambda: deque(maxlen=MOST_RECEIVED))
+    _under_way: int = 0
 
-    def count(self, call: Call) -> None:
-        """Counts a call."""
+    @contextmanager
+    def under_way(self, call: Call, at: datetime) -> Generator[ReceivedCall]:
+        """Counts a call; it is under way while the body runs, which sets its status."""
+        began = time.monotonic()
         with self.lock:
             self.calls[call] += 1
-            self.last_at = time.monotonic()
+            self.last_at = began
+            self._under_way += 1
+            received = ReceivedCall(call=call, at=at, concurrent=self._under_way)
+            self._newest.append(received)
+        try:
+            yield received
+        finally:
+            with self.lock:
+                self._under_way -= 1
+                received.milliseconds = (time.monotonic() - began) * 1000
+
+    def received(self) -> Sequence[ReceivedCall]:
+        """The newest calls, oldest first."""
+        with self.lock:
+            return tuple(self._newest)
 
     def clear(self) -> None:
         """Starts counting anew."""
         with self.lock:
             self.calls.clear()
+            self._newest.clear()
 
 
 class Front:
@@ -103,7 +143,12 @@ class Front:
 
     def _answer(self, request: Request) -> Response:
         call = self._emulator.identify(request)
-        self._traffic.count(call)
+        with self._traffic.under_way(call, self._world.clock.now()) as received:
+            response = self._answer_call(request, call)
+            received.status = response.status_code
+        return response
+
+    def _answer_call(self, request: Request, call: Call) -> Response:
         if latency := self._world.dials.pace.latency_s:
             time.sleep(latency)
         # Found out while the caller waits: once it has its answer, it may close the connection at any moment

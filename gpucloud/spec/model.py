@@ -6,6 +6,7 @@ files and flags are read by :mod:`gpucloud.spec.file`.
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -175,6 +176,16 @@ class Spec(BaseModel):
     def idles_out_after(self) -> timedelta | None:
         """How long the box may be idle; ``None`` when that does not end it."""
         return None if self.idle is None or self.idle == "none" else self.idle
+
+    def document(self) -> dict[str, Any]:
+        """Plain JSON, without what the spec leaves open, and without the values of its variables.
+
+        These may be secrets: whoever launches a saved plan gives them again.
+        """
+        document: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
+        if self.env:
+            document["env"] = dict.fromkeys(self.env)
+        return document
 
     def demand(self, *, max_age: timedelta | None = None, include_hidden: bool = False) -> Demand:
         """The search of the market that this spec stands for. ``reserved`` is every kind of commitment there.

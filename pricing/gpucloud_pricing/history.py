@@ -203,6 +203,9 @@ class PriceHistory:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > VERSION:
                 raise HistoryError(f"{path} was written by a newer version of this program")
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A refresh commits once per answer, hundreds in all; a power failure may undo the last of them.
+            connection.execute("PRAGMA synchronous = NORMAL")
             history = cls(connection)
             weakref.finalize(history, connection.close)  # a market reads from it for as long as it lives
             if version < VERSION:

@@ -7,11 +7,10 @@ at once), so its parameters are looked at as well.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from enum import StrEnum
-from urllib.parse import urlsplit
 
+from gpucloud.clouds.profile import is_loopback
 from gpucloud_alibaba.errors import ActionRefusedError
 
 
@@ -70,17 +69,6 @@ BUYS = frozenset({"AutoPay", "AutoRenew", "AutoRenewPeriod", "Period", "PeriodUn
 """Parameters that exist for what is paid for in advance."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` or ``host:port`` is this machine, by what is written in it: no name is looked up."""
-    name = urlsplit(f"//{host}").hostname or ""
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
 def refuse_unlisted(
     *, version: str, action: str, parameters: Mapping[str, str], protocol: str, host: str
 ) -> None:
@@ -107,5 +95,5 @@ def refuse_unlisted(
         raise ActionRefusedError(f"{product}:{action} with {', '.join(bought)} was not sent: it may buy")
     if action == "RunInstances" and parameters.get("InstanceChargeType") != "PostPaid":
         raise ActionRefusedError("ecs:RunInstances was not sent: it must say InstanceChargeType=PostPaid")
-    if protocol.lower() != "https" and not is_loopback(host):
+    if protocol.lower() != "https" and not is_loopback(f"//{host}"):
         raise ActionRefusedError(f"{product}:{action} was not sent: {protocol}://{host} has no TLS")

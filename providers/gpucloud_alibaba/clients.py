@@ -7,16 +7,15 @@ typed VPC client costs 18 MB and 0.1 s more in every process (measured with 7.2.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from gpucloud import __version__
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Answered, ApiCall, Witness
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
@@ -147,9 +146,13 @@ class Clients:
     """The clients of one set of credentials. Safe to use from several threads.
 
     Every request is sent once: the SDK repeats nothing by itself, and repetition is the engine's to decide.
+
+    Args:
+        profile: the credentials, endpoints and further settings.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         self._lock = threading.RLock()
         self._credential: Any = None
         self._clients: dict[tuple[str, str], Any] = {}
@@ -158,7 +161,7 @@ class Clients:
     @property
     def home_region(self) -> str:
         """The region that is asked what is not regional."""
-        return os.environ.get(REGION_VARIABLE) or DEFAULT_REGION
+        return self.profile.get(REGION_VARIABLE) or DEFAULT_REGION
 
     def ecs(self, region: str) -> Any:
         """The typed client of ECS in a region."""
@@ -199,10 +202,13 @@ class Clients:
         return answer
 
     def credential(self) -> Any:
-        """The SDK's own chain: environment, OIDC, the command line's profiles, files, the instance's role."""
+        """What signs requests; looked for once."""
         with self._lock:
             if self._credential is None:
-                self._credential = _credential()
+                from gpucloud_alibaba.credentials import credential
+
+                self._credential = credential(self.profile)
+                _silence()
             return self._credential
 
     def _client(self, product: str, region: str) -> Any:
@@ -217,9 +223,10 @@ class Clients:
         kind: Any = import_module(f"{package}.client").Client
         kinds: Any = import_module("alibabacloud_tea_openapi.utils_models")
         _silence()
-        endpoint, protocol = own_endpoint()
+        endpoint, protocol = own_endpoint(self.profile)
         if endpoint is None and product != "ecs":
             endpoint = _endpoint_of(product, region)
+        proxies = self.profile.proxies(f"{protocol}://{endpoint or _endpoint_of(product, region)}")
         config = kinds.Config(
             credential=self.credential(),
             region_id=region,
@@ -229,19 +236,22 @@ class Clients:
             read_timeout=READ_TIMEOUT_MS,
             max_idle_conns=CONNECTIONS,
             user_agent=f"gpucloud/{__version__}",
+            ca=self.profile.ca_bundle,
+            http_proxy=proxies.get("http"),
+            https_proxy=proxies.get("https"),
         )
         client = _guarded(kind)(config)
         client.gpucloud_witness = self.witness
         return client
 
 
-def own_endpoint() -> tuple[str | None, str]:
+def own_endpoint(profile: Profile) -> tuple[str | None, str]:
     """The host that all products are sent to, and the protocol; ``None`` for the SDK's own endpoints.
 
     Raises:
         UsageError: ``GPUCLOUD_ALIBABA_ENDPOINT`` is no http or https URL.
     """
-    url = os.environ.get(ENDPOINT_VARIABLE)
+    url = profile.get(ENDPOINT_VARIABLE)
     if not url:
         return None, "https"
     parts = urlsplit(url)
@@ -254,34 +264,3 @@ def _endpoint_of(product: str, region: str) -> str:
     if product == "sts" or region in VPC_CENTRAL:
         return f"{product}.aliyuncs.com"
     return f"{product}.{region}.aliyuncs.com"
-
-
-def _credential() -> Any:
-    client: Any = import_module("alibabacloud_credentials.client").Client
-    kinds: Any = import_module("alibabacloud_credentials.models")
-    _silence()
-    key, secret = (os.environ.get(f"ALIBABA_CLOUD_ACCESS_KEY_{part}") for part in ("ID", "SECRET"))
-    if not key or not secret:
-        if not (_on_an_instance() or os.environ.get("ALIBABA_CLOUD_ECS_METADATA")):
-            # Elsewhere the metadata address answers nobody, and the SDK waits for it for seconds.
-            settings: Any = import_module("alibabacloud_credentials.utils.auth_util")
-            settings.environment_ecs_metadata_disabled = "true"
-        return client()
-    # The chain's first link, read now: the SDK reads the environment when it is imported.
-    token = os.environ.get("ALIBABA_CLOUD_SECURITY_TOKEN") or None
-    return client(
-        kinds.Config(
-            type="sts" if token else "access_key",
-            access_key_id=key,
-            access_key_secret=secret,
-            security_token=token,
-        )
-    )
-
-
-def _on_an_instance() -> bool:
-    """Whether this machine is an ECS instance, as its firmware says."""
-    try:
-        return "Alibaba" in Path("/sys/class/dmi/id/product_name").read_text(encoding="utf-8")
-    except OSError:
-        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_alibaba.clients import Clients, ecs_models
@@ -59,6 +60,20 @@ _CALLS: dict[ResourceKind, Callable[[Clients, Ref], None]] = {
     ResourceKind.GROUP: _group,
     ResourceKind.NETWORK: _network,
 }
+
+
+GRAPH = DeletionGraph(
+    held_by={
+        ResourceKind.INSTANCE: (),
+        ResourceKind.ADDRESS: (ResourceKind.INSTANCE,),
+        ResourceKind.NIC: (ResourceKind.INSTANCE, ResourceKind.ADDRESS),
+        ResourceKind.DISK: (ResourceKind.INSTANCE,),
+        ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
+        ResourceKind.NETWORK: (ResourceKind.INSTANCE, ResourceKind.NIC, ResourceKind.NETWORK),
+    },
+    takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
+)
+"""An instance holds its address, interface, disk, group and switch; a switch, made later, its network."""
 
 
 def delete(ref: Ref, clients: Clients) -> None:

@@ -282,6 +282,3 @@ SHELVES: Sequence[tuple[ResourceKind, str, Look]] = (
     (ResourceKind.NETWORK, "vpc-", _NETWORKS),
 )
 """Kind, how its ids begin where a kind is two things, and how it is looked at."""
-
-DELETION_ORDER: Sequence[ResourceKind] = tuple(dict.fromkeys(kind for kind, _, _ in SHELVES))
-"""What holds on to others first: an instance holds its address, interface, disk and group; a network all."""

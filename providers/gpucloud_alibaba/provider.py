@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.profile import Profile
+from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
 from gpucloud.resources import (
     HeldCapacity,
@@ -25,7 +26,6 @@ from gpucloud.resources import (
     Ref,
     Request,
     Resource,
-    ResourceKind,
     Search,
     SearchResult,
 )
@@ -43,7 +43,7 @@ from gpucloud_alibaba import (
     zones,
 )
 from gpucloud_alibaba.clients import Clients, ecs_models
-from gpucloud_alibaba.describe import CLOUD, DELETION_ORDER, Place
+from gpucloud_alibaba.describe import CLOUD, Place
 from gpucloud_alibaba.errors import MalformedAnswerError, reading
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ def _now() -> datetime:
 
 
 class AlibabaProvider:
-    """Elastic Compute Service. Credentials come from where the SDK takes them.
+    """Elastic Compute Service.
 
     Args:
+        profile: credentials and endpoints, by the variables that the SDK reads.
         clock: gives the time in UTC.
         sleep: waits some seconds.
 
@@ -66,11 +67,14 @@ class AlibabaProvider:
     """
 
     def __init__(
-        self, clock: Callable[[], datetime] = _now, sleep: Callable[[float], None] = time.sleep
+        self,
+        profile: Profile,
+        clock: Callable[[], datetime] = _now,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if find_spec("alibabacloud_ecs20140526") is None:  # cheaper than importing it before it is needed
             raise ImportError("Alibaba Cloud needs its SDK: pip install 'gpucloud[alibaba]'")
-        self.clients = Clients()
+        self.clients = Clients(profile)
         self._clock = clock
         self._sleep = sleep
         self._proof = find.Proof(self.clients)
@@ -87,9 +91,9 @@ class AlibabaProvider:
         return CLOUD
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """Instances, then what they hold on to, the network last."""
-        return DELETION_ORDER
+        return delete.GRAPH
 
     @property
     def ending(self) -> str:

@@ -6,11 +6,11 @@ above all, cannot be sent even by mistake.
 
 from __future__ import annotations
 
-import ipaddress
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
+from gpucloud.clouds.profile import is_loopback
 from gpucloud_aws.errors import ActionRefusedError, MalformedAnswerError
 
 
@@ -76,17 +76,6 @@ def refuse_nonsense(*, http_response: Any, parsed: Any, model: Any, **_: Any) ->
 
 
 _SILENT = ("Authorize", "CreateTags", "Delete", "Release", "Revoke")
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL points to this machine, by what is written in it: no name is looked up."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_unlisted(*, event_name: str, request: Any, **_: Any) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Witness
 from gpucloud_aws import audit
 from gpucloud_aws.actions import refuse_nonsense, refuse_unlisted
@@ -32,9 +33,13 @@ class Clients:
     Reads may be repeated by the SDK; what changes anything is sent once, because a repetition must be
     decided, counted and written down by the engine (a shortage is answered with HTTP 500, which the SDK
     would repeat by itself).
+
+    Args:
+        profile: the credentials, endpoints and further settings.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         self._lock = threading.Lock()
         self._few = threading.BoundedSemaphore(KEPT_BRIEFLY)
         self._session: Session | None = None
@@ -43,7 +48,7 @@ class Clients:
 
     @property
     def home_region(self) -> str:
-        """The region that the environment or the SDK's configuration names, else ``us-east-1``."""
+        """The region that the profile or the SDK's configuration names, else ``us-east-1``."""
         with self._lock:
             return self._opened().region_name or DEFAULT_REGION
 
@@ -128,7 +133,12 @@ class Clients:
         if self._session is None:
             from boto3.session import Session
 
+            from gpucloud_aws.models import allowed_operations
+            from gpucloud_aws.session import ProfileSession
+
             # At DEBUG the SDK writes whole requests: boot scripts and signatures.
             logging.getLogger("botocore").setLevel(logging.INFO)
-            self._session = Session()
+            core = ProfileSession(self.profile)
+            core.register_component("data_loader", allowed_operations(core.get_component("data_loader")))
+            self._session = Session(botocore_session=core)
         return self._session

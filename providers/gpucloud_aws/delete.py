@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_aws.errors import classify
@@ -22,6 +23,21 @@ _CALLS: dict[ResourceKind, Callable[[EC2Client, str], Any]] = {
     ResourceKind.DISK: lambda ec2, id_: ec2.delete_volume(VolumeId=id_),
     ResourceKind.GROUP: lambda ec2, id_: ec2.delete_security_group(GroupId=id_),
 }
+
+
+GRAPH = DeletionGraph(
+    held_by={
+        ResourceKind.SCHEDULE: (),
+        ResourceKind.SPOT_REQUEST: (),
+        ResourceKind.INSTANCE: (ResourceKind.SPOT_REQUEST,),
+        ResourceKind.ADDRESS: (ResourceKind.INSTANCE,),
+        ResourceKind.NIC: (ResourceKind.INSTANCE, ResourceKind.ADDRESS),
+        ResourceKind.DISK: (ResourceKind.INSTANCE,),
+        ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
+    },
+    takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
+)
+"""A request may start an instance; an instance holds its address, interface, disk and group."""
 
 
 def delete(ref: Ref, ec2: EC2Client) -> None:

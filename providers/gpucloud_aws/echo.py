@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.errors import UsageError
 from gpucloud_aws.fetch import fetched, is_trusted
 
@@ -16,7 +16,7 @@ MOST_BYTES = 64  # an IPv6 address is 45 at most
 _HINT = "name your address yourself: --allow-from 203.0.113.7/32"
 
 
-def caller_address() -> str:
+def caller_address(profile: Profile) -> str:
     """The address from which AWS sees this machine.
 
     ``GPUCLOUD_AWS_ECHO_URL`` names another echo; without TLS only on this machine.
@@ -24,11 +24,11 @@ def caller_address() -> str:
     Raises:
         UsageError: no usable answer; names the flag that makes the question needless.
     """
-    url = os.environ.get(ECHO_VARIABLE) or ECHO_URL
+    url = profile.get(ECHO_VARIABLE) or ECHO_URL
     if not is_trusted(url):
         raise UsageError(f"{ECHO_VARIABLE}={url} has no TLS and is not on this machine", hint=_HINT)
     try:
-        answer = fetched(url, most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S).decode("ascii").strip()
+        answer = fetched(url, profile, most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S).decode("ascii").strip()
         address = ipaddress.ip_address(answer)
     except (OSError, ValueError) as error:
         raise UsageError(f"could not learn this machine's address from {url}: {error}", hint=_HINT) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from gpucloud_aws.actions import is_loopback
+from gpucloud.clouds.profile import Profile, is_loopback
 
 
 def is_trusted(url: str) -> bool:
@@ -13,7 +13,7 @@ def is_trusted(url: str) -> bool:
     return urlsplit(url).scheme == "https" or (urlsplit(url).scheme == "http" and is_loopback(url))
 
 
-def fetched(url: str, *, most_bytes: int, timeout_s: float) -> bytes:
+def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) -> bytes:
     """What a URL holds. Follows no redirect: who answers must be who was asked.
 
     Raises:
@@ -21,13 +21,16 @@ def fetched(url: str, *, most_bytes: int, timeout_s: float) -> bytes:
         ValueError: the answer is longer than ``most_bytes``.
     """
     from http.client import HTTPException
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+    from ssl import create_default_context
+    from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
         def redirect_request(self, *_: Any, **__: Any) -> None:
             return None
 
-    handlers: list[Any] = [NoRedirect(), *([ProxyHandler({})] if is_loopback(url) else [])]
+    handlers: list[Any] = [NoRedirect(), ProxyHandler(profile.proxies(url))]
+    if profile.ca_bundle is not None:
+        handlers.append(HTTPSHandler(context=create_default_context(cafile=profile.ca_bundle)))
     try:
         with build_opener(*handlers).open(Request(url), timeout=timeout_s) as answer:  # noqa: S310  (checked)
             text: bytes = answer.read(most_bytes + 1)

@@ -183,10 +183,6 @@ _SHELVES: dict[ResourceKind, _Shelf] = {
     ),
 }
 
-DELETION_ORDER: Sequence[ResourceKind] = (ResourceKind.SCHEDULE, *_SHELVES)
-"""What holds on to others first: a rule knows its instances; a request may start an instance; an instance
-holds its address, interface, disk and group."""
-
 
 def _resource(
     kind: ResourceKind, item: Any, *, account: str, region: str, zone_id: Callable[[str], str]

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.profile import Profile
+from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
 from gpucloud.resources import (
     EXPIRES_TAG,
@@ -55,16 +55,19 @@ VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
 
 
 class AwsProvider:
-    """Elastic Compute Cloud. Credentials, regions and endpoints come from where boto3 takes them.
+    """Elastic Compute Cloud.
+
+    Args:
+        profile: credentials, regions and endpoints, by the variables that boto3 reads.
 
     Raises:
         ImportError: boto3 is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
         if find_spec("boto3") is None:  # cheaper than importing it before it is needed
             raise ImportError("AWS needs boto3: pip install 'gpucloud[aws]'")
-        self.clients = Clients()
+        self.clients = Clients(profile)
         # Caches of what cannot change; two threads at once would only ask twice.
         self._account: str | None = None
         self._subnets: dict[tuple[str, str | None], Sequence[network.Subnet]] = {}
@@ -76,9 +79,9 @@ class AwsProvider:
         return "aws"
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """Spot requests, instances, then what instances hold on to."""
-        return find.DELETION_ORDER
+        return delete.GRAPH
 
     @property
     def ending(self) -> str:
@@ -218,7 +221,7 @@ class AwsProvider:
             for region in asked
         ]
         if partition == "aws":
-            found.append(spot_advisor.inquiry(instance_types, asked, now))
+            found.append(spot_advisor.inquiry(self.clients.profile, instance_types, asked, now))
         if (priced_in := prices.PRICE_REGIONS.get(partition)) is not None:
             pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
             for name in instance_types:
@@ -332,7 +335,7 @@ class AwsProvider:
 
     def caller_address(self) -> str:
         """What https://checkip.amazonaws.com says."""
-        return echo.caller_address()
+        return echo.caller_address(self.clients.profile)
 
     # --- what does not change while a program runs
 
@@ -356,7 +359,7 @@ class AwsProvider:
         return regions
 
     def _subnets_of(self, region: str) -> Sequence[network.Subnet]:
-        vpc = os.environ.get(VPC_VARIABLE) or None
+        vpc = self.clients.profile.get(VPC_VARIABLE)
         if (region, vpc) not in self._subnets:
             self._subnets[region, vpc] = network.subnets(self.clients.ec2_once(region), region, vpc)
         return self._subnets[region, vpc]

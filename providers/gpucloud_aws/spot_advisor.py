@@ -7,13 +7,13 @@ aws.amazon.com/ec2/spot/instance-advisor.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.fetch import fetched, is_trusted
@@ -29,27 +29,29 @@ MOST_BYTES = 64 << 20
 _LABEL = re.compile(r"(<|>)?\s*(\d{1,3})(?:\s*-\s*(\d{1,3}))?\s*%")
 
 
-def inquiry(instance_types: Sequence[str], regions: Sequence[str], now: datetime) -> Inquiry:
+def inquiry(
+    profile: Profile, instance_types: Sequence[str], regions: Sequence[str], now: datetime
+) -> Inquiry:
     """One file has all regions and types; what is not wanted of it is passed over."""
     covers = Coverage(cloud=CLOUD, source=SOURCE, regions=regions, instance_types=instance_types)
     return Inquiry(
         name="interruptions, by the spot instance advisor",
         covers=covers,
-        ask=partial(_asked, instance_types, regions, now.date()),
+        ask=partial(_asked, profile, instance_types, regions, now.date()),
     )
 
 
-def _asked(instance_types: Sequence[str], regions: Sequence[str], today: date) -> PriceList:
+def _asked(profile: Profile, instance_types: Sequence[str], regions: Sequence[str], today: date) -> PriceList:
     """Asks for the file. ``GPUCLOUD_AWS_SPOT_ADVISOR_URL`` names another; without TLS only on this machine.
 
     Raises:
         MalformedAnswerError: there is none, or it is something else.
     """
-    url = os.environ.get(VARIABLE) or URL
+    url = profile.get(VARIABLE) or URL
     if not is_trusted(url):
         raise MalformedAnswerError(f"{VARIABLE}={url} has no TLS and is not on this machine")
     try:
-        document = json.loads(fetched(url, most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S))
+        document = json.loads(fetched(url, profile, most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S))
         labels = {int(each["index"]): str(each["label"]) for each in document["ranges"]}
         told: Mapping[str, Any] = document["spot_advisor"]
         rows = [

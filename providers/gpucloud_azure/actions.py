@@ -6,7 +6,6 @@ above all, cannot be sent even by mistake.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from gpucloud.clouds.profile import is_loopback
 from gpucloud_azure.errors import ActionRefusedError
 
 
@@ -184,17 +184,6 @@ def region_in(path: str) -> str:
     """The region in a path, which only calls to regional services have."""
     found = re.search(r"/locations/([^/]+)/", path)
     return found[1] if found else ""
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL points to this machine, by what is written in it: no name is looked up."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_unlisted(method: str, url: str, endpoint: str) -> None:

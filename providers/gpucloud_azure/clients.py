@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Witness
 from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError
 
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from azure.mgmt.resource.resources import ResourceManagementClient
 
 PUBLIC_ENDPOINT = "https://management.azure.com"
-PUBLIC_AUTHORITIES = ("login.microsoftonline.com", "login.chinacloudapi.cn", "login.microsoftonline.us")
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
-SIGN_IN_RETRIES = 2
 SUBSCRIPTIONS_API = "2022-12-01"
 LOUD = ("azure", "msal", "urllib3")
 """At DEBUG these write whole requests: boot scripts, signed addresses, what signs in."""
@@ -34,9 +32,13 @@ class Clients:
 
     Everything of the network is put, read and deleted by id with the resource client: azure-mgmt-network
     would take a third of the memory that a launch may use (27 MB, 0.15 s) for the same calls.
+
+    Args:
+        profile: the credentials, endpoints and further settings.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}
         self.witness: Witness | None = None
@@ -44,7 +46,7 @@ class Clients:
     @property
     def endpoint(self) -> str:
         """Resource Manager's URL, without a slash at its end."""
-        return (os.environ.get("GPUCLOUD_AZURE_ENDPOINT") or PUBLIC_ENDPOINT).rstrip("/")
+        return (self.profile.get("GPUCLOUD_AZURE_ENDPOINT") or PUBLIC_ENDPOINT).rstrip("/")
 
     @property
     def scope(self) -> str:
@@ -53,7 +55,7 @@ class Clients:
 
     @property
     def credential(self) -> TokenCredential:
-        """The environment, a workload's or machine's identity, or who is signed in at the command line."""
+        """A service principal, a workload's or machine's identity, or a command line that is signed in."""
         made: TokenCredential = self._once("credential", self._credential)
         return made
 
@@ -105,7 +107,7 @@ class Clients:
 
             from gpucloud_azure.pipeline import open_policies
 
-            return PipelineClient("", policies=open_policies(), transport=self._transport())
+            return PipelineClient("", policies=open_policies(self.profile), transport=self._transport())
 
         client: PipelineClient[Any, Any] = self._once("anonymous", make)
         return client
@@ -157,7 +159,7 @@ class Clients:
     def _subscription(self) -> str:
         # Its import takes as long as the first answers do.
         threading.Thread(target=__import__, args=("azure.mgmt.compute",), daemon=True).start()
-        chosen = os.environ.get("AZURE_SUBSCRIPTION_ID", "").strip()
+        chosen = (self.profile.get("AZURE_SUBSCRIPTION_ID") or "").strip()
         client = self._resource_client(chosen or "none")
         if chosen:
             answer, _ = self._get(client, f"/subscriptions/{chosen}", SUBSCRIPTIONS_API, {})
@@ -194,37 +196,29 @@ class Clients:
         return {
             "base_url": self.endpoint,
             "credential_scopes": [self.scope],
-            "policies": policies_of(self.credential, self.scope, self.endpoint, self.witness),
+            "policies": policies_of(self.profile, self.credential, self.scope, self.endpoint, self.witness),
             "transport": self._transport(),
         }
 
     def _transport(self) -> Any:
-        def make() -> Any:
-            from azure.core.pipeline.transport import RequestsTransport
+        return self._once("transport", self._new_transport)
 
-            for name in LOUD:
-                logging.getLogger(name).setLevel(logging.INFO)
-            logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warnings are in its errors too
-            transport = RequestsTransport(connection_timeout=CONNECT_TIMEOUT_S, read_timeout=READ_TIMEOUT_S)
-            transport.open()
-            return transport
+    def _new_transport(self) -> Any:
+        from azure.core.pipeline.transport import RequestsTransport
 
-        return self._once("transport", make)
+        for name in LOUD:
+            logging.getLogger(name).setLevel(logging.INFO)
+        logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warnings are in its errors too
+        transport = RequestsTransport(
+            connection_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=READ_TIMEOUT_S,
+            connection_verify=self.profile.ca_bundle or True,
+            use_env_settings=False,
+        )
+        transport.open()
+        return transport
 
     def _credential(self) -> TokenCredential:
-        from azure.identity import DefaultAzureCredential
+        from gpucloud_azure.credentials import credential
 
-        self._transport()
-        authority = os.environ.get("AZURE_AUTHORITY_HOST", "")
-        known = not authority or any(host in authority for host in PUBLIC_AUTHORITIES)
-        options: dict[str, Any] = {} if known else {"disable_instance_discovery": True}
-        if not os.environ.get("AZURE_TOKEN_CREDENTIALS"):
-            # Interactive ones, and those that take seconds to find out that they are not there.
-            options |= {
-                "exclude_shared_token_cache_credential": True,
-                "exclude_visual_studio_code_credential": True,
-                "exclude_powershell_credential": True,
-                "exclude_broker_credential": True,
-                "exclude_managed_identity_credential": "IDENTITY_ENDPOINT" not in os.environ,
-            }
-        return DefaultAzureCredential(retry_total=SIGN_IN_RETRIES, **options)
+        return credential(self.profile, self._new_transport)

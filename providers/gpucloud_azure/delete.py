@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Ref, ResourceKind, Tags
 from gpucloud_azure.clients import Clients
@@ -9,6 +10,33 @@ from gpucloud_azure.errors import classify
 from gpucloud_azure.find import tags_in
 from gpucloud_azure.ids import TYPES, api, name_of
 from gpucloud_azure.json_paths import plain
+
+_BILLED = (
+    ResourceKind.INSTANCE,
+    ResourceKind.NIC,
+    ResourceKind.ADDRESS,
+    ResourceKind.DISK,
+    ResourceKind.SNAPSHOT,
+)
+GRAPH = DeletionGraph(
+    held_by={
+        ResourceKind.SCHEDULE: (),
+        ResourceKind.INSTANCE: (),
+        ResourceKind.NIC: (ResourceKind.INSTANCE,),
+        ResourceKind.ADDRESS: (ResourceKind.INSTANCE, ResourceKind.NIC),
+        ResourceKind.DISK: (ResourceKind.INSTANCE,),
+        ResourceKind.SNAPSHOT: (),
+        ResourceKind.RESOURCE_GROUP: (ResourceKind.SCHEDULE, *_BILLED),
+        ResourceKind.NETWORK: (ResourceKind.RESOURCE_GROUP, *_BILLED),
+        ResourceKind.GROUP: (ResourceKind.RESOURCE_GROUP, *_BILLED),
+    },
+    takes_along={
+        ResourceKind.INSTANCE: (ResourceKind.NIC, ResourceKind.ADDRESS, ResourceKind.DISK),
+        ResourceKind.RESOURCE_GROUP: (ResourceKind.NETWORK, ResourceKind.GROUP),
+    },
+)
+"""What is billed, one by one and confirmed, and what holds on to it before it; then the resource group, which
+takes the rest along."""
 
 
 def delete(ref: Ref, clients: Clients) -> None:

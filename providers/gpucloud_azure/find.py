@@ -33,20 +33,6 @@ CLOUD = "azure"
 TOKEN_TAG = f"{TAG_PREFIX}token"
 REQUEST_TAG = f"{TAG_PREFIX}request"
 
-DELETION_ORDER: Sequence[ResourceKind] = (
-    ResourceKind.SCHEDULE,
-    ResourceKind.INSTANCE,
-    ResourceKind.NIC,
-    ResourceKind.ADDRESS,
-    ResourceKind.DISK,
-    ResourceKind.SNAPSHOT,
-    ResourceKind.RESOURCE_GROUP,
-    ResourceKind.NETWORK,
-    ResourceKind.GROUP,
-)
-"""What is billed, one by one and confirmed, and what holds on to it before it; then the resource group, which
-takes the rest along, so that network and firewall need no waiting of their own."""
-
 _POWER = {
     "starting": State.PENDING,
     "creating": State.PENDING,

@@ -21,6 +21,7 @@ from azure.core.pipeline.policies import (
 )
 
 from gpucloud import __version__
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import ApiCall, Witness
 from gpucloud_azure.actions import changing, refuse_unlisted, region_in
 from gpucloud_azure.json_paths import refuse_nonsense
@@ -46,6 +47,17 @@ class ReadRetries(RetryPolicy[Any, Any]):
         if answer.status_code == THROTTLED or answer.request.method not in READS:
             return False
         return super().is_retry(settings, response)
+
+
+class Proxies(SansIOHTTPPolicy[Any, Any]):
+    """Sends each request through the proxies that a profile names for its URL."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
+    def on_request(self, request: Any) -> None:
+        """Sets the transport's option."""
+        request.context.options["proxies"] = self._profile.proxies(str(request.http_request.url))
 
 
 class AllowList(SansIOHTTPPolicy[Any, Any]):
@@ -94,7 +106,9 @@ class Record(HTTPPolicy[Any, Any]):
         return response
 
 
-def policies_of(credential: TokenCredential, scope: str, endpoint: str, witness: Witness | None) -> list[Any]:
+def policies_of(
+    profile: Profile, credential: TokenCredential, scope: str, endpoint: str, witness: Witness | None
+) -> list[Any]:
     """A fresh chain of policies for one client: the SDK links them to each other, so none is shared."""
     from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
@@ -105,6 +119,7 @@ def policies_of(credential: TokenCredential, scope: str, endpoint: str, witness:
         Sense(),
         ContentDecodePolicy(),
         ReadRetries(),
+        Proxies(profile),
         AllowList(endpoint),
         *([Record(witness)] if witness is not None else []),
         ARMChallengeAuthenticationPolicy(credential, scope),
@@ -112,9 +127,16 @@ def policies_of(credential: TokenCredential, scope: str, endpoint: str, witness:
     ]
 
 
-def open_policies() -> list[Any]:
+def open_policies(profile: Profile) -> list[Any]:
     """A chain for what needs no credentials and must be given none: prices, and the console's blob."""
-    return [RequestIdPolicy(), HeadersPolicy(), _user_agent(), ContentDecodePolicy(), ReadRetries()]
+    return [
+        RequestIdPolicy(),
+        HeadersPolicy(),
+        _user_agent(),
+        ContentDecodePolicy(),
+        ReadRetries(),
+        Proxies(profile),
+    ]
 
 
 def _user_agent() -> UserAgentPolicy:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -110,7 +109,7 @@ def rows_where(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
     """The API's rows that a ``$filter`` lets through, from all pages."""
     from azure.core.rest import HttpRequest
 
-    url = os.environ.get("GPUCLOUD_AZURE_PRICES_URL") or PUBLIC_URL
+    url = clients.profile.get("GPUCLOUD_AZURE_PRICES_URL") or PUBLIC_URL
     query = {"api-version": API_VERSION, "currencyCode": "'USD'", "$filter": condition}
     request = HttpRequest("GET", url, params=query)
     for _ in range(PAGES):

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from gpucloud.clouds.provider import CommitmentInquiry, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.profile import Profile
+from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     End,
@@ -23,7 +24,6 @@ from gpucloud.resources import (
     Ref,
     Request,
     Resource,
-    ResourceKind,
     Search,
     SearchResult,
     Timers,
@@ -56,19 +56,22 @@ NEEDED = ("azure-identity", "azure-mgmt-compute", "azure-mgmt-computeschedule", 
 
 
 class AzureProvider:
-    """Azure virtual machines. Credentials come from where azure-identity takes them.
+    """Azure virtual machines.
+
+    Args:
+        profile: credentials and endpoints, by the variables that azure-identity reads.
 
     Raises:
         ImportError: the SDK is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
         for package in NEEDED:
             try:
                 distribution(package)  # cheaper than importing it before it is needed
             except PackageNotFoundError as error:
                 raise ImportError(f"Azure needs {package}: pip install 'gpucloud[azure]'") from error
-        self.clients = Clients()
+        self.clients = Clients(profile)
         # Caches of what cannot change; two threads at once would only ask twice.
         self._addresses = find.Addresses()
         self._announced = network.Announced()
@@ -85,9 +88,9 @@ class AzureProvider:
         return find.CLOUD
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """What is billed, what holds on to it before it, and the resource group with all the rest."""
-        return find.DELETION_ORDER
+        return delete.GRAPH
 
     @property
     def ending(self) -> str:

@@ -13,6 +13,7 @@ import pytest
 import gpucloud_alibaba.provider
 import gpucloud_aws.provider
 import gpucloud_azure.provider
+from gpucloud.clouds.profile import Profile
 from gpucloud.ssh.boot import gpu_list
 from gpucloud.ssh.client import run
 from gpucloud.ssh.guard import guard_status
@@ -24,7 +25,7 @@ from tests.boot.tree import why_not
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no system can be booted: {REASON}")
 
-PROVIDERS: dict[str, Callable[[], Any]] = {
+PROVIDERS: dict[str, Callable[[Profile], Any]] = {
     "alibaba": gpucloud_alibaba.provider.AlibabaProvider,
     "aws": gpucloud_aws.provider.AwsProvider,
     "azure": gpucloud_azure.provider.AzureProvider,
@@ -68,7 +69,12 @@ def machine(tmp_path: Path) -> Iterator[Make]:
 @pytest.mark.parametrize("cloud", sorted(PROVIDERS))
 def test_a_box_comes_up_on_the_data_of_each_cloud(machine: Make, cloud: str) -> None:
     setup = ('echo "$USER in $PWD: a\'b: {c} #d" >said', "nvidia-smi -L >>said")
-    plan = {"software": TOOLKIT, "setup": setup, "metadata": PROVIDERS[cloud]().metadata, "spot": True}
+    plan = {
+        "software": TOOLKIT,
+        "setup": setup,
+        "metadata": PROVIDERS[cloud](Profile({})).metadata,
+        "spot": True,
+    }
     box = machine(plan)
     began = time.monotonic()
     box.boot()
@@ -143,7 +149,7 @@ def test_a_reboot_gives_it_no_more_time(machine: Make) -> None:
 
 
 def test_it_ends_without_a_network(machine: Make) -> None:
-    box = machine({"metadata": PROVIDERS["aws"]().metadata}, network=False)
+    box = machine({"metadata": PROVIDERS["aws"](Profile({})).metadata}, network=False)
     box.boot()
     armed(box)
     box.set_clocks(up_s=3601)

@@ -27,14 +27,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import gpucloud.boxes.bring_up
+import gpucloud.api.client
+import gpucloud.api.launching
 import gpucloud.boxes.extend
-import gpucloud.boxes.ingress
+import gpucloud.boxes.provision
 import gpucloud.cli.app
-import gpucloud.cli.engine
+import gpucloud.inventory.extend
 import gpucloud.journal.store
 import gpucloud.market.catalog
-import gpucloud.ssh.job
+import gpucloud.runs.job
 import gpucloud_azure.create
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
@@ -92,12 +93,14 @@ def main() -> None:
         signal.SIG_BLOCK, {signal.SIGINT}
     )  # what comes this early is meant for the program
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
-    gpucloud.boxes.bring_up.bring_up = ready_at_once
     for module, name, instead in (
-        (gpucloud.boxes.ingress, "reach", told),
+        (gpucloud.boxes.provision, "bring_up", ready_at_once),
         (gpucloud.boxes.extend, "move_end", told),
-        (gpucloud.ssh.job, "start", told),
-        (gpucloud.ssh.job, "Follower", Over),
+        (gpucloud.inventory.extend, "reach", told),
+        (gpucloud.api.launching, "start", told),
+        (gpucloud.runs.job, "reach", told),
+        (gpucloud.runs.job, "start", told),
+        (gpucloud.runs.job, "Follower", Over),
     ):
         setattr(module, name, instead)
     gpucloud.market.catalog.shipped_market = lambda: MARKET
@@ -114,7 +117,7 @@ def main() -> None:
     gpucloud.cli.app.main()
 
 
-def ready_at_once(context: Context, box: Box, keys: Path, proxy_command: str | None) -> Box:
+def ready_at_once(context: Context, box: Box, keys: Path) -> Box:
     """In place of waiting for ssh, the boot and the GPUs."""
     context.journal.write(box, "state", {"state": str(BoxState.READY), "facts": {}})
     return context.journal.box(box.id)
@@ -175,7 +178,7 @@ def _hurry() -> None:
         tasks.check()
         _Time.sleep(seconds)
 
-    gpucloud.cli.engine.now = _Time.now
+    gpucloud.api.client.now = _Time.now
     Cloud.server_time = server_time  # type: ignore[method-assign, assignment]
     Tasks.pause = pause  # type: ignore[method-assign, assignment]
     Tasks.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)

@@ -11,6 +11,7 @@ import pytest
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.resources import Search, Tags
 from tests.cli.test_guard import CLOUDS, deadlines, until
+from tests.profiles import own_profile
 from tests.shell import Shell
 
 HOUR_S = 3600.0
@@ -32,7 +33,7 @@ def tagged_ends(shell: Shell, monkeypatch: pytest.MonkeyPatch, box: Any) -> set[
     """What the tags of everything that the box has tell, as the cloud shows them."""
     for name, value in shell.endpoint.environ.items():
         monkeypatch.setenv(name, value)
-    found = Clouds.installed()[box["cloud"]].find(Search(box=box["id"]))
+    found = Clouds.installed(own_profile())[box["cloud"]].find(Search(box=box["id"]))
     assert len(found.resources) > 3
     return {resource.tags.expires for resource in found.resources if isinstance(resource.tags, Tags)}
 

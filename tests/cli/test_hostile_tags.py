@@ -10,6 +10,7 @@ import pytest
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.resources import Ref, Search, SearchResult
 from tests.cli.test_sweep import forget_everything
+from tests.profiles import own_profile
 from tests.shell import Shell
 
 CLOUDS = ("aws", "azure", "alibaba")
@@ -26,7 +27,7 @@ def retag(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> Retag:
         monkeypatch.setenv(name, value)
 
     def change(box: Any, tags: dict[str, str]) -> None:
-        cloud = Clouds.installed()[box["cloud"]]
+        cloud = Clouds.installed(own_profile())[box["cloud"]]
         found: SearchResult = cloud.find(Search(box=box["id"]))
         provider: Any = cloud.provider
         resources = (*found.resources, *found.suspects)

@@ -22,6 +22,7 @@ from gpucloud.sandbox.boxes import Boxes, BoxSpec
 from gpucloud.sandbox.boxes_user_data import unpacked
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
+from tests.profiles import own_profile
 
 HERE = Path(__file__).parents[1] / "dummy_cloud"
 NETWORK = """#!/bin/sh
@@ -204,7 +205,7 @@ class DummyHarness(Harness):
         from gpucloud_dummy import DummyProvider
         from gpucloud_dummy.ground import Ground
 
-        self.provider = DummyProvider()
+        self.provider = DummyProvider(own_profile())
         self.ground = Ground(folder)
 
     def order(self, **changes: Any) -> Order:

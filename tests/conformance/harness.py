@@ -189,7 +189,7 @@ def is_gone(harness: Harness, ref: Ref) -> bool:
 
 def take_down(harness: Harness, **search: Any) -> None:
     """Deletes all that is found, in the provider's order, until nothing is found any more."""
-    order = list(harness.provider.deletion_order)
+    order = list(harness.provider.deletion.order)
     empty_looks = 0
     for _ in range(harness.looks):
         answer = harness.provider.find(Search(**search))

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.teardown import take_down
-from gpucloud.cli.boxes import box_document
 from gpucloud.costs.spend import charges
 from gpucloud.errors import UsageError
 from gpucloud.inventory.discovery import begin, finish
@@ -208,8 +207,9 @@ def test_it_tells_of_its_boxes_what_it_told_before(version: int, tmp_path: Path)
     assert used.measured is not None
     assert (used.measured.driver, used.measured.boot_seconds) == ("580.1", {"driver": 40.5})
     assert boxes["replaced"].replaced == "a GPU is missing"
-    document = box_document(used, context.clock())
-    assert (document["instance_type"], document["gpu"]["model"]) == ("g4dn.xlarge", "T4")
+    assert used.offer is not None
+    assert used.offer.gpu is not None
+    assert (used.offer.instance_type, used.offer.gpu.model) == ("g4dn.xlarge", "T4")
     assert sorted(box.name for box in remains(context)) == ["left", "lost", "owed"]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud.boxes.connection import find_box
 from gpucloud.boxes.launch import check_name
-from gpucloud.cli.engine import find_box
 from gpucloud.inventory.reconcile import remains, settle
 from gpucloud.inventory.sweep import look
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState

@@ -25,6 +25,7 @@ from gpucloud.resources import Order, Purchase
 from gpucloud_pricing import Demand, Market, parse_wishes
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
+from tests.profiles import own_profile
 
 pytestmark = pytest.mark.live
 
@@ -104,5 +105,5 @@ def cheapest(provider: Provider) -> Candidate:
 class TestLive(ProviderConformance):
     @pytest.fixture
     def harness(self, cloud: str, budget: Budget) -> Harness:
-        provider = Clouds.installed()[cloud].provider
+        provider = Clouds.installed(own_profile())[cloud].provider
         return LiveHarness(provider, cheapest(provider), budget)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from gpucloud.clouds.provider import Inquiry, PriceList, Record, Verdict
+from gpucloud.clouds.provider import DeletionGraph, Inquiry, PriceList, Record, Verdict
 from gpucloud.errors import RULES, ErrorClass, Scope
 from gpucloud.resources import (
     End,
@@ -62,8 +62,8 @@ class MemoryProvider:
         return self.cloud.name
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
-        return self.cloud.temperament.deletion_order
+    def deletion(self) -> DeletionGraph:
+        return self.cloud.temperament.deletion
 
     @property
     def ending(self) -> str:

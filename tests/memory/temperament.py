@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import ResourceKind
 
@@ -21,7 +22,7 @@ class Temperament:
 
     name: str
     stands_on: Sequence[ResourceKind]
-    deletion_order: Sequence[ResourceKind]
+    deletion: DeletionGraph
     parts: Sequence[ResourceKind]
     put_by_name: bool  # names are the ids; a put with other parameters conflicts; failures come late
     vanishes: bool  # without stock the ids of a create call are worth nothing
@@ -42,7 +43,7 @@ class Temperament:
 TOKEN_ATOMIC = Temperament(
     name="token and atomic",
     stands_on=(ResourceKind.GROUP,),
-    deletion_order=(
+    deletion=DeletionGraph.in_order(
         ResourceKind.INSTANCE,
         ResourceKind.SPOT_REQUEST,
         ResourceKind.NIC,
@@ -54,6 +55,7 @@ TOKEN_ATOMIC = Temperament(
         ResourceKind.KEY,
         ResourceKind.SCHEDULE,
         ResourceKind.RESOURCE_GROUP,
+        takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
     ),
     parts=(ResourceKind.DISK, ResourceKind.NIC),
     put_by_name=False,
@@ -87,7 +89,7 @@ TOKEN_ATOMIC = Temperament(
 BY_NAME_LONG_RUNNING = Temperament(
     name="by name, long-running",
     stands_on=(ResourceKind.RESOURCE_GROUP, ResourceKind.GROUP, ResourceKind.NETWORK),
-    deletion_order=(
+    deletion=DeletionGraph.in_order(
         ResourceKind.SCHEDULE,
         ResourceKind.INSTANCE,
         ResourceKind.NIC,
@@ -99,6 +101,7 @@ BY_NAME_LONG_RUNNING = Temperament(
         ResourceKind.KEY,
         ResourceKind.SPOT_REQUEST,
         ResourceKind.RESOURCE_GROUP,
+        takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC, ResourceKind.ADDRESS)},
     ),
     parts=(ResourceKind.DISK, ResourceKind.NIC, ResourceKind.ADDRESS),
     put_by_name=True,
@@ -133,7 +136,7 @@ BY_NAME_LONG_RUNNING = Temperament(
 VANISHING = Temperament(
     name="vanishing",
     stands_on=(ResourceKind.NETWORK, ResourceKind.GROUP),
-    deletion_order=TOKEN_ATOMIC.deletion_order,
+    deletion=TOKEN_ATOMIC.deletion,
     parts=(ResourceKind.DISK, ResourceKind.NIC),
     put_by_name=False,
     vanishes=True,

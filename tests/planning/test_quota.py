@@ -48,7 +48,7 @@ def asked_by_a_new_process(bench: Bench, *places: str) -> list[str]:
     """The regions whose quotas a process asks for that considers these places."""
     cloud = bench.providers[0].cloud
     cloud.calls.clear()
-    Quotas(replace(bench.context(), cache=bench.folder)).shortfalls(bench.offers(*places), nodes=1)
+    Quotas(replace(bench.context(), state=bench.folder)).shortfalls(bench.offers(*places), nodes=1)
     return sorted(call.region for call in cloud.calls if call.action == "headroom")
 
 

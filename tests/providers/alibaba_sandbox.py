@@ -11,6 +11,7 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_alibaba.provider import AlibabaProvider
+from tests.profiles import own_profile
 from tests.providers.alibaba_wire import Wire
 
 
@@ -43,7 +44,7 @@ def sandbox(endpoint: Endpoint, alibaba_environment: None, monkeypatch: pytest.M
 @pytest.fixture
 def alibaba(sandbox: SandboxClient) -> AlibabaProvider:
     """The provider on an empty account."""
-    return AlibabaProvider()
+    return AlibabaProvider(own_profile())
 
 
 @pytest.fixture

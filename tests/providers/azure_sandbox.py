@@ -12,6 +12,7 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.provider import AzureProvider
+from tests.profiles import own_profile
 from tests.providers.azure_wire import SECRET, SUBSCRIPTION, TENANT, Wire, self_signed
 
 
@@ -28,7 +29,7 @@ def azure_sandbox(endpoint: Endpoint, own_home: Path, monkeypatch: pytest.Monkey
 @pytest.fixture
 def azure(azure_sandbox: SandboxClient) -> AzureProvider:
     """The provider on an empty subscription."""
-    return AzureProvider()
+    return AzureProvider(own_profile())
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_aws.provider import AwsProvider
+from tests.profiles import own_profile
 from tests.providers.aws_wire import Wire
 from tests.sandbox.running import running_sandbox
 
@@ -80,7 +81,7 @@ def sandbox(endpoint: Endpoint, aws_environment: None, monkeypatch: pytest.Monke
 def aws(request: pytest.FixtureRequest) -> AwsProvider:
     """The provider on an empty account: in the sandbox, and in moto, which somebody else wrote."""
     request.getfixturevalue(request.param)
-    return AwsProvider()
+    return AwsProvider(own_profile())
 
 
 @pytest.fixture

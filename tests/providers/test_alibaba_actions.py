@@ -19,6 +19,7 @@ from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import ActionRefusedError
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing import Market
+from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import Wire, refusal
 
@@ -63,7 +64,7 @@ def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
 ) -> None:
     request = getattr(ecs_models(), f"{action}Request")(**parameters)
     with pytest.raises(ActionRefusedError, match="was not sent"):
-        getattr(AlibabaProvider().clients.ecs(REGION), method_of(action))(request)
+        getattr(AlibabaProvider(own_profile()).clients.ecs(REGION), method_of(action))(request)
     assert not wire.sent
 
 
@@ -81,7 +82,7 @@ def test_a_launch_that_would_buy_a_subscription_cannot_be_sent(
     wire: Wire, parameters: dict[str, Any]
 ) -> None:
     with pytest.raises(ActionRefusedError, match="was not sent"):
-        AlibabaProvider().clients.ecs(REGION).run_instances(asked("RunInstances", **parameters))
+        AlibabaProvider(own_profile()).clients.ecs(REGION).run_instances(asked("RunInstances", **parameters))
     assert not wire.sent
 
 
@@ -103,7 +104,7 @@ def test_the_same_purchase_would_reach_the_wire_from_an_ordinary_client(wire: Wi
 def test_nothing_can_be_sent_past_the_list_asynchronously(wire: Wire) -> None:
     import asyncio
 
-    ecs = AlibabaProvider().clients.ecs(REGION)
+    ecs = AlibabaProvider(own_profile()).clients.ecs(REGION)
     with pytest.raises(NotImplementedError):
         asyncio.run(ecs.renew_instance_async(ecs_models().RenewInstanceRequest(instance_id="i-1")))
     assert not wire.sent
@@ -175,14 +176,14 @@ def test_a_request_without_tls_leaves_for_this_machine_only(
 ) -> None:
     monkeypatch.setenv("GPUCLOUD_ALIBABA_ENDPOINT", url)
     with pytest.raises(ActionRefusedError, match="TLS"):
-        AlibabaProvider().account()
+        AlibabaProvider(own_profile()).account()
 
 
 def test_a_refusal_is_not_tried_again_by_the_sdk(wire: Wire) -> None:
     wire.say("RunInstances", refusal("ServiceUnavailable", status=503))
     request = asked("RunInstances", instance_charge_type="PostPaid")
     with pytest.raises(Exception, match="ServiceUnavailable"):
-        AlibabaProvider().clients.ecs(REGION).run_instances(request)
+        AlibabaProvider(own_profile()).clients.ecs(REGION).run_instances(request)
     assert len(wire.sent["RunInstances"]) == 1
 
 
@@ -198,6 +199,6 @@ def test_every_region_is_asked_where_the_vendors_own_clients_ask(
         config = Config(access_key_id="a", access_key_secret="b", region_id=region)
         return str(SDKS[product](config)._endpoint)
 
-    clients = Clients()
+    clients = Clients(own_profile())
     assert clients.ecs(region)._endpoint == home("ecs")
     assert clients._client("vpc", region)._endpoint == home("vpc")

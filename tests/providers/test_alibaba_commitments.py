@@ -11,6 +11,7 @@ from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba.errors import MalformedAnswerError
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing import Commitment
+from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba, alibaba_environment, sandbox, wire
 from tests.providers.alibaba_wire import Wire
 
@@ -90,13 +91,13 @@ def answered(wire: Wire, *rows: dict[str, Any], total: int | None = None) -> Non
 def test_a_day_that_is_not_covered_to_its_end_does_not_count(wire: Wire) -> None:
     """Midnight in Hangzhou is 16:00 in UTC."""
     answered(wire, row())
-    assert [each.until for each in told(AlibabaProvider())] == [date(2090, 12, 30)]
+    assert [each.until for each in told(AlibabaProvider(own_profile()))] == [date(2090, 12, 30)]
 
 
 @pytest.mark.parametrize("changes", [{"Platform": "Windows"}, {"Status": "Expired"}])
 def test_only_what_a_box_can_use_is_told(wire: Wire, changes: dict[str, Any]) -> None:
     answered(wire, row(**changes))
-    assert told(AlibabaProvider()) == []
+    assert told(AlibabaProvider(own_profile())) == []
 
 
 @pytest.mark.parametrize(
@@ -105,10 +106,10 @@ def test_only_what_a_box_can_use_is_told(wire: Wire, changes: dict[str, Any]) ->
 def test_half_an_answer_is_none(wire: Wire, changes: dict[str, Any]) -> None:
     answered(wire, row(**changes))
     with pytest.raises(MalformedAnswerError):
-        told(AlibabaProvider())
+        told(AlibabaProvider(own_profile()))
 
 
 def test_an_answer_without_an_end_is_none(wire: Wire) -> None:
     answered(wire, row(), total=1_000_000)
     with pytest.raises(MalformedAnswerError, match="and still more"):
-        told(AlibabaProvider())
+        told(AlibabaProvider(own_profile()))

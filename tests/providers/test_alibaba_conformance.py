@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Order, Ref
-from gpucloud.sandbox.client import SandboxClient
+from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_alibaba.provider import AlibabaProvider
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
+from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, sandbox
 
 __all__ = ["alibaba_environment", "sandbox"]
@@ -73,7 +75,7 @@ class AlibabaHarness(Harness):
 
         What may be read is proven once per process, so the one that looks now is another.
         """
-        self.provider = AlibabaProvider()
+        self.provider = AlibabaProvider(own_profile())
         self._sandbox.cloud("alibaba", "deny", actions=["*:Describe[!R]*"])
 
     def restore(self) -> None:
@@ -114,9 +116,9 @@ class AlibabaHarness(Harness):
 
 
 @pytest.fixture(scope="module")
-def provider() -> AlibabaProvider:
+def provider(endpoint: Endpoint) -> AlibabaProvider:
     """One for all tests: it keeps a client for each region, and knows in which it may look."""
-    return AlibabaProvider()
+    return AlibabaProvider(Profile(endpoint.environ))
 
 
 class TestAlibaba(ProviderConformance):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +13,14 @@ import darabonba.exceptions
 import pytest
 import Tea.exceptions
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import RULES, ErrorClass, Scope
 from gpucloud_alibaba import errors
 from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.errors import classify, table
 from gpucloud_alibaba.provider import AlibabaProvider
+from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import Answer, Wire, refusal
 from tests.providers.test_error_table import STATUS, Row, code_of, message_of, on_the_wire, raised
@@ -39,7 +38,7 @@ def run_instances(provider: AlibabaProvider) -> object:
 
 def refused(wire: Wire, answer: Answer) -> Verdict:
     wire.say("RunInstances", answer)
-    provider = AlibabaProvider()
+    provider = AlibabaProvider(own_profile())
     verdict = classify(raised(lambda: run_instances(provider)))
     assert verdict is not None
     return verdict
@@ -96,7 +95,7 @@ def test_a_group_that_is_missing_is_gone_when_deleted_and_late_when_used(wire: W
     )
     wire.say("DeleteSecurityGroup", refusal("InvalidSecurityGroupId.NotFound", status=404))
     request = ecs_models().DeleteSecurityGroupRequest(region_id="cn-hangzhou", security_group_id="sg-1")
-    ecs = AlibabaProvider().clients.ecs("cn-hangzhou")
+    ecs = AlibabaProvider(own_profile()).clients.ecs("cn-hangzhou")
     verdict = classify(raised(lambda: ecs.delete_security_group(request)))
     assert verdict is not None
     assert verdict.error_class is ErrorClass.NOT_FOUND
@@ -150,7 +149,7 @@ def test_an_answer_that_never_came_leaves_the_outcome_unknown(wire: Wire) -> Non
 @pytest.mark.parametrize("text", ["<html>Bad gateway</html>", "[]", '"x"', ""])
 def test_an_answer_of_somebody_else_leaves_the_outcome_unknown(wire: Wire, status: int, text: str) -> None:
     wire.say("RunInstances", Answer(text, status))
-    verdict = classify(raised(lambda: run_instances(AlibabaProvider())))
+    verdict = classify(raised(lambda: run_instances(AlibabaProvider(own_profile()))))
     assert verdict is not None
     assert maybe_applied(verdict)
 
@@ -162,7 +161,7 @@ def test_a_refused_connection_is_known_not_to_have_been_sent(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     monkeypatch.setenv("GPUCLOUD_ALIBABA_ENDPOINT", f"http://127.0.0.1:{port}")
-    verdict = classify(raised(lambda: run_instances(AlibabaProvider())))
+    verdict = classify(raised(lambda: run_instances(AlibabaProvider(own_profile()))))
     assert verdict is not None
     assert (verdict.error_class, verdict.sent) == (ErrorClass.SERVER, False)
 
@@ -174,33 +173,21 @@ def test_a_failed_connection_is_told_without_the_boot_script_that_travels_in_the
     request = ecs_models().RunInstancesRequest(
         region_id="cn-hangzhou", instance_charge_type="PostPaid", user_data="c2VjcmV0LWhvc3Qta2V5"
     )
-    ecs = AlibabaProvider().clients.ecs("cn-hangzhou")
+    ecs = AlibabaProvider(own_profile()).clients.ecs("cn-hangzhou")
     verdict = classify(raised(lambda: ecs.run_instances(request)))
     assert verdict is not None
     assert "refused" in verdict.message
     assert "c2VjcmV0" not in verdict.message
 
 
-NO_CREDENTIALS = """
-from gpucloud_alibaba.provider import AlibabaProvider
-provider = AlibabaProvider()
-try:
-    provider.account()
-except Exception as error:
-    verdict = provider.classify(error)
-    print(verdict.error_class, verdict.scope, verdict.sent, verdict.code)
-"""
-
-
 def test_without_credentials_nothing_is_sent_and_the_cloud_is_left_out(own_home: Path) -> None:
-    """In a process of its own: the SDK reads the environment when it is imported."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("ALIBABA_CLOUD_")
-    } | {"ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true", "HOME": str(own_home)}
-    said = subprocess.run(
-        [sys.executable, "-c", NO_CREDENTIALS], env=environment, capture_output=True, text=True, check=True
+    provider = AlibabaProvider(
+        Profile({"ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true", "HOME": str(own_home)})
     )
-    assert said.stdout.split() == ["auth", "cloud", "False", "CredentialException"]
+    verdict = provider.classify(raised(provider.account))
+    assert verdict is not None
+    assert (verdict.error_class, verdict.scope, verdict.sent) == (ErrorClass.AUTH, Scope.CLOUD, False)
+    assert verdict.code == "CredentialException"
 
 
 # --- the SDK's exception classes

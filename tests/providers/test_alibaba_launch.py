@@ -18,6 +18,7 @@ from gpucloud.resources import Machine, Purchase, ResourceKind, Search, State
 from gpucloud_alibaba import network
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.provider import AlibabaProvider
+from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import (
     ACCOUNT,
@@ -90,7 +91,7 @@ def a_cloud(wire: Wire) -> Wire:
 
 
 def provider() -> AlibabaProvider:
-    return AlibabaProvider(clock=lambda: NOW, sleep=lambda _: None)
+    return AlibabaProvider(own_profile(), clock=lambda: NOW, sleep=lambda _: None)
 
 
 def sent_call(wire: Wire, **changes: Any) -> dict[str, str]:
@@ -147,7 +148,7 @@ def test_a_box_without_an_end_has_no_release_time(wire: Wire) -> None:
 def test_the_request_is_the_same_for_the_same_order_however_late(wire: Wire) -> None:
     """A repeated call with another release time would be refused as another order of the same token."""
     times = iter([NOW, NOW + timedelta(minutes=3)])
-    cloud = AlibabaProvider(clock=lambda: next(times), sleep=lambda _: None)
+    cloud = AlibabaProvider(own_profile(), clock=lambda: next(times), sleep=lambda _: None)
     a_cloud(wire)
     soon = order(deadline=NOW + timedelta(minutes=5))
     first = cloud.prepare(soon, Remembered())
@@ -376,7 +377,7 @@ def test_a_network_is_waited_for_until_it_can_be_used(wire: Wire) -> None:
         page("Vpcs", "Vpc", pending),
         page("Vpcs", "Vpc", ready),
     )
-    AlibabaProvider(clock=lambda: NOW, sleep=waits.append).prepare(order(), Remembered())
+    AlibabaProvider(own_profile(), clock=lambda: NOW, sleep=waits.append).prepare(order(), Remembered())
     assert len(waits) == 2
 
 

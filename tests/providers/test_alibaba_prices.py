@@ -23,6 +23,7 @@ from gpucloud.resources import Purchase
 from gpucloud_alibaba import price_list
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.provider import AlibabaProvider
+from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import Answer, Wire, refusal
 from tests.providers.test_error_table import raised
@@ -35,7 +36,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 def provider() -> AlibabaProvider:
-    return AlibabaProvider(clock=lambda: NOW)
+    return AlibabaProvider(own_profile(), clock=lambda: NOW)
 
 
 def price(trade: Any, *, currency: str = "CNY", parts: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -320,7 +321,7 @@ def test_a_permission_is_told_by_what_a_dry_run_says(wire: Wire) -> None:
 
 
 def test_the_provider_has_the_abilities_that_it_has() -> None:
-    alibaba: Any = AlibabaProvider()
+    alibaba: Any = AlibabaProvider(own_profile())
     for ability in (PriceSource, CapacitySource, ConsoleLog, Ingress, QuotaSource, Checkup, CanExtend):
         assert isinstance(alibaba, ability)
     assert not isinstance(alibaba, Echo)  # another installed cloud tells the caller's address

@@ -12,9 +12,10 @@ import boto3
 import pytest
 
 import gpucloud_aws
-from gpucloud_aws.actions import ACTIONS, Repeat
+from gpucloud_aws.actions import ACTIONS, Repeat, refuse_unlisted
 from gpucloud_aws.errors import ActionRefusedError
 from gpucloud_aws.provider import AwsProvider
+from tests.profiles import own_profile
 from tests.providers.aws_wire import Answer, Wire, answer
 
 POLICY: dict[str, Any] = json.loads(files("gpucloud_aws").joinpath("policy.json").read_text(encoding="utf-8"))
@@ -55,10 +56,31 @@ PURCHASES: list[tuple[str, str, dict[str, Any]]] = [
 def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
     wire: Wire, service: str, method: str, parameters: dict[str, Any], attempts: int
 ) -> None:
-    client = AwsProvider().clients.client(service, "us-east-1", attempts=attempts)
+    client = AwsProvider(own_profile()).clients.client(service, "us-east-1", attempts=attempts)
+    if service == "ec2":  # its model is loaded without what is not on the list
+        assert not hasattr(client, method)
+        return
     with pytest.raises(ActionRefusedError, match="was not sent"):
         getattr(client, method)(**parameters)
     assert not wire.sent
+
+
+@pytest.mark.parametrize(
+    ("service", "method", "parameters"), PURCHASES, ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_a_purchase_that_the_sdk_knows_is_stopped_before_the_wire(
+    wire: Wire, service: str, method: str, parameters: dict[str, Any]
+) -> None:
+    client: Any = boto3.session.Session().client(service, region_name="us-east-1")  # type: ignore[call-overload]
+    client.meta.events.register("before-send", refuse_unlisted)
+    with pytest.raises(ActionRefusedError, match="was not sent"):
+        getattr(client, method)(**parameters)
+    assert not wire.sent
+
+
+def test_the_clients_know_the_listed_calls_of_ec2_and_no_other(wire: Wire) -> None:
+    model = AwsProvider(own_profile()).clients.ec2("us-east-1").meta.service_model
+    assert set(model.operation_names) == {operation for service, operation in ACTIONS if service == "ec2"}
 
 
 def test_the_same_purchase_would_reach_the_wire_from_an_ordinary_client(wire: Wire) -> None:
@@ -128,7 +150,7 @@ def test_a_request_without_tls_leaves_for_this_machine_only(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://192.0.2.1:1")
     with pytest.raises(ActionRefusedError, match="TLS"):
-        AwsProvider().account()
+        AwsProvider(own_profile()).account()
 
 
 def test_a_shortage_is_not_tried_again_by_the_sdk(wire: Wire) -> None:
@@ -139,5 +161,7 @@ def test_a_shortage_is_not_tried_again_by_the_sdk(wire: Wire) -> None:
 
     wire.say("RunInstances", Answer(refusal("InsufficientInstanceCapacity"), 500))
     with pytest.raises(ClientError):
-        AwsProvider().clients.ec2_once("us-east-1").run_instances(MinCount=1, MaxCount=1, ClientToken="t")
+        AwsProvider(own_profile()).clients.ec2_once("us-east-1").run_instances(
+            MinCount=1, MaxCount=1, ClientToken="t"
+        )
     assert len(wire.sent["RunInstances"]) == 1

@@ -16,6 +16,7 @@ from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing import Commitment, Money
 from gpucloud_pricing.values import SavingsPlan
+from tests.profiles import own_profile
 from tests.providers.aws_wire import Answer, Wire, answer
 
 T4 = {"region": "us-east-1", "instance_type": "g4dn.xlarge"}
@@ -34,7 +35,7 @@ def test_what_is_reserved_is_told_region_by_region(sandbox: SandboxClient) -> No
     in_zone = sandbox.cloud("aws", "commit", **T4, zone="use1-az1", until="2091-06-30")
     sandbox.cloud("aws", "commit", **T4, until="2020-12-31")  # over
     sandbox.cloud("aws", "commit", **{**T4, "region": "eu-west-1"}, until="2090-12-31")
-    found = told(AwsProvider(), "reserved instances in us-east-1")
+    found = told(AwsProvider(own_profile()), "reserved instances in us-east-1")
     common: dict[str, Any] = {
         "cloud": "aws",
         "kind": "reserved_instance",
@@ -47,13 +48,13 @@ def test_what_is_reserved_is_told_region_by_region(sandbox: SandboxClient) -> No
         Commitment(**common, id=everywhere, count=2, until=LATE),
         Commitment(**common, id=in_zone, count=1, zone="use1-az1", until=date(2091, 6, 30)),
     ]
-    assert len(told(AwsProvider(), "reserved instances in eu-west-1")) == 1
+    assert len(told(AwsProvider(own_profile()), "reserved instances in eu-west-1")) == 1
 
 
 def test_held_capacity_is_told_with_its_end_if_it_has_one(sandbox: SandboxClient) -> None:
     open_ = sandbox.cloud("aws", "reserve", **T4, zone="use1-az1", count=3)
     block = sandbox.cloud("aws", "reserve", **T4, zone="use1-az2", block=True)
-    found = {each.id: each for each in told(AwsProvider(), "capacity reservations in us-east-1")}
+    found = {each.id: each for each in told(AwsProvider(own_profile()), "capacity reservations in us-east-1")}
     assert found.keys() == {open_, block}
     assert (found[open_].kind, found[open_].count, found[open_].until) == ("capacity_reservation", 3, None)
     assert (found[block].kind, found[block].zone) == ("capacity_block", "use1-az2")
@@ -64,7 +65,7 @@ def test_savings_plans_are_told_once_for_all_regions(sandbox: SandboxClient) -> 
     compute = sandbox.cloud("aws", "commit", per_hour="12.5", until="2090-12-31", upfront="all", term="3y")
     family = sandbox.cloud("aws", "commit", per_hour=2, until="2090-12-31", family="g4dn", region="eu-west-1")
     sandbox.cloud("aws", "commit", per_hour=99, until="2020-12-31")  # over
-    found = {each.id: each for each in told(AwsProvider(), "savings plans")}
+    found = {each.id: each for each in told(AwsProvider(own_profile()), "savings plans")}
     assert found.keys() == {compute, family}
     assert (found[compute].region, found[compute].until) == (None, LATE)
     assert found[compute].plan == SavingsPlan(
@@ -118,7 +119,7 @@ def test_only_what_boxes_can_use_is_told(wire: Wire, changes: dict[str, str], co
     regions(wire)
     shown = f"<reservedInstancesSet><item>{reserved(**changes)}</item></reservedInstancesSet>"
     wire.say("DescribeReservedInstances", answer("DescribeReservedInstances", shown))
-    found = told(AwsProvider(), "reserved instances in us-east-1")
+    found = told(AwsProvider(own_profile()), "reserved instances in us-east-1")
     assert [(each.id, each.until) for each in found] == ([("ri-1", LATE)] if counts else [])
 
 
@@ -150,13 +151,13 @@ def test_held_capacity_that_never_ends_is_no_answer(wire: Wire) -> None:
 
     wire.say("DescribeCapacityReservations", Answer(page))
     with pytest.raises(MalformedAnswerError, match="and still more"):
-        told(AwsProvider(), "capacity reservations in us-east-1")
+        told(AwsProvider(own_profile()), "capacity reservations in us-east-1")
 
 
 def test_held_capacity_is_read_page_by_page(wire: Wire) -> None:
     regions(wire)
     wire.say("DescribeCapacityReservations", held("cr-1", "cr-2", token="more"), held("cr-3"))
-    found = told(AwsProvider(), "capacity reservations in us-east-1")
+    found = told(AwsProvider(own_profile()), "capacity reservations in us-east-1")
     assert [each.id for each in found] == ["cr-1", "cr-2", "cr-3"]
 
 
@@ -173,7 +174,7 @@ def test_capacity_that_is_not_ours_to_use_is_left_out(wire: Wire, changes: dict[
     """Whoever shares a reservation pays for it while it stands empty, and we for what runs in it."""
     regions(wire)
     wire.say("DescribeCapacityReservations", held("cr-1", **changes))
-    assert told(AwsProvider(), "capacity reservations in us-east-1") == []
+    assert told(AwsProvider(own_profile()), "capacity reservations in us-east-1") == []
 
 
 def plans(ids: Sequence[str], token: str | None = None, **changes: Any) -> Answer:
@@ -195,7 +196,7 @@ def plans(ids: Sequence[str], token: str | None = None, **changes: Any) -> Answe
 def test_savings_plans_are_read_page_by_page(wire: Wire) -> None:
     regions(wire)
     wire.say("DescribeSavingsPlans", plans(["a", "b"], token="more"), plans(["c"]))
-    assert [each.id for each in told(AwsProvider(), "savings plans")] == ["a", "b", "c"]
+    assert [each.id for each in told(AwsProvider(own_profile()), "savings plans")] == ["a", "b", "c"]
     asked = [json.loads(sent["json"]) for sent in wire.sent["DescribeSavingsPlans"]]
     assert [each.get("nextToken") for each in asked] == [None, "more"]
     assert all(each["states"] == ["active"] for each in asked)
@@ -204,14 +205,14 @@ def test_savings_plans_are_read_page_by_page(wire: Wire) -> None:
 def test_plans_for_other_than_machines_are_left_out(wire: Wire) -> None:
     regions(wire)
     wire.say("DescribeSavingsPlans", plans(["a"], savingsPlanType="SageMaker"))
-    assert told(AwsProvider(), "savings plans") == []
+    assert told(AwsProvider(own_profile()), "savings plans") == []
 
 
 def test_an_answer_without_an_end_is_no_answer(wire: Wire) -> None:
     regions(wire)
     wire.say("DescribeSavingsPlans", plans(["a"], token="more"))
     with pytest.raises(MalformedAnswerError, match="and still more"):
-        told(AwsProvider(), "savings plans")
+        told(AwsProvider(own_profile()), "savings plans")
     wire.say("DescribeSavingsPlans", plans(["a"], commitment=None))
     with pytest.raises(MalformedAnswerError, match="commitment"):
-        told(AwsProvider(), "savings plans")
+        told(AwsProvider(own_profile()), "savings plans")

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Order, Ref
-from gpucloud.sandbox.client import SandboxClient
+from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_aws.provider import AwsProvider
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
@@ -102,9 +103,9 @@ class AwsHarness(Harness):
 
 
 @pytest.fixture(scope="module")
-def provider() -> AwsProvider:
+def provider(endpoint: Endpoint) -> AwsProvider:
     """One for all tests: it keeps a client for each region, and the sandbox's networks never change."""
-    return AwsProvider()
+    return AwsProvider(Profile(endpoint.environ))
 
 
 class TestAws(ProviderConformance):

@@ -13,6 +13,7 @@ import pytest
 
 from gpucloud.errors import UsageError
 from gpucloud_aws.provider import AwsProvider
+from tests.profiles import own_profile
 
 
 class Says(ThreadingHTTPServer):
@@ -58,7 +59,7 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> Iterator[Says]:
 @pytest.mark.parametrize("address", ["203.0.113.7", "2001:db8::7", "127.0.0.1"])
 def test_the_answer_is_an_address(echo: Says, address: str) -> None:
     echo.body = f" {address}\n".encode()
-    assert AwsProvider().caller_address() == address
+    assert AwsProvider(own_profile()).caller_address() == address
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_the_answer_is_an_address(echo: Says, address: str) -> None:
 def test_anything_else_is_refused_and_the_flag_is_named(echo: Says, body: bytes) -> None:
     echo.body = body
     with pytest.raises(UsageError) as caught:
-        AwsProvider().caller_address()
+        AwsProvider(own_profile()).caller_address()
     assert caught.value.hint is not None
     assert "--allow-from" in caught.value.hint
 
@@ -88,7 +89,7 @@ def test_a_redirect_is_not_followed(echo: Says) -> None:
     thread.start()
     echo.status, echo.headers = 302, {"location": other.url}
     with pytest.raises(UsageError, match="302"):
-        AwsProvider().caller_address()
+        AwsProvider(own_profile()).caller_address()
     other.shutdown()
     other.server_close()
     thread.join()
@@ -98,7 +99,7 @@ def test_a_redirect_is_not_followed(echo: Says) -> None:
 def test_a_failure_of_the_echo_is_refused(echo: Says) -> None:
     echo.status = 503
     with pytest.raises(UsageError, match="503"):
-        AwsProvider().caller_address()
+        AwsProvider(own_profile()).caller_address()
 
 
 @pytest.mark.parametrize(
@@ -107,12 +108,13 @@ def test_a_failure_of_the_echo_is_refused(echo: Says) -> None:
 def test_an_echo_without_tls_elsewhere_is_not_asked(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("GPUCLOUD_AWS_ECHO_URL", url)
     with pytest.raises(UsageError, match="TLS"):
-        AwsProvider().caller_address()
+        AwsProvider(own_profile()).caller_address()
 
 
 def test_importing_and_constructing_the_provider_loads_no_sdk_and_asks_nobody() -> None:
     program = (
-        "import sys; from gpucloud_aws.provider import AwsProvider; AwsProvider(); "
+        "import sys; from gpucloud.clouds.profile import Profile; "
+        "from gpucloud_aws.provider import AwsProvider; AwsProvider(Profile({})); "
         "heavy = {'boto3', 'botocore', 'urllib.request', 'multiprocessing.pool'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -17,6 +17,7 @@ from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.errors import classify, table
 from gpucloud_aws.provider import AwsProvider
+from tests.profiles import own_profile
 
 
 def refused(code: str, *, status: int = 400, message: str = "no", operation: str = "RunInstances") -> Verdict:
@@ -171,7 +172,7 @@ def test_what_the_cloud_tells_to_wait_is_passed_on() -> None:
 
 def provoked(ask: Callable[[AwsProvider], object]) -> Verdict:
     """The verdict on what a client in this environment raises."""
-    provider = AwsProvider()
+    provider = AwsProvider(own_profile())
     with pytest.raises(Exception) as raised:  # noqa: PT011  (which one, the verdict's code says)
         ask(provider)
     verdict = provider.classify(raised.value)
@@ -246,7 +247,7 @@ def test_wrong_parameters_never_leave(aws_environment: None) -> None:
 
 
 def test_a_connection_that_ends_without_an_answer_leaves_the_outcome_open(sandbox: SandboxClient) -> None:
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     aws.account()
     sandbox.fault(effect="drop", action="RunInstances", times=None)
     with pytest.raises(botocore.exceptions.ConnectionClosedError) as raised:

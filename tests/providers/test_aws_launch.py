@@ -20,6 +20,7 @@ from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.create import market_of
 from gpucloud_aws.provider import AwsProvider
+from tests.profiles import own_profile
 from tests.providers.aws_wire import ACCOUNT, Answer, Remembered, Wire, answer, order, ref, refusal
 from tests.sandbox.box_rental import until
 
@@ -68,7 +69,7 @@ def test_a_box_is_private_encrypted_tagged_and_ends_itself(aws: AwsProvider) -> 
 def test_the_request_is_plain_json_and_the_same_for_the_same_order(aws: AwsProvider) -> None:
     request = aws.prepare(order(), Remembered())
     assert json.loads(json.dumps(request)) == request
-    assert AwsProvider().prepare(order(), Remembered()) == request
+    assert AwsProvider(own_profile()).prepare(order(), Remembered()) == request
 
 
 def test_spot_is_asked_for_once_at_most_for_the_limit_and_its_request_is_tagged(aws: AwsProvider) -> None:
@@ -139,7 +140,7 @@ def test_a_boot_script_and_the_credentials_never_reach_a_log(
     """Even at DEBUG, where the SDK would write whole requests."""
     caplog.set_level(logging.DEBUG)
     script = b"#cloud-config\n# canary-7f3a\n"
-    launched(AwsProvider(), user_data=script)
+    launched(AwsProvider(own_profile()), user_data=script)
     assert "canary-7f3a" not in caplog.text
     assert base64.b64encode(script).decode()[:32] not in caplog.text
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in caplog.text
@@ -247,7 +248,7 @@ def test_a_given_vpc_is_used(moto: str, monkeypatch: pytest.MonkeyPatch) -> None
     vpc = ec2().create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2().create_subnet(VpcId=vpc, CidrBlock="10.0.1.0/24", AvailabilityZoneId="use1-az2")["Subnet"]
     monkeypatch.setenv("GPUCLOUD_AWS_VPC_ID", vpc)
-    call = AwsProvider().prepare(order(), Remembered())["run_instances"]
+    call = AwsProvider(own_profile()).prepare(order(), Remembered())["run_instances"]
     assert call["NetworkInterfaces"][0]["SubnetId"] == subnet["SubnetId"]
 
 
@@ -349,12 +350,12 @@ def test_many_things_come_in_pages(aws: AwsProvider, monkeypatch: pytest.MonkeyP
 
 def test_everything_found_can_be_ended_in_the_declared_order(moto: str) -> None:
     """Also a volume and an address that no instance holds: remains of something older."""
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     aws.delete(ref(ResourceKind.ADDRESS, "eipalloc-0123456789abcdef0"))  # gone already: fine
     launched(aws, purchase=Purchase.SPOT)
     ec2().create_volume(Size=1, AvailabilityZone="us-east-1a", TagSpecifications=tagged("volume"))
     ec2().allocate_address(Domain="vpc", TagSpecifications=tagged("elastic-ip"))
-    for kind in aws.deletion_order:
+    for kind in aws.deletion.order:
         for resource in aws.find(Search(owner="own-1", regions=("us-east-1",))).resources:
             if resource.ref.kind is kind:
                 aws.delete(resource.ref)
@@ -376,7 +377,7 @@ def test_a_console_is_text(aws: AwsProvider) -> None:
 
 
 def test_the_same_request_gives_the_same_machines_never_more(sandbox: SandboxClient) -> None:
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     request = aws.prepare(order(nodes=2), Remembered())
     first, second = aws.create(request), aws.create(request)
     assert [machine.ref for machine in first] == [machine.ref for machine in second]
@@ -387,7 +388,7 @@ def test_the_same_request_gives_the_same_machines_never_more(sandbox: SandboxCli
 
 
 def test_nothing_billed_is_left_after_what_a_launch_made_is_ended(sandbox: SandboxClient) -> None:
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     machines = launched(aws, purchase=Purchase.SPOT, nodes=3)
     assert len(sandbox.status()["billing"]) > 0
     for machine in machines:
@@ -398,7 +399,7 @@ def test_nothing_billed_is_left_after_what_a_launch_made_is_ended(sandbox: Sandb
 
 
 def test_everything_billed_carries_the_tags_that_find_it(sandbox: SandboxClient) -> None:
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     launched(aws, purchase=Purchase.SPOT)
     found = aws.find(Search(owner="own-1", box="box-1"))
     assert found.unread == ()
@@ -416,7 +417,7 @@ def test_everything_billed_carries_the_tags_that_find_it(sandbox: SandboxClient)
 
 
 def test_looking_quoting_and_searching_change_nothing(sandbox: SandboxClient) -> None:
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     aws.find(Search(owner="own-1"))
     aws.quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
     aws.quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
@@ -426,7 +427,7 @@ def test_looking_quoting_and_searching_change_nothing(sandbox: SandboxClient) ->
 
 def test_a_zone_without_stock_is_a_shortage_there_and_nothing_is_made(sandbox: SandboxClient) -> None:
     sandbox.stock(cloud="aws", zone="use1-az2", instance_type="g4dn.*", count=0)
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     with pytest.raises(ClientError) as caught:
         launched(aws)
     verdict = aws.classify(caught.value)
@@ -436,7 +437,7 @@ def test_a_zone_without_stock_is_a_shortage_there_and_nothing_is_made(sandbox: S
 
 
 def test_a_bid_below_the_market_is_refused_for_its_price(sandbox: SandboxClient) -> None:
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     with pytest.raises(ClientError) as caught:
         launched(aws, purchase=Purchase.SPOT, max_price_usd=Decimal("0.002"))
     verdict = aws.classify(caught.value)
@@ -446,7 +447,7 @@ def test_a_bid_below_the_market_is_refused_for_its_price(sandbox: SandboxClient)
 
 def test_a_machine_that_is_not_shown_yet_is_not_found_rather_than_gone(sandbox: SandboxClient) -> None:
     """EC2 is eventually consistent; the same request still gives the same machine meanwhile."""
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     request = aws.prepare(order(), Remembered())
     sandbox.pace(lag_calls=2)
     [machine] = aws.create(request)
@@ -463,12 +464,12 @@ def test_a_machine_that_is_not_shown_yet_is_not_found_rather_than_gone(sandbox: 
 
 def test_a_spot_quote_is_what_the_zone_asks_now(sandbox: SandboxClient) -> None:
     sandbox.price(cloud="aws", zone="use1-az2", instance_type="g4dn.xlarge", purchase="spot", amount="0.3")
-    quotes = AwsProvider().quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
+    quotes = AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
     assert {quote.zone: quote.price_per_hour for quote in quotes}["use1-az2"] == Decimal("0.3")
 
 
 def test_the_callers_address_is_what_the_sandbox_sees(sandbox: SandboxClient) -> None:
-    assert AwsProvider().caller_address() == sandbox.address()
+    assert AwsProvider(own_profile()).caller_address() == sandbox.address()
 
 
 # --- answers that neither gives
@@ -496,7 +497,7 @@ ZONES = """<availabilityZoneInfo><item><zoneName>us-east-1a</zoneName><zoneId>us
 def test_an_interruption_is_told_from_other_ends(wire: Wire, reason: str, preempted: bool) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", INSTANCE.format(reason=reason)))
     wire.say("DescribeAvailabilityZones", answer("DescribeAvailabilityZones", ZONES))
-    seen = AwsProvider().get(ref(ResourceKind.INSTANCE, "i-1"))
+    seen = AwsProvider(own_profile()).get(ref(ResourceKind.INSTANCE, "i-1"))
     assert isinstance(seen, Machine)
     assert (seen.state, seen.preempted, seen.reason) == (State.GONE, preempted, reason)
     assert seen.zone == "use1-az6", "an AZ name is turned into its id where AWS says only the name"
@@ -505,7 +506,7 @@ def test_an_interruption_is_told_from_other_ends(wire: Wire, reason: str, preemp
 
 def test_a_lost_create_is_looked_up_by_its_token(wire: Wire) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", "<reservationSet/>"))
-    found = AwsProvider().find(Search(token="gpc-1", regions=("us-east-1",)))
+    found = AwsProvider(own_profile()).find(Search(token="gpc-1", regions=("us-east-1",)))
     assert found.resources == ()
     [sent] = wire.sent["DescribeInstances"]
     assert (sent["Filter.1.Name"], sent["Filter.1.Value.1"]) == ("client-token", "gpc-1")
@@ -514,13 +515,13 @@ def test_a_lost_create_is_looked_up_by_its_token(wire: Wire) -> None:
 def test_an_empty_answer_without_an_id_is_not_found(wire: Wire) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", "<reservationSet/>"))
     with pytest.raises(errors.GoneError):
-        AwsProvider().get(ref(ResourceKind.INSTANCE, "i-1"))
+        AwsProvider(own_profile()).get(ref(ResourceKind.INSTANCE, "i-1"))
 
 
 def test_an_answer_about_another_instance_is_not_taken_for_this_one(wire: Wire) -> None:
     wire.say("DescribeInstances", answer("DescribeInstances", INSTANCE.format(reason="x")))
     with pytest.raises(errors.GoneError):
-        AwsProvider().get(ref(ResourceKind.INSTANCE, "i-2"))
+        AwsProvider(own_profile()).get(ref(ResourceKind.INSTANCE, "i-2"))
 
 
 def test_an_answer_without_ids_leaves_the_outcome_of_a_create_unknown(wire: Wire) -> None:
@@ -530,7 +531,7 @@ def test_an_answer_without_ids_leaves_the_outcome_of_a_create_unknown(wire: Wire
         "region": "us-east-1",
         "run_instances": {"MinCount": 1, "MaxCount": 1, "UserData": ""},
     }
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     with pytest.raises(errors.MalformedAnswerError) as caught:
         aws.create(request)
     verdict = aws.classify(caught.value)
@@ -546,7 +547,7 @@ def test_an_answer_that_never_comes_leaves_the_outcome_of_a_create_unknown(wire:
         "region": "us-east-1",
         "run_instances": {"MinCount": 1, "MaxCount": 1, "UserData": ""},
     }
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     with pytest.raises(Exception, match="closed") as caught:
         aws.create(request)
     verdict = aws.classify(caught.value)
@@ -568,7 +569,7 @@ def test_a_region_that_cannot_be_read_is_unread_with_the_clouds_code_and_not_emp
     for action, body in empty.items():
         wire.say(action, answer(action, body))
     wire.say("DescribeVolumes", denied)
-    found = AwsProvider().find(Search(owner="own-1", regions=("us-east-1",)))
+    found = AwsProvider(own_profile()).find(Search(owner="own-1", regions=("us-east-1",)))
     assert found.resources == ()
     assert found.unread == (
         UnreadableRegion(
@@ -584,7 +585,7 @@ def test_pages_without_end_are_an_unread_region(wire: Wire, monkeypatch: pytest.
         for number in range(9)
     ]
     wire.say("DescribeInstances", *pages)
-    found = AwsProvider().find(Search(token="gpc-1", regions=("us-east-1",)))
+    found = AwsProvider(own_profile()).find(Search(token="gpc-1", regions=("us-east-1",)))
     assert [unread.region for unread in found.unread] == ["us-east-1"]
 
 
@@ -592,7 +593,7 @@ def test_only_the_enabled_regions_are_searched(wire: Wire) -> None:
     region = "<regionInfo><item><regionName>eu-north-1</regionName></item></regionInfo>"
     wire.say("DescribeRegions", answer("DescribeRegions", region))
     wire.say("DescribeInstances", answer("DescribeInstances", "<reservationSet/>"))
-    AwsProvider().find(Search(token="gpc-1"))
+    AwsProvider(own_profile()).find(Search(token="gpc-1"))
     assert "AllRegions" not in wire.sent["DescribeRegions"][0]
     assert len(wire.sent["DescribeInstances"]) == 1
 
@@ -607,7 +608,7 @@ def test_a_launch_in_a_known_region_changes_aws_three_times(wire: Wire) -> None:
     wire.say("CreateSecurityGroup", answer("CreateSecurityGroup", "<groupId>sg-1</groupId>"))
     wire.say("AuthorizeSecurityGroupIngress", answer("AuthorizeSecurityGroupIngress"))
     wire.say("RunInstances", answer("RunInstances", "<instancesSet/>"))
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     for attempt in ("one", "two"):
         aws.create(aws.prepare(order(key=attempt), Remembered()))
     counts = {action: len(calls) for action, calls in wire.sent.items()}
@@ -624,7 +625,7 @@ def test_a_group_that_exists_but_is_not_shown_yet_is_tried_again_later(wire: Wir
     test_a_launch_in_a_known_region_changes_aws_three_times(wire)
     wire.say("CreateSecurityGroup", Answer(refusal("InvalidGroup.Duplicate"), 400))
     wire.say("DescribeSecurityGroups", answer("DescribeSecurityGroups", "<securityGroupInfo/>"))
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     with pytest.raises(errors.NotVisibleError) as caught:
         aws.prepare(order(), Remembered())
     verdict = aws.classify(caught.value)
@@ -643,7 +644,7 @@ def test_held_capacity_is_named_in_the_call(wire: Wire, kind: str, market: str |
     test_a_launch_in_a_known_region_changes_aws_three_times(wire)
     shown = RESERVATION.format(state="active", free=2, kind=kind)
     wire.say("DescribeCapacityReservations", answer("DescribeCapacityReservations", shown))
-    aws = AwsProvider()
+    aws = AwsProvider(own_profile())
     [held] = aws.held("us-east-1", ["g4dn.xlarge"])
     assert (held.id, held.zone, held.free) == ("cr-1", "use1-az2", 2)
     assert held.purchase == ("capacity_block" if market else "reservation")
@@ -658,9 +659,9 @@ def test_held_capacity_is_named_in_the_call(wire: Wire, kind: str, market: str |
 def test_capacity_that_cannot_be_used_now_is_not_held(wire: Wire, state: str, free: int) -> None:
     shown = RESERVATION.format(state=state, free=free, kind="default")
     wire.say("DescribeCapacityReservations", answer("DescribeCapacityReservations", shown))
-    assert list(AwsProvider().held("us-east-1", ["g4dn.xlarge"])) == []
+    assert list(AwsProvider(own_profile()).held("us-east-1", ["g4dn.xlarge"])) == []
 
 
 def test_a_refusal_of_what_a_wrong_clock_has_signed_tells_the_time(wire: Wire) -> None:
     wire.answers["GetCallerIdentity"] = [Answer(refusal("SignatureDoesNotMatch"), status=403)]
-    assert abs(AwsProvider().server_time() - datetime.now(UTC)) < timedelta(seconds=60)
+    assert abs(AwsProvider(own_profile()).server_time() - datetime.now(UTC)) < timedelta(seconds=60)

@@ -10,6 +10,7 @@ import pytest
 from gpucloud.errors import ErrorClass
 from gpucloud_aws.errors import MalformedAnswerError, classify
 from gpucloud_aws.spot_advisor import VARIABLE, band_of, inquiry
+from tests.profiles import own_profile
 
 LABELS = {0: "<5%", 1: "5-10%", 4: ">20%", 7: "about half", 8: "30-20%"}
 TODAY = date(2026, 11, 21)
@@ -56,7 +57,7 @@ def test_a_file_that_cannot_be_had_is_a_failure_of_that_inquiry(
 ) -> None:
     """Plain HTTP is not even asked; and it is the cloud's failure, not ours."""
     monkeypatch.setenv(VARIABLE, url)
-    asked = inquiry(["g4dn.xlarge"], ["us-east-1"], datetime(2026, 11, 21, tzinfo=UTC))
+    asked = inquiry(own_profile(), ["g4dn.xlarge"], ["us-east-1"], datetime(2026, 11, 21, tzinfo=UTC))
     with pytest.raises(MalformedAnswerError) as raised:
         asked.ask()
     verdict = classify(raised.value)

@@ -19,6 +19,7 @@ from gpucloud_azure.actions import ACTIONS, ASSIGNING, ON_THE_WAY, Repeat, refus
 from gpucloud_azure.errors import ActionRefusedError
 from gpucloud_azure.ids import TYPES, id_in
 from gpucloud_azure.provider import AzureProvider
+from tests.profiles import own_profile
 from tests.providers.azure_wire import SECRET, SUBSCRIPTION, Answer, Wire, ref, refusal
 
 pytest_plugins = ["tests.providers.azure_sandbox"]
@@ -57,7 +58,7 @@ PURCHASES = [
 def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
     azure_wire: Wire, method: str, path: str, which: str
 ) -> None:
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     provider.account()
     before = len(azure_wire.sent)
     client: Any = getattr(provider.clients, which)()
@@ -69,12 +70,14 @@ def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
 def test_the_same_purchase_would_reach_the_wire_without_the_list(azure_wire: Wire) -> None:
     """So that the test above can fail: it is the list that stops it, not the server."""
     method, path = PURCHASES[0]
-    AzureProvider().clients.anonymous().send_request(HttpRequest(method, azure_wire.url + path, json={}))
+    AzureProvider(own_profile()).clients.anonymous().send_request(
+        HttpRequest(method, azure_wire.url + path, json={})
+    )
     assert [sent.path for sent in azure_wire.calls("PUT")] == [path]
 
 
 def test_holding_capacity_is_not_bought_through_the_sdks_own_method(azure_wire: Wire) -> None:
-    groups: Any = AzureProvider().clients.compute().capacity_reservation_groups
+    groups: Any = AzureProvider(own_profile()).clients.compute().capacity_reservation_groups
     with pytest.raises(ActionRefusedError):
         groups.create_or_update("group", "held", {"location": "eastus"})
     assert not azure_wire.calls("PUT")
@@ -136,7 +139,7 @@ def test_a_token_goes_to_resource_manager_only(elsewhere: str) -> None:
 def test_a_page_that_points_elsewhere_is_not_followed(azure_wire: Wire) -> None:
     page = {"value": [], "nextLink": f"https://evil.example{IN_SUBSCRIPTION}/resources"}
     azure_wire.say("GET", "/resources", Answer(page))
-    resources = AzureProvider().clients.resources().resources
+    resources = AzureProvider(own_profile()).clients.resources().resources
     with pytest.raises(ActionRefusedError, match="evil"):
         list(resources.list(filter="tagName eq 'a'"))
 
@@ -146,7 +149,7 @@ def test_a_request_without_tls_leaves_for_this_machine_only(
 ) -> None:
     monkeypatch.setenv("GPUCLOUD_AZURE_ENDPOINT", "http://192.0.2.1:1")
     with pytest.raises(ActionRefusedError, match="TLS"):
-        AzureProvider().account()
+        AzureProvider(own_profile()).account()
 
 
 def test_the_policy_is_exactly_what_the_calls_need() -> None:
@@ -172,7 +175,7 @@ def test_every_path_in_the_code_is_on_the_list() -> None:
 
 
 def test_a_change_is_sent_once_and_a_read_a_few_times(azure_wire: Wire) -> None:
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     azure_wire.say("DELETE", "/disks/disk", Answer(refusal("InternalServerError"), 503))
     azure_wire.say("GET", "/disks/disk", Answer(refusal("InternalServerError"), 503))
     for call in (provider.delete, provider.get):
@@ -185,7 +188,7 @@ def test_a_change_is_sent_once_and_a_read_a_few_times(azure_wire: Wire) -> None:
 def test_throttling_is_left_to_the_engine(azure_wire: Wire) -> None:
     azure_wire.say("GET", "/disks/disk", Answer(refusal("TooManyRequests"), 429, {"Retry-After": "30"}))
     with pytest.raises(HttpResponseError):
-        AzureProvider().get(ref(ResourceKind.DISK, DISK))
+        AzureProvider(own_profile()).get(ref(ResourceKind.DISK, DISK))
     assert len(azure_wire.calls("GET", "/disks/disk")) == 1
 
 
@@ -193,7 +196,7 @@ def test_a_provider_that_is_not_registered_is_not_registered_by_the_way(azure_wi
     """The SDK's own pipeline would do so, and change the subscription."""
     azure_wire.say("DELETE", "/disks/disk", Answer(refusal("MissingSubscriptionRegistration"), 409))
     with pytest.raises(HttpResponseError):
-        AzureProvider().delete(ref(ResourceKind.DISK, DISK))
+        AzureProvider(own_profile()).delete(ref(ResourceKind.DISK, DISK))
     assert not [sent for sent in azure_wire.calls("POST") if "register" in sent.path]
 
 
@@ -204,7 +207,7 @@ def test_the_secret_and_the_token_never_reach_a_log(
     caplog.set_level(logging.DEBUG)
     token = {"token_type": "Bearer", "expires_in": 3600, "access_token": "canary-of-the-token"}
     azure_wire.say("POST", "/oauth2/v2.0/token", Answer(token))
-    AzureProvider().account()
+    AzureProvider(own_profile()).account()
     assert (
         azure_wire.calls("GET", IN_SUBSCRIPTION)[0].headers["authorization"] == "Bearer canary-of-the-token"
     )

@@ -11,6 +11,7 @@ from gpucloud.sandbox.client import SandboxClient
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing import Commitment
+from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire
 
 pytest_plugins = ["tests.providers.azure_sandbox"]
@@ -83,7 +84,7 @@ def test_all_pages_are_read(azure_wire: Wire) -> None:
         Answer({"value": [row("r-1"), row("r-2", location="EastUS")], "nextLink": following}),
         Answer({"value": [row("r-3")]}),
     )
-    found = told(AzureProvider())
+    found = told(AzureProvider(own_profile()))
     assert [(each.id, each.region, each.until) for each in found] == [
         ("r-1", "eastus", LATE),
         ("r-2", "eastus", LATE),
@@ -107,11 +108,11 @@ def test_all_pages_are_read(azure_wire: Wire) -> None:
 )
 def test_only_what_a_box_can_use_is_told(azure_wire: Wire, properties: dict[str, Any], counts: bool) -> None:
     azure_wire.say("GET", LIST, Answer({"value": [row(**properties)]}))
-    assert [each.until for each in told(AzureProvider())] == ([LATE] if counts else [])
+    assert [each.until for each in told(AzureProvider(own_profile()))] == ([LATE] if counts else [])
 
 
 @pytest.mark.parametrize("bad", [row(quantity=None), row(size=""), row(location=""), row(expiryDate="soon")])
 def test_half_a_reservation_is_no_answer(azure_wire: Wire, bad: dict[str, Any]) -> None:
     azure_wire.say("GET", LIST, Answer({"value": [bad]}))
     with pytest.raises(MalformedAnswerError, match="lacks"):
-        told(AzureProvider())
+        told(AzureProvider(own_profile()))

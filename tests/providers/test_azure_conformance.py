@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Order, Ref
-from gpucloud.sandbox.client import SandboxClient
+from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.provider import AzureProvider
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
@@ -110,9 +111,9 @@ class AzureHarness(Harness):
 
 
 @pytest.fixture(scope="module")
-def provider() -> AzureProvider:
+def provider(endpoint: Endpoint) -> AzureProvider:
     """One for all tests: it keeps its connections, and the sandbox's subscription never changes."""
-    return AzureProvider()
+    return AzureProvider(Profile(endpoint.environ))
 
 
 class TestAzure(ProviderConformance):

@@ -17,6 +17,7 @@ from gpucloud_azure import errors
 from gpucloud_azure.errors import classify
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
+from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, ref, refusal
 from tests.providers.test_error_table import rows
 
@@ -46,7 +47,7 @@ def messages(match: str) -> list[str]:
 def said(wire: Wire, body: Any, *, status: int = 409, headers: dict[str, str] | None = None) -> Verdict:
     """The verdict on the real SDK's exception for an answer."""
     wire.say("DELETE", "/disks/disk", Answer(body, status, headers or {}))
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     with pytest.raises(azure.core.exceptions.HttpResponseError) as caught:
         provider.clients.resources().resources.begin_delete_by_id(
             DISK, api_version="2024-03-02", polling=False
@@ -67,7 +68,7 @@ def on_the_wire() -> list[tuple[str, str, str]]:
 
 
 def test_every_collected_code_has_the_class_that_was_found_for_it(asked: Wire) -> None:
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     resources = provider.clients.resources().resources
     wrong: list[tuple[str, str, str, str]] = []
     for code, meant, message in on_the_wire():
@@ -210,7 +211,7 @@ def test_an_operation_that_failed_after_it_was_accepted_has_status_200_and_its_o
     asked.say("PUT", "/virtualMachines/vm", Answer(accepted, 201, headers))
     failed = {"status": "Failed", "error": {"code": "AllocationFailed", "message": "No room."}}
     asked.say("GET", "/virtualMachines/vm", Answer(failed))
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     machines: Any = provider.clients.compute().virtual_machines
     with pytest.raises(azure.core.exceptions.HttpResponseError) as caught:
         machines.begin_create_or_update("group", "vm", {"location": "eastus"}, polling_interval=0).result()
@@ -238,9 +239,9 @@ def raised_by(call: Any) -> Verdict:
 def test_a_connection_that_was_never_made_is_known_not_to_have_been_sent(
     asked: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = AzureProvider()
-    provider.account()
     monkeypatch.setenv("GPUCLOUD_AZURE_PRICES_URL", "https://127.0.0.1:1/none")
+    provider = AzureProvider(own_profile())
+    provider.account()
     monkeypatch.setattr("gpucloud_azure.pipeline.READ_RETRIES", 0)
     from gpucloud.resources import Purchase
 
@@ -254,7 +255,7 @@ def test_a_connection_that_was_never_made_is_known_not_to_have_been_sent(
 
 def test_an_answer_that_never_came_leaves_the_outcome_unknown(asked: Wire) -> None:
     asked.say("DELETE", "/disks/disk", Answer(hang_up=True))
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     verdict = raised_by(lambda: provider.delete(ref(ResourceKind.DISK, DISK)))
     assert verdict.error_class is ErrorClass.SERVER
     assert verdict.sent
@@ -267,7 +268,7 @@ def test_credentials_that_are_refused_keep_the_sign_in_services_own_code(asked: 
         "error_description": "AADSTS7000215: Invalid client secret provided.\r\nTrace",
     }
     asked.say("POST", "/oauth2/v2.0/token", Answer(body, 401))
-    verdict = raised_by(AzureProvider().account)
+    verdict = raised_by(AzureProvider(own_profile()).account)
     assert verdict.error_class is ErrorClass.AUTH
     assert "AADSTS7000215" in f"{verdict.code} {verdict.message}"
     assert "\n" not in verdict.message
@@ -277,7 +278,7 @@ def test_no_credentials_at_all_are_a_matter_of_credentials(
     asked: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AZURE_CLIENT_SECRET")
-    verdict = raised_by(AzureProvider().account)
+    verdict = raised_by(AzureProvider(own_profile()).account)
     assert (verdict.error_class, verdict.scope, verdict.sent) == (ErrorClass.AUTH, Scope.CLOUD, False)
 
 
@@ -287,12 +288,12 @@ def test_several_subscriptions_and_no_choice_are_a_matter_of_credentials(
     monkeypatch.delenv("AZURE_SUBSCRIPTION_ID")
     asked.say("GET", "/subscriptions", Answer({"value": [{"subscriptionId": "a"}, {"subscriptionId": "b"}]}))
     with pytest.raises(errors.NoSubscriptionError, match="AZURE_SUBSCRIPTION_ID") as caught:
-        AzureProvider().account()
+        AzureProvider(own_profile()).account()
     verdict = classify(caught.value)
     assert verdict is not None
     assert (verdict.error_class, verdict.sent) == (ErrorClass.AUTH, False)
     asked.say("GET", "/subscriptions", Answer({"value": [{"subscriptionId": SUBSCRIPTION}]}))
-    assert AzureProvider().account() == SUBSCRIPTION
+    assert AzureProvider(own_profile()).account() == SUBSCRIPTION
 
 
 def sdk_exceptions() -> list[type[Exception]]:

@@ -23,6 +23,7 @@ from gpucloud_azure.ids import group_id, id_in
 from gpucloud_azure.images import image_for
 from gpucloud_azure.network import group_name, machine_names, wanted_rules
 from gpucloud_azure.provider import AzureProvider
+from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
 
 pytest_plugins = ["tests.providers.azure_sandbox"]
@@ -150,7 +151,7 @@ def test_what_azure_would_refuse_is_refused_before_anything_is_made(
 ) -> None:
     record = Remembered()
     with pytest.raises(UsageError, match=says):
-        AzureProvider().prepare(order(**changes), record)
+        AzureProvider(own_profile()).prepare(order(**changes), record)
     assert not record.told
     assert not azure_wire.sent
 
@@ -170,7 +171,7 @@ def test_only_the_caller_gets_in_on_ssh_and_the_boxs_ports() -> None:
 
 
 def test_the_address_is_standard_static_and_dies_with_the_interface(azure_wire: Wire) -> None:
-    AzureProvider().prepare(order(), Remembered())
+    AzureProvider(own_profile()).prepare(order(), Remembered())
     [address] = bodies(azure_wire.calls("PUT", f"{VM}-ip"))
     assert address["sku"] == {"name": "Standard"}
     assert address["properties"]["publicIPAllocationMethod"] == "Static"
@@ -182,7 +183,7 @@ def test_the_address_is_standard_static_and_dies_with_the_interface(azure_wire: 
 
 
 def test_everything_is_tagged(azure_wire: Wire) -> None:
-    AzureProvider().prepare(order(extra_tags={"team": "vision"}), Remembered())
+    AzureProvider(own_profile()).prepare(order(extra_tags={"team": "vision"}), Remembered())
     made = bodies(azure_wire.calls("PUT"))
     assert len(made) == 5
     assert all(set(body["tags"]) >= FIVE | {"Name", "team"} for body in made)
@@ -196,7 +197,7 @@ def test_the_address_is_told_before_it_is_made_and_each_thing_after(azure_wire: 
                 assert not azure_wire.calls("PUT", "-ip")
 
     record = Asks()
-    AzureProvider().prepare(order(), record)
+    AzureProvider(own_profile()).prepare(order(), record)
     kinds = [kind for event, kind, _ in record.told if event == "making"]
     assert kinds == [
         ResourceKind.RESOURCE_GROUP,
@@ -212,7 +213,7 @@ def test_what_was_refused_is_told_by_its_id_as_well_so_that_it_can_be_proven_gon
     azure_wire.say("PUT", f"/networkSecurityGroups/{order().name}", Answer(refusal("Conflict"), 409))
     record = Remembered()
     with pytest.raises(HttpResponseError):
-        AzureProvider().prepare(order(), record)
+        AzureProvider(own_profile()).prepare(order(), record)
     made = {kind for event, kind, _ in record.told if event == "made"}
     assert made == {
         ResourceKind.RESOURCE_GROUP,
@@ -225,7 +226,7 @@ def test_what_was_refused_is_told_by_its_id_as_well_so_that_it_can_be_proven_gon
 
 def test_what_is_put_again_is_not_announced_again(azure_wire: Wire) -> None:
     """The journal would wait for a second one that never comes."""
-    provider, record = AzureProvider(), Remembered()
+    provider, record = AzureProvider(own_profile()), Remembered()
     azure_wire.say("PUT", "-ip", Answer(hang_up=True), Answer({"id": "x", "properties": {}}, 200))
     with pytest.raises(AzureError):
         provider.prepare(order(), record)
@@ -235,9 +236,9 @@ def test_what_is_put_again_is_not_announced_again(azure_wire: Wire) -> None:
 
 
 def test_the_request_is_plain_json_without_any_key_and_the_same_for_the_same_order(azure_wire: Wire) -> None:
-    request = AzureProvider().prepare(order(), Remembered())
+    request = AzureProvider(own_profile()).prepare(order(), Remembered())
     assert json.loads(json.dumps(request)) == request
-    assert AzureProvider().prepare(order(), Remembered()) == request
+    assert AzureProvider(own_profile()).prepare(order(), Remembered()) == request
     assert "ssh-rsa" not in json.dumps(request)
 
 
@@ -264,7 +265,7 @@ def accepted(wire: Wire) -> None:
 
 
 def test_a_machine_is_put_only_where_there_is_none_with_a_key_that_nobody_has(azure_wire: Wire) -> None:
-    [machine] = launch(AzureProvider())
+    [machine] = launch(AzureProvider(own_profile()))
     assert machine.ref.id == MACHINE
     [put] = azure_wire.calls("PUT", f"/virtualMachines/{VM}")
     assert put.headers["if-none-match"] == "*"
@@ -277,7 +278,7 @@ def test_a_refused_machine_is_removed_in_the_same_breath(azure_wire: Wire) -> No
     azure_wire.say("PUT", f"/virtualMachines/{VM}", Answer(refusal("SkuNotAvailable"), 409))
     azure_wire.say("DELETE", f"/virtualMachines/{VM}", Answer(None, 202))
     with pytest.raises(HttpResponseError) as caught:
-        launch(AzureProvider())
+        launch(AzureProvider(own_profile()))
     verdict = classify(caught.value)
     assert verdict is not None
     assert verdict.error_class is ErrorClass.CAPACITY
@@ -290,7 +291,7 @@ def test_one_refusal_removes_all_nodes(azure_wire: Wire) -> None:
     azure_wire.say("PUT", f"/virtualMachines/{second}", Answer(refusal("ZonalAllocationFailed"), 409))
     azure_wire.say("DELETE", "-0", Answer(None, 202))
     with pytest.raises(HttpResponseError):
-        launch(AzureProvider(), nodes=2)
+        launch(AzureProvider(own_profile()), nodes=2)
     assert len(azure_wire.calls("DELETE")) == 2
 
 
@@ -305,7 +306,7 @@ def test_one_refusal_removes_all_nodes(azure_wire: Wire) -> None:
 def test_a_machine_whose_outcome_is_not_known_is_not_removed(azure_wire: Wire, unclear: Answer) -> None:
     azure_wire.say("PUT", f"/virtualMachines/{VM}", unclear)
     with pytest.raises(Exception) as caught:  # noqa: PT011  (whichever the SDK raises)
-        launch(AzureProvider())
+        launch(AzureProvider(own_profile()))
     assert classify(caught.value) is not None
     assert not azure_wire.calls("DELETE")
 
@@ -323,7 +324,7 @@ def exists(wire: Wire, tags: dict[str, str], state: str = "Succeeded") -> None:
 
 
 def test_a_machine_that_exists_is_the_same_if_it_was_asked_for_alike(azure_wire: Wire) -> None:
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     request = provider.prepare(order(), Remembered())
     exists(azure_wire, request["machines"][0]["body"]["tags"])
     [machine] = provider.create(request)
@@ -373,7 +374,7 @@ def order_of(wire: Wire) -> list[str]:
 
 def test_the_end_is_armed_before_the_machine_exists(azure_wire: Wire) -> None:
     azure_wire.say("POST", SUBMIT, submitted())
-    launch(AzureProvider(), deadline=DEADLINE)
+    launch(AzureProvider(own_profile()), deadline=DEADLINE)
     assert order_of(azure_wire) == ["virtualMachinesSubmitDeallocate", "", "shutdown-computevm-"]
     [asked] = bodies(azure_wire.calls("POST", SUBMIT))
     assert asked["resources"] == {"ids": [MACHINE]}
@@ -383,13 +384,13 @@ def test_the_end_is_armed_before_the_machine_exists(azure_wire: Wire) -> None:
 
 def test_where_that_is_not_taken_it_is_armed_right_after(azure_wire: Wire) -> None:
     azure_wire.say("POST", SUBMIT, submitted("ResourceNotFound"), submitted())
-    assert launch(AzureProvider(), deadline=DEADLINE)
+    assert launch(AzureProvider(own_profile()), deadline=DEADLINE)
     assert len(azure_wire.calls("POST", SUBMIT)) == 2
 
 
 def test_a_days_shutdown_alone_will_do(azure_wire: Wire) -> None:
     azure_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
-    assert launch(AzureProvider(), deadline=DEADLINE)
+    assert launch(AzureProvider(own_profile()), deadline=DEADLINE)
     [daily] = bodies(azure_wire.calls("PUT", f"/shutdown-computevm-{VM}"))
     assert daily["properties"]["dailyRecurrence"] == {"time": f"{DEADLINE:%H%M}"}
     assert daily["properties"]["targetResourceId"] == MACHINE
@@ -403,7 +404,7 @@ def test_a_machine_that_nothing_would_end_is_told_of(azure_wire: Wire, answer: A
     """The answer has status 200: what is in it counts."""
     azure_wire.say("POST", SUBMIT, answer)
     with pytest.raises(NotEndingError) as caught:
-        launch(AzureProvider(), deadline=DEADLINE + timedelta(days=3))
+        launch(AzureProvider(own_profile()), deadline=DEADLINE + timedelta(days=3))
     verdict = classify(caught.value)
     assert verdict is not None
     assert verdict.error_class is ErrorClass.UNSUPPORTED
@@ -413,7 +414,7 @@ def test_a_machine_that_nothing_would_end_is_told_of(azure_wire: Wire, answer: A
 def test_where_nothing_may_ever_end_it_no_machine_is_made(azure_wire: Wire) -> None:
     azure_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
     with pytest.raises(HttpResponseError) as caught:
-        launch(AzureProvider(), deadline=DEADLINE + timedelta(days=3))
+        launch(AzureProvider(own_profile()), deadline=DEADLINE + timedelta(days=3))
     verdict = classify(caught.value)
     assert verdict is not None
     assert verdict.error_class is ErrorClass.AUTH
@@ -421,7 +422,7 @@ def test_where_nothing_may_ever_end_it_no_machine_is_made(azure_wire: Wire) -> N
 
 
 def test_a_box_without_a_deadline_has_no_timer(azure_wire: Wire) -> None:
-    launch(AzureProvider())
+    launch(AzureProvider(own_profile()))
     assert order_of(azure_wire) == [""]
 
 
@@ -519,7 +520,7 @@ def test_ids_and_tags_are_compared_without_regard_to_case() -> None:
 
 
 def test_what_another_subscription_has_is_refused_and_not_taken_for_gone(azure_wire: Wire) -> None:
-    provider = AzureProvider()
+    provider = AzureProvider(own_profile())
     mine = ref(ResourceKind.INSTANCE, MACHINE)
     foreign = replace(mine, id=MACHINE.replace(SUBSCRIPTION, "99999999-2222-3333-4444-555555555555"))
     for other in (replace(mine, account="another"), foreign):
@@ -534,7 +535,9 @@ def test_a_resource_group_that_is_not_ours_is_left_alone(azure_wire: Wire) -> No
         "GET", "/resourcegroups/theirs", Answer({"id": "x", "location": "eastus", "tags": {"a": "b"}})
     )
     with pytest.raises(UsageError, match="tags"):
-        AzureProvider().delete(ref(ResourceKind.RESOURCE_GROUP, group_id(SUBSCRIPTION, "theirs")))
+        AzureProvider(own_profile()).delete(
+            ref(ResourceKind.RESOURCE_GROUP, group_id(SUBSCRIPTION, "theirs"))
+        )
     assert not azure_wire.calls("DELETE")
 
 
@@ -542,18 +545,18 @@ def test_an_empty_list_is_proof_only_with_the_permission_to_read_everything(azur
     azure_wire.say("GET", "/resources", Answer({"value": []}))
     azure_wire.say("GET", f"/{SUBSCRIPTION}/resourcegroups", Answer({"value": []}))
     azure_wire.say("GET", "/permissions", Answer({"value": []}))
-    unread = AzureProvider().find(Search(owner="u", regions=("eastus",))).unread
+    unread = AzureProvider(own_profile()).find(Search(owner="u", regions=("eastus",))).unread
     assert [each.region for each in unread] == ["eastus"]
     azure_wire.say("GET", "/permissions", Answer({"value": [{"actions": ["*/read"], "notActions": []}]}))
-    assert not AzureProvider().find(Search(owner="u", regions=("eastus",))).unread
+    assert not AzureProvider(own_profile()).find(Search(owner="u", regions=("eastus",))).unread
 
 
 def test_the_console_is_read_with_its_own_signature_and_without_our_token(azure_wire: Wire) -> None:
     blob = f"{azure_wire.url}/blob/serial.log?sig=x"
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({"serialConsoleLogBlobUri": blob}))
     azure_wire.say("GET", "/blob/serial.log", Answer("login:", headers={"content-type": "text/plain"}))
-    assert "login:" in AzureProvider().console(ref(ResourceKind.INSTANCE, MACHINE))
+    assert "login:" in AzureProvider(own_profile()).console(ref(ResourceKind.INSTANCE, MACHINE))
     [asked] = azure_wire.calls("GET", "/blob/serial.log")
     assert "authorization" not in asked.headers
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({}))
-    assert AzureProvider().console(ref(ResourceKind.INSTANCE, MACHINE)) == ""
+    assert AzureProvider(own_profile()).console(ref(ResourceKind.INSTANCE, MACHINE)) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,6 +25,7 @@ from gpucloud.runtime.tasks import Tasks
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from tests.cli.test_guard import until
 from tests.planning.test_plan import a_candidate
+from tests.profiles import own_profile
 
 ROLE = "arn:aws:iam::123456789012:role/gpucloud-ttl"
 TTL = timedelta(hours=30)
@@ -54,7 +56,8 @@ def offer(cloud: str) -> Candidate:
 
 def launched(folder: Path, cloud: str) -> Box:
     """A box whose guest does nothing about its end."""
-    providers = {each.name: each.load() for each in entry_points(group="gpucloud.providers")}
+    entries = entry_points(group="gpucloud.providers")
+    providers = {each.name: partial(each.load(), own_profile()) for each in entries}
     context = Context(
         owner="u-tester",
         journal=Journal.open(folder / "journal.db", lambda: datetime.now(UTC)),
@@ -68,10 +71,10 @@ def launched(folder: Path, cloud: str) -> Box:
         nodes=1,
         disk_gib=100,
         image="ubuntu-22.04",
-        boot=lambda _candidate, _cloud: Boot(user_data=b"#cloud-config\n{}\n"),
-        listed=lambda _cloud, _region: {},
+        boots=defaultdict(lambda: Boot(user_data=b"#cloud-config\n{}\n")),
+        listed=defaultdict(dict[str, Any]),
         prices=Agreement(usd=lambda amount, _currency: amount),
-        allow_from=lambda _cloud: ("203.0.113.7/32",),
+        allow_from=("203.0.113.7/32",),
         expires_at=context.clock() + TTL,
         ttl_role=ROLE if cloud == "aws" else None,
     )

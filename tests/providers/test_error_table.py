@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Provider
 from gpucloud.errors import ErrorClass
 from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
+from tests.profiles import own_profile
 
 MEANS = {
     "throttle": {ErrorClass.THROTTLED},
@@ -138,12 +140,12 @@ def ask_alibaba(provider: Any) -> object:
 @cache
 def provider_of(cloud: str) -> Provider:
     """One for all tests: it keeps its clients."""
-    makers: dict[str, Callable[[], Provider]] = {
+    makers: dict[str, Callable[[Profile], Provider]] = {
         "aws": AwsProvider,
         "azure": AzureProvider,
         "alibaba": AlibabaProvider,
     }
-    made = makers[cloud]()
+    made = makers[cloud](own_profile())
     made.account()
     return made
 

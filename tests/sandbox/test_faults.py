@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from gpucloud.sandbox.client import Endpoint
+from tests.sandbox.box_rental import until
 from tests.sandbox.running import client, launch
 from tests.sandbox.test_aws_launch import refused
 
@@ -95,3 +97,25 @@ def test_calls_are_counted(ec2: Any, group: str, endpoint: Endpoint) -> None:
     ec2.describe_instances()
     counted = {(call["action"], call["mutating"]): call["count"] for call in endpoint.client.calls()}
     assert counted == {("RunInstances", True): 1, ("DescribeInstances", False): 2}
+
+
+def test_calls_are_kept_one_by_one_with_what_became_of_them(ec2: Any, group: str, endpoint: Endpoint) -> None:
+    """One sees which call waited for which: when each came, how long it took, and how many ran beside it."""
+    endpoint.client.calls(clear=True)
+    endpoint.client.fault(effect="error", action="RunInstances", code="InternalError", status=500)
+    with pytest.raises(ClientError):
+        ec2.run_instances(**launch(group))
+    endpoint.client.fault(effect="delay", action="DescribeInstances", seconds=0.5)
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(ec2.describe_instances)
+        until(lambda: len(endpoint.client.received()) == 2)
+        ec2.describe_vpcs()
+        slow.result()
+    failed, described, beside = endpoint.client.received(clear=True)
+    assert (failed["cloud"], failed["action"], failed["region"]) == ("aws", "RunInstances", "us-east-1")
+    assert (failed["status"], failed["mutating"], failed["concurrent"]) == (500, True, 1)
+    assert (described["status"], described["concurrent"]) == (200, 1)
+    assert described["milliseconds"] >= 500
+    assert (beside["action"], beside["concurrent"]) == ("DescribeVpcs", 2)
+    assert failed["at"] <= described["at"] <= beside["at"]
+    assert endpoint.client.received() == []

@@ -142,3 +142,29 @@ def test_without_a_sandbox_it_says_how_to_start_one(person: Person) -> None:
     done = person.run("stock")
     assert done.returncode == 2
     assert "gpucloud sandbox start" in done.stderr
+
+
+def test_the_pace_of_running_clouds_is_shown_and_set(person: Person) -> None:
+    person.json("start", "--pace", "0")
+    assert person.json("pace")["pace"]["latency_s"] == 0
+    changed = person.json("pace", "--latency", "0.25", "--transition", "2")["pace"]
+    assert changed == {"transition_s": 2, "latency_s": 0.25, "lag_s": 0, "lag_calls": 0}
+    endpoint = find(person.home / "sandbox")
+    assert endpoint is not None
+    client(endpoint, "sts").get_caller_identity()
+    [call] = person.json("calls")["calls"]
+    assert call["milliseconds"] >= 250
+    assert "latency     0.25 s" in person.run("pace").stdout
+
+
+def test_the_calls_that_the_clouds_received_are_shown(person: Person) -> None:
+    person.json("start", "--pace", "0")
+    endpoint = find(person.home / "sandbox")
+    assert endpoint is not None
+    client(endpoint, "sts").get_caller_identity()
+    shown = person.run("calls").stdout
+    assert "CONCURRENT" in shown
+    assert "GetCallerIdentity" in shown
+    [call] = person.json("calls", "--clear")["calls"]
+    assert (call["cloud"], call["status"], call["concurrent"]) == ("aws", 200, 1)
+    assert person.json("calls")["calls"] == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpucloud.clouds.provider import Record, Verdict
+from gpucloud.clouds.profile import Profile
+from gpucloud.clouds.provider import DeletionGraph, Record, Verdict
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import (
     Machine,
@@ -51,15 +51,18 @@ class DummyError(Exception):
 class DummyProvider:
     """The provider. Its state is in the folder, as commands are separate processes."""
 
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
     @property
     def name(self) -> str:
         """The name under which the market knows this cloud."""
         return "dummy"
 
     @property
-    def deletion_order(self) -> Sequence[ResourceKind]:
+    def deletion(self) -> DeletionGraph:
         """Instances hold on to the group."""
-        return (ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.GROUP)
+        return DeletionGraph.in_order(ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.GROUP)
 
     @property
     def ending(self) -> str:
@@ -166,7 +169,7 @@ class DummyProvider:
         )
 
     def _ground(self) -> Ground:
-        folder = os.environ.get(FOLDER)
+        folder = self._profile.get(FOLDER)
         if not folder:
             raise DummyError("NoFolder", f"{FOLDER} is not set")
         return Ground(Path(folder))

@@ -1,0 +1,670 @@
+"""gpucloud for programs: one owner's boxes, on the clouds of one profile, in one journal.
+
+A client installs no signal handler and changes nothing of the process around it. Several clients may be used
+at once, and one from several threads: each call works in the thread that makes it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from gpucloud.clouds.profile import Profile
+from gpucloud.config import find_owner, find_paths, make_private
+from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.runtime.events import Sink, Warned, ignore
+
+if TYPE_CHECKING:
+    from gpucloud.api.box import Box, Completed
+    from gpucloud.api.launching import Confirm
+    from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, Swept
+    from gpucloud.clouds.cloud import Clouds
+    from gpucloud.clouds.provider import Witness
+    from gpucloud.inventory.discovery import Survey
+    from gpucloud.inventory.sweep import Find
+    from gpucloud.journal.store import Box as JournalBox
+    from gpucloud.journal.store import Journal
+    from gpucloud.market.catalog import Catalog
+    from gpucloud.planning.lifetime import CostLimit
+    from gpucloud.planning.plan import Plan
+    from gpucloud.runs.job import Write
+    from gpucloud.runtime.context import Context
+    from gpucloud.runtime.tasks import Tasks
+    from gpucloud.sandbox.client import Endpoint
+    from gpucloud.spec.model import Spec
+    from gpucloud.ssh.client import Target
+
+JOURNAL = "journal.db"
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+class Client:
+    """Finds, buys, uses and ends boxes.
+
+    Args:
+        profile: whose accounts, where, and with which settings: the variables that the vendors' tools and
+            gpucloud read, as values; without it, those of the process.
+        journal: the file of the journal; keys and the history of prices lie beside it. Without it, the
+            user's own, which the command line uses too.
+        owner: whose boxes; without it, the user's own id.
+        on_event: takes the progress of calls (:mod:`gpucloud.runtime.events`), in whatever thread has news.
+
+    Raises:
+        UsageError: there is no folder for the journal, or the owner's id is damaged.
+    """
+
+    def __init__(
+        self,
+        *,
+        profile: Profile | None = None,
+        journal: Path | None = None,
+        owner: str | None = None,
+        on_event: Sink = ignore,
+    ) -> None:
+        self._profile = Profile(os.environ) if profile is None else profile
+        self._file = journal
+        self._owner = owner
+        self.on_event = on_event
+        self._sandboxed = False
+        self.command = "library"
+        """What the record of calls (``gpucloud audit``) names as their origin."""
+        self._tasks: Tasks | None = None
+        self._lock = threading.RLock()
+        self._journal: Journal | None = None
+        self._catalog: Catalog | None = None
+        self._endpoint: Endpoint | None = None
+
+    @classmethod
+    def sandbox(
+        cls,
+        *,
+        profile: Profile | None = None,
+        journal: Path | None = None,
+        owner: str | None = None,
+        on_event: Sink = ignore,
+    ) -> Client:
+        """A client of this user's local clouds, which are started if they do not run, and run on afterwards.
+
+        The arguments are those of :class:`Client`.
+        """
+        client = cls(profile=profile, journal=journal, owner=owner, on_event=on_event)
+        client._sandboxed = True
+        return client
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the journal. Boxes go on, and so does a sandbox."""
+        with self._lock:
+            journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close()
+
+    def work_with(self, tasks: Tasks) -> None:
+        """Waits by these tasks, in the thread that made them alone: the command line's answer signals."""
+        self._tasks = tasks
+
+    @property
+    def owner(self) -> str:
+        """The owner's id, which every tag carries."""
+        with self._lock:
+            if self._owner is None:
+                self._owner = find_owner(self._paths, self._profile.variables)
+            return self._owner
+
+    # --- before buying
+
+    @property
+    def catalog(self) -> Catalog:
+        """The market at the prices of the last refresh, and the accounts' commitments."""
+        from gpucloud.market.catalog import Catalog
+
+        with self._lock:
+            if self._catalog is None:
+                self._catalog = Catalog(self.state, lambda text: self.on_event(Warned("prices", text)))
+            return self._catalog
+
+    def plan(self, spec: Spec, *, accept_snapshot_price: bool = False) -> Plan:
+        """What :meth:`launch` would do: attempts in order, with prices. Asks the clouds; buys nothing.
+
+        Args:
+            spec: what is wanted.
+            accept_snapshot_price: plans with an old price where a cloud names none today.
+
+        Raises:
+            NoOfferError: nothing matches.
+            PriceError: what matches costs more than the limit.
+            UsageError: the spec contradicts itself, or cannot work.
+            CloudError: no cloud can be used.
+        """
+        from gpucloud.market.catalog import check_places
+        from gpucloud.planning.launch_plan import plan_launch
+
+        market = self.catalog.market
+        check_places(market, spec.demand())
+        with self.operation() as context:
+            return plan_launch(context, market, spec, accept_snapshot_price=accept_snapshot_price)
+
+    def cost_limit(self, plan: Plan) -> CostLimit:
+        """The most that a plan may cost: per hour, and until when.
+
+        Raises:
+            UsageError: there is a budget, but a price that it must cover is not known.
+        """
+        from gpucloud.planning.lifetime import cost_limit
+        from gpucloud.spec.file import load_spec
+
+        return cost_limit(plan, load_spec(None, dict(plan.spec)), self.catalog.market)
+
+    # --- buying
+
+    def launch(
+        self,
+        wanted: Spec | Plan,
+        *,
+        name: str | None = None,
+        run_id: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        accept_snapshot_price: bool = False,
+        confirm: Confirm | None = None,
+    ) -> Box:
+        """Buys the first attempt that starts, and waits until its GPUs answer over ssh.
+
+        Args:
+            wanted: a spec; or a plan, which must hold still: the same offers at the same prices.
+            name: in place of the spec's.
+            run_id: the run that the box belongs to, by which :meth:`down` finds it from anywhere.
+            environment: values of the variables that the spec names; without it, the client's own.
+            accept_snapshot_price: buys at an old price where a cloud names none today.
+            confirm: is asked before anything is bought; without it, nothing is asked.
+
+        Raises:
+            CloudError: nothing started, and nothing is left; ``attempts`` tells what was tried.
+            OwedError: something may still be billed; the next call that changes anything ends it.
+            NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` said no.
+        """
+        from gpucloud.api.launching import Buyer
+        from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+        from gpucloud.planning.plan import Plan
+        from gpucloud.spec.file import load_spec
+
+        saved = wanted if isinstance(wanted, Plan) else None
+        spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
+        spec = spec.model_copy(update={"name": name}) if name else spec
+        refuse_impossible(spec)
+        values = environment_of(spec, self._profile.variables if environment is None else environment)
+        terms = Wanted(
+            spec=spec, environment=values, run_id=run_id, accept_snapshot_price=accept_snapshot_price
+        )
+        with self.operation() as context:
+            buyer = Buyer(context, self.catalog, terms, saved, confirm)
+            buyer.settle_first()
+            box = buyer.buy()
+            buyer.start(box)
+            context.journal.release(box)
+            return self._read(context.journal.box(box.id))
+
+    def run(
+        self,
+        spec: Spec,
+        command: Sequence[str] | str,
+        *,
+        environment: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+        alone: bool = False,
+        timeout_s: float | None = None,
+        retry_on: Collection[str] = (),
+        fetch: Sequence[tuple[str, str]] = (),
+        keep_on_failure: bool = False,
+        out: Write | None = None,
+        err: Write | None = None,
+        accept_snapshot_price: bool = False,
+    ) -> Ran:
+        """Runs a command on a box of its own, which is gone when this returns or raises.
+
+        Args:
+            spec: what box is wanted; without a ttl it lives 6 hours.
+            command: the arguments of a program, or a shell command.
+            environment: values of the variables that the spec names; without it, the client's own.
+            run_id: what the box carries as a tag; a new one, if absent.
+            alone: refuses a run id that something living has anywhere.
+            timeout_s: the command is ended after this, with the exit code 124.
+            retry_on: begins anew after an ``interruption``, or without ``capacity``, at most 3 times.
+            fetch: what is brought back at the end: (path on the box, path here).
+            keep_on_failure: leaves the box to its own end where the command fails.
+            out: takes the command's standard output as it comes.
+            err: takes its standard error.
+            accept_snapshot_price: buys at an old price where a cloud names none today.
+
+        Raises:
+            BoxLostError: the box ended before its command did.
+            NotCopiedError: the command succeeded, and its files could not be brought back.
+            OwedError: something may still be billed.
+            GpucloudError: as :meth:`launch`.
+        """
+        from gpucloud.api.launching import Buyer
+        from gpucloud.api.results import Ran
+        from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+        from gpucloud.runs.job import Job
+        from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live
+        from gpucloud.ssh.keys import find_program
+
+        if not command:
+            raise UsageError("say what to run, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
+        spec = spec if spec.ttl is not None else spec.model_copy(update={"ttl": RUN_TTL})
+        values = environment_of(spec, self._profile.variables if environment is None else environment)
+        refuse_impossible(spec)
+        if fetch:
+            find_program("rsync")
+        run_id = run_id or self.new_run_id()
+        job = Job(
+            command=command, environment=values, out=out or _drop, err=err or _drop, timeout_s=timeout_s
+        )
+        orders = Orders(job=job, retry_on=frozenset(retry_on), fetch=fetch, keep_on_failure=keep_on_failure)
+        wanted = Wanted(
+            spec=spec,
+            environment=values,
+            run_id=run_id,
+            attended=True,
+            accept_snapshot_price=accept_snapshot_price,
+        )
+        with self.operation() as context:
+            context.tasks.clean_up = f"gpucloud down --run-id {run_id} --yes"
+            buyer = Buyer(context, self.catalog, wanted)
+            buyer.settle_first()
+            if alone:
+                refuse_live(context, run_id)
+            context.warn("run", f"Run {run_id}; from anywhere: {context.tasks.clean_up}")
+            attendant = Attendant(context, orders, buyer.buy)
+            code = attendant.run()
+            assert attendant.box is not None  # noqa: S101  (its command has ended)
+            box = self._read(context.journal.box(attendant.box.id))
+            return Ran(exit_code=code, box=box, not_fetched=tuple(attendant.not_fetched))
+
+    def new_run_id(self) -> str:
+        """An id that no other run has."""
+        from gpucloud.journal.lifecycle import new_id
+
+        return new_id("r-", now(), os.urandom(10))
+
+    # --- boxes
+
+    def boxes(self, *, over: bool = False, run_id: str | None = None) -> list[Box]:
+        """The owner's boxes as the journal has them, oldest first; ``over`` adds deleted and failed ones."""
+        found = self.journal.boxes(owner=self.owner, over=over)
+        return [self._read(box) for box in found if run_id is None or box.run_id == run_id]
+
+    def look(self) -> Looked:
+        """Asks clouds and guards how the living boxes are, and every region for what the journal lacks."""
+        from gpucloud.api.results import Looked
+        from gpucloud.inventory.discovery import begin, strangers
+        from gpucloud.inventory.look import look
+        from gpucloud.resources import Search
+
+        with self.operation() as context:
+            asked = begin(context, Search(owner=context.owner))
+            survey = look(context, context.journal.boxes(owner=context.owner), asked)
+            unknown = strangers(context, survey)
+            searched = self.searched(survey)
+        return Looked(boxes=tuple(self.boxes()), strangers=tuple(unknown), searched=searched)
+
+    def get(self, name: str, *, live: bool = False) -> Box:
+        """The living box with this name or id; else the newest one that is over.
+
+        Args:
+            name: of the box.
+            live: asks its cloud and its guard first.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if not live:
+            return self._read(self._find(name))
+        from gpucloud.inventory.look import look
+
+        with self.operation() as context:
+            look(context, [self._find(name)], {})
+        return self._read(self._find(name))
+
+    def extend(self, name: str, ttl: timedelta | None) -> Box:
+        """Moves the end of a box to ``ttl`` from now; see :meth:`gpucloud.Box.extend`."""
+        from gpucloud.inventory.extend import extend
+        from gpucloud.inventory.settling import settle_first
+        from gpucloud.planning.lifetime import refuse_short
+
+        refuse_short(ttl, "--ttl")
+        with self.operation() as context:
+            settle_first(context)
+            return self._read(extend(context, self._find(name), ttl))
+
+    def down(
+        self,
+        names: Sequence[str] = (),
+        *,
+        run_id: str | None = None,
+        every: bool = False,
+        confirm: Callable[[Sequence[Box]], bool] | None = None,
+    ) -> Ended:
+        """Takes boxes down; returns when the clouds say that nothing billable is left of them.
+
+        Args:
+            names: names or ids of boxes.
+            run_id: the boxes of this run, which are also looked for in every cloud.
+            every: all of the owner's boxes.
+            confirm: is asked before anything is ended; without it, nothing is asked.
+
+        Raises:
+            OwedError: something may still be billed; the next call that changes anything goes on.
+            UsageError: it is not said which boxes; there is no such box; or ``confirm`` said no.
+        """
+        from gpucloud.api.results import Ended
+        from gpucloud.inventory.down import end_all, merged
+        from gpucloud.inventory.recover import take_in_run
+        from gpucloud.inventory.settling import settle_first
+
+        if sum((bool(names), run_id is not None, every)) != 1:
+            raise UsageError("say which boxes: names, or --run-id, or --all", hint="see yours: gpucloud list")
+        troubles: list[GpucloudError] = []
+        searched: Searched | None = None
+        with self.operation() as context:
+            if run_id is not None:
+                survey, found = take_in_run(context, run_id, lambda: self.catalog.market)
+                troubles += found
+                searched = self.searched(survey)
+            boxes = self._chosen(context.journal, names, run_id)
+            if not boxes:
+                context.warn("down", "No box to take down.")
+            elif confirm is not None:
+                with context.tasks.asking():
+                    agreed = confirm([self._read(box) for box in boxes])
+                if not agreed:
+                    raise UsageError("nothing was taken down")
+            ended = end_all(context, boxes, troubles)
+            owed = merged(troubles)
+            if owed is None and context.tasks.signum is None:
+                settle_first(context)
+            living = self.boxes()
+            if owed is not None:
+                raise owed
+            if context.tasks.signum is not None:
+                raise InterruptedBySignal("everything asked for was taken down", signum=context.tasks.signum)
+        return Ended(boxes=tuple(map(self._read, ended)), living=tuple(living), searched=searched)
+
+    # --- a box's nodes
+
+    def exec(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        node: int = 0,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+    ) -> Completed:
+        """Runs a program on a node; see :meth:`gpucloud.Box.exec`."""
+        from gpucloud.api.box import Completed
+        from gpucloud.ssh.client import run
+
+        target = self.connect(name, node=node)
+        done = run(target, command, stdin=stdin, timeout_s=timeout_s)
+        return Completed(
+            exit_code=done.code,
+            stdout=done.out.decode(errors="replace"),
+            stderr=done.err.decode(errors="replace"),
+        )
+
+    def run_job(
+        self,
+        name: str,
+        command: Sequence[str] | str,
+        *,
+        environment: Mapping[str, str],
+        out: Write | None = None,
+        err: Write | None = None,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Runs a job on the first node of a box and follows it; see :meth:`gpucloud.Box.run`."""
+        from gpucloud.runs.job import Job, follow_job
+
+        target = self.connect(name)
+        with self.operation() as context:
+            job = Job(
+                command=command,
+                environment=environment,
+                out=out or _drop,
+                err=err or _drop,
+                timeout_s=timeout_s,
+            )
+            return follow_job(context, self._find(name), target, job)
+
+    def sync(self, name: str, source: str, destination: str, *, up: bool, node: int = 0) -> None:
+        """Copies files to a node (``up``) or from it; see :meth:`gpucloud.Box.upload`."""
+        from gpucloud.ssh.files import rsync_down, rsync_up
+        from gpucloud.ssh.keys import find_program
+
+        find_program("rsync")
+        (rsync_up if up else rsync_down)(self.connect(name, node=node), source, destination)
+
+    def connect(self, name: str, *, node: int = 0) -> Target:
+        """Opens the shared ssh connection to a node; the clouds are asked only if it does not answer.
+
+        Raises:
+            UsageError: there is no such box, or it is over, or has no address yet.
+            ConnectionFailedError: it cannot be reached.
+        """
+        from gpucloud.boxes.connection import target_of
+        from gpucloud.boxes.ingress import reach
+        from gpucloud.ssh.client import ConnectionFailedError, Failure, connect
+
+        box = self._find(name)
+        target = target_of(box, node, self.state, self.proxy_command)
+        try:
+            connect(target)
+        except ConnectionFailedError as error:
+            if error.failure is not Failure.UNREACHABLE:
+                raise
+            with self.operation() as context:
+                reach(context, box, target)
+        return target
+
+    def logs(self, name: str, source: str = "boot", *, node: int = 0) -> str:
+        """What a node wrote; see :meth:`gpucloud.Box.logs`."""
+        from gpucloud.ssh.client import run
+        from gpucloud.ssh.logs import LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
+
+        if source == "console":
+            return self.console(name, node=node)
+        target, command = self.connect(name, node=node), log_command(source)
+        done = run(target, command, timeout_s=LOGS_TIMEOUT_S, most_bytes=MOST_LOG_BYTES, only_end=True)
+        return done.out.decode(errors="replace")
+
+    def console(self, name: str, *, node: int = 0) -> str:
+        """The console of a node, as its cloud has it; empty where the cloud keeps none.
+
+        Raises:
+            CloudError: the cloud cannot be asked.
+        """
+        from gpucloud.boxes.teardown import machine_ref
+
+        box = self._find(name)
+        with self.operation() as context:
+            cloud = context.clouds.usable(box.facts["cloud"])
+            return context.tasks.run(lambda: cloud.console(machine_ref(box, node)))
+
+    # --- what the clouds hold
+
+    def recover(self) -> Recovered:
+        """Takes what is found by tag into the journal, where it is not in it: after the journal was lost."""
+        from gpucloud.api.results import Recovered
+        from gpucloud.inventory.discovery import begin, finish
+        from gpucloud.inventory.reconcile import refresh_all
+        from gpucloud.inventory.recover import adopt_found
+        from gpucloud.inventory.settling import settle_first
+        from gpucloud.resources import Search
+
+        with self.operation() as context:
+            context.tell("recover", "looking in every region of every cloud")
+            survey = finish(context, begin(context, Search(owner=self.owner)))
+            adopted, troubles = adopt_found(context, survey, self.catalog.market)
+            for trouble in troubles:
+                context.warn("recover", f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
+            for trouble in refresh_all(context, adopted):
+                context.warn("recover", f"Not asked: {trouble.message}")
+            settle_first(context)
+            boxes = [self._read(context.journal.box(box.id)) for box in adopted]
+        return Recovered(
+            boxes=tuple(boxes),
+            troubles=troubles,
+            searched=self.searched(survey),
+            living=tuple(self.boxes()),
+        )
+
+    def sweep(
+        self,
+        *,
+        older_than: timedelta | None = None,
+        owner: str | None = None,
+        dry_run: bool = False,
+        confirm: Callable[[Sequence[Find], Searched], bool] | None = None,
+    ) -> Swept:
+        """Finds what carries gpucloud's tags in any region of any cloud and is not wanted, and ends it.
+
+        Args:
+            older_than: what the journal does not know is left alone until then; 15 minutes if absent.
+            owner: ends what belongs to this owner, instead of the client's.
+            dry_run: ends nothing.
+            confirm: is asked with what was found before anything is ended; without it, nothing is asked.
+
+        Raises:
+            UsageError: ``confirm`` said no.
+        """
+        from gpucloud.api.sweeping import sweep
+
+        with self.operation() as context:
+            context.tasks.clean_up = "gpucloud sweep --yes"
+            return sweep(self, context, owner or self.owner, older_than, dry_run=dry_run, confirm=confirm)
+
+    # --- what the calls stand on
+
+    @contextmanager
+    def operation(self) -> Generator[Context]:
+        """What one call touches outside: journal, clouds, time, progress; leases are renewed meanwhile."""
+        from gpucloud.clouds.audit import Audit
+        from gpucloud.journal.leases import renewing
+        from gpucloud.runtime.context import Context
+        from gpucloud.runtime.tasks import Tasks
+
+        proxy_command, journal = self.proxy_command, self.journal
+        audit = Audit(
+            self.state,
+            owner=self.owner,
+            command=self.command,
+            clock=now,
+            new_id=lambda: secrets.token_hex(8),
+            complain=lambda text: self.on_event(Warned("audit", text)),
+        )
+        context = Context(
+            owner=self.owner,
+            journal=journal,
+            clouds=self.clouds(audit.witness),
+            tasks=self._tasks or Tasks(),
+            emit=self.on_event,
+            clock=now,
+            state=self.state,
+            proxy_command=proxy_command,
+        )
+        context.tasks.heard = partial(context.tell, "down")
+        with renewing(journal):
+            yield context
+
+    def clouds(self, witness: Witness | None = None) -> Clouds:
+        """The installed clouds, as this client's profile reaches them; in the sandbox, its own.
+
+        Args:
+            witness: is told of every call that changes something.
+        """
+        from gpucloud.clouds.cloud import Clouds
+
+        there: Mapping[str, str] = self._connected().environ if self._sandboxed else {}
+        return Clouds.installed(Profile({**self._profile.variables, **there}), witness)
+
+    @property
+    def state(self) -> Path:
+        """The folder of the journal, the keys and the history of prices; made if it is missing."""
+        return make_private(self._paths.state if self._file is None else self._file.absolute().parent)
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, made if there is none."""
+        from gpucloud.journal.store import Journal
+
+        with self._lock:
+            if self._journal is None:
+                self._journal = Journal.open(self.state / (self._file.name if self._file else JOURNAL), now)
+            return self._journal
+
+    @property
+    def proxy_command(self) -> str | None:
+        """ssh's way into the sandbox, which is started if needed; ``None`` for real clouds."""
+        return self._connected().ssh_proxy_command if self._sandboxed else None
+
+    def _connected(self) -> Endpoint:
+        from gpucloud.sandbox.client import ensure_started
+
+        with self._lock:
+            if self._endpoint is None:
+                self._endpoint = ensure_started(make_private(self._paths.sandbox))
+            return self._endpoint
+
+    @property
+    def _paths(self) -> Any:
+        return find_paths(self._profile.variables, sandbox=self._sandboxed)
+
+    def _find(self, name: str) -> JournalBox:
+        from gpucloud.boxes.connection import find_box
+
+        return find_box(self.journal, self.owner, name)
+
+    def _chosen(self, journal: Journal, names: Sequence[str], run_id: str | None) -> list[JournalBox]:
+        if names:
+            return list({box.id: box for name in names if (box := self._find(name))}.values())
+        boxes = journal.boxes(owner=self.owner)
+        return [box for box in boxes if run_id is None or box.run_id == run_id]
+
+    def _read(self, box: JournalBox) -> Box:
+        from gpucloud.api.box import Box
+
+        return Box.read(box, self, now())
+
+    def searched(self, survey: Survey, owner: str | None = None) -> Searched:
+        """How far a survey went, and what carries the tags of an owner that gpucloud never wrote."""
+        from gpucloud.api.results import Searched
+        from gpucloud.inventory.discovery import unjudged
+
+        return Searched(
+            unread=tuple(survey.unread),
+            left_out=survey.left_out,
+            unjudged=tuple(unjudged(survey, owner or self.owner)),
+        )
+
+
+def _drop(_: bytes) -> None:
+    """Takes output that nobody asked for."""

@@ -1,0 +1,153 @@
+"""The way from a spec to a box, as every call that buys goes it: settle, plan, agree, provision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gpucloud.api.results import Proposal
+from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.launch import abandon, check_name
+from gpucloud.boxes.provision import Deal, Wanted, begin_echo, provision
+from gpucloud.errors import UsageError
+from gpucloud.inventory.discovery import Patience, begin, finish, refuse_taken_name
+from gpucloud.inventory.settling import settle_first
+from gpucloud.journal.store import Box
+from gpucloud.market.catalog import Catalog, check_places
+from gpucloud.planning.launch_plan import plan_launch
+from gpucloud.planning.lifetime import cost_limit, lifetime, refuse_short
+from gpucloud.planning.plan import Plan
+from gpucloud.planning.saved_plan import renewed
+from gpucloud.resources import Search
+from gpucloud.runtime.context import Context
+from gpucloud.ssh.client import forget
+from gpucloud.ssh.job import script_of, start
+from gpucloud.ssh.keys import key_folder
+from gpucloud_pricing import Market
+from gpucloud_pricing.places import admits
+
+NAME_S = 2.0
+"""How much longer than for the plan a launch waits for the clouds to tell whether its name is taken."""
+
+Confirm = Callable[[Proposal], bool]
+"""Says yes or no to what is about to be bought."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    """One box to be: what is known before it, and the steps to it.
+
+    ``saved`` is a plan that must hold still; ``confirm`` is asked before anything is bought.
+    """
+
+    context: Context
+    catalog: Catalog
+    wanted: Wanted
+    saved: Plan | None = None
+    confirm: Confirm | None = None
+
+    def settle_first(self) -> None:
+        """Finishes what earlier commands left; refuses a name that a box still has after that."""
+        settle_first(self.context)
+        if self.wanted.spec.name:
+            check_name(self.context, self.wanted.spec.name)
+
+    def buy(self) -> Box:
+        """Plans at today's prices, asks for a yes, buys the first attempt that starts and brings it up.
+
+        Returns:
+            The box, which this process still holds.
+
+        Raises:
+            PriceError: the saved plan does not hold any more.
+            UsageError: the answer was no; or the name is taken; nothing was bought.
+            GpucloudError: nothing started; nothing is left, unless it says so.
+        """
+        market = self.catalog.market
+        echo = begin_echo(self.context, self.wanted.spec, self._clouds())
+        deal = self._deal(market)
+        if self.confirm is not None:
+            deal = self._agreed(market, deal, self.confirm)
+        return provision(self.context, market, deal, self.wanted, echo)
+
+    def start(self, box: Box) -> None:
+        """Starts the spec's command; where that fails, the box is of no use and is taken down."""
+        context, command = self.context, self.wanted.spec.run
+        if not command:
+            return
+        assert context.state is not None  # noqa: S101  (who buys has a state folder)
+        keys = key_folder(context.state, box.id)
+        first = targets(box, keys, context.proxy_command)[0]
+        context.tell("job", command.splitlines()[0])
+        try:
+            context.tasks.run(partial(start, first, script_of(command, self.wanted.environment)))
+        except BaseException as error:
+            abandon(context, box, error)
+            forget(keys, box.id, nodes=len(box.facts["nodes"]))
+            raise
+
+    def _deal(self, market: Market) -> Deal:
+        """Today's plan, to be bought at once. A saved one must be the same, and gives no figure of its own.
+
+        The name is looked for in the clouds meanwhile.
+        """
+        spec = self.wanted.spec
+        check_places(market, spec.demand())
+        with self._looking_for_name():
+            plan = plan_launch(
+                self.context,
+                market,
+                spec,
+                accept_snapshot_price=self.wanted.accept_snapshot_price,
+                to_buy=True,
+            )
+        if self.saved is not None:
+            plan = renewed(self.saved, plan)
+        lives = lifetime(plan, spec, market)
+        return Deal(plan=plan, end=plan.created_at + lives if lives else None)
+
+    def _agreed(self, market: Market, deal: Deal, confirm: Confirm) -> Deal:
+        """Shows what would be bought and asks for a yes.
+
+        Raises:
+            UsageError: the answer was a no, or came too late for the end that was named.
+        """
+        limit = cost_limit(deal.plan, self.wanted.spec, market)
+        with self.context.tasks.asking():
+            agreed = confirm(Proposal(plan=deal.plan, limit=limit))
+        if not agreed:
+            raise UsageError("nothing was launched")
+        answered = self.context.clock()
+        if deal.end is not None:
+            refuse_short(deal.end - answered, "--ttl")
+        return replace(deal, agreed_at=answered)
+
+    def _clouds(self) -> list[str]:
+        """The installed clouds that the spec allows."""
+        allowed = self.wanted.spec.clouds
+        return [name for name in self.context.clouds.names() if admits(allowed, frozenset({name}))]
+
+    @contextmanager
+    def _looking_for_name(self) -> Generator[None]:
+        """While the body runs, asks the clouds that may be used for machines that have the name.
+
+        The journal may have been lost.
+
+        Raises:
+            UsageError: one has it.
+        """
+        name = self.wanted.spec.name
+        if name is None:
+            yield
+            return
+        search = Search(owner=self.context.owner, machines_only=True)
+        asked = begin(self.context, search, dict.fromkeys(self._clouds()))
+        yield
+        survey = finish(self.context, asked, Patience(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
+        for cloud in sorted({region.cloud for region in survey.unread}):
+            self.context.warn(
+                "plan", f"Whether a box named {name!r} lives in {cloud} is not known: no answer."
+            )
+        refuse_taken_name(self.context, name, survey)

@@ -1,0 +1,70 @@
+"""A sweep as one call: look, agree, look again, end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gpucloud.api.results import Searched, Swept
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.inventory.settling import settle_first
+from gpucloud.inventory.sweep import OLD_ENOUGH, Find, end, look, look_again
+from gpucloud.resources import Resource, Tags
+from gpucloud.runtime.context import Context
+
+if TYPE_CHECKING:
+    from gpucloud.api.client import Client
+
+ConfirmSweep = Callable[[Sequence[Find], Searched], bool]
+
+
+def sweep(
+    client: Client,
+    context: Context,
+    owner: str,
+    older_than: timedelta | None,
+    *,
+    dry_run: bool,
+    confirm: ConfirmSweep | None,
+) -> Swept:
+    """See :meth:`gpucloud.Client.sweep`."""
+    age = OLD_ENOUGH if older_than is None else older_than
+    context.tell("sweep", "looking in every region of every cloud")
+    first = look(context, owner=owner, older_than=age)
+    searched = client.searched(first.survey, owner)
+    unwanted = [find for find in first.finds if find.unwanted]
+    still: Sequence[Find] = ()
+    troubles: list[GpucloudError] = []
+    if confirm is not None:
+        with context.tasks.asking():
+            agreed = confirm(first.finds, searched)
+        if unwanted and not dry_run and not agreed:
+            raise UsageError("nothing was ended")
+    if unwanted and not dry_run:
+        second = look_again(context, first, owner=owner, older_than=age)
+        searched = replace(searched, unread=(*searched.unread, *second.survey.unread))
+        still = second.finds
+        troubles = end(context, still, client.catalog.market)
+    if not dry_run:
+        settle_first(context)
+    tagged = {tags.box for find in first.finds if (tags := tags_of(find.resource))}
+    rows = context.journal.resources_of(tagged)
+    gone = frozenset(row.ref for row in rows if row.state in {"gone", "gone_once"})
+    return Swept(
+        finds=tuple(first.finds),
+        ended=frozenset() if dry_run else gone,
+        left=tuple(
+            each for each in still if each.resource.ref.kind.billable and each.resource.ref not in gone
+        ),
+        tried=len(still),
+        troubles=troubles,
+        searched=searched,
+        living=tuple(client.boxes()),
+    )
+
+
+def tags_of(resource: Resource) -> Tags | None:
+    """The tags of a resource, where gpucloud can have written them."""
+    return resource.tags if isinstance(resource.tags, Tags) else None

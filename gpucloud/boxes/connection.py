@@ -1,0 +1,61 @@
+"""The way to a box's nodes: found in the journal, and a connection that is open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpucloud.boxes.bring_up import targets
+from gpucloud.errors import UsageError
+from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.store import Box, Journal
+from gpucloud.resources import State
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.keys import key_folder
+
+
+def find_box(journal: Journal, owner: str, name: str) -> Box:
+    """The living box with this name or id; else the newest one that is over.
+
+    Raises:
+        UsageError: there is none; names the nearest.
+    """
+    found = journal.named(owner, name)
+    living = [box for box in found if box.ended_at is None]
+    if found:
+        return (living or found)[-1]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [box.name for box in journal.boxes(owner=owner)], n=1)
+    raise UsageError(
+        f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
+        hint="see yours: gpucloud list",
+    )
+
+
+def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Target:
+    """Where a node of a box is, as the journal has it.
+
+    Args:
+        box: whose.
+        node: which, from 0.
+        state: the state folder, where the keys are.
+        proxy_command: ssh's way to it, where it is not reached directly.
+
+    Raises:
+        UsageError: the box is over, has no address yet, or has fewer nodes.
+    """
+    if box.state in OVER:
+        raise UsageError(f"box {box.name!r} is {box.state}", hint="see those that live: gpucloud list")
+    count = len(box.facts.get("nodes", ()))
+    if not count:
+        raise UsageError(f"box {box.name!r} has no machine yet ({box.state})", hint="gpucloud list")
+    if not 0 <= node < count:
+        raise UsageError(f"box {box.name!r} has {count} nodes, counted from 0; there is no {node}")
+    if box.facts["nodes"][node]["state"] == State.GONE:
+        raise UsageError(
+            f"node {node} of {box.name!r} is gone", hint=f"see the others: gpucloud show {box.name}"
+        )
+    for target in targets(box, key_folder(state, box.id), proxy_command):
+        if target.node == node:
+            return target
+    raise UsageError(f"box {box.name!r} has no public address yet ({box.state})", hint="gpucloud list --live")

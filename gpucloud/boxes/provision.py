@@ -1,0 +1,292 @@
+"""Provisions a box: buys the first attempt that starts and brings it up; a failure leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+
+from gpucloud.boxes.attempt import Boot, Terms
+from gpucloud.boxes.bring_up import USER, UnfitError, bring_up, targets, whole_gpus
+from gpucloud.boxes.ceiling import Agreement
+from gpucloud.boxes.launch import abandon, launch, replace_machines
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.costs.resource_prices import listed_prices
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.lifecycle import generated_name, new_id
+from gpucloud.journal.store import Box
+from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots, cut
+from gpucloud.planning.plan import Candidate, Key, Plan
+from gpucloud.resources import Purchase
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.client import forget, run, socket_folder
+from gpucloud.ssh.files import rsync_up
+from gpucloud.ssh.job import script_of
+from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, read_public_key
+from gpucloud_pricing import Market
+from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_templates import BootPlan, TooLargeError, packed, render
+from gpucloud_templates.software import Software, later
+
+FILES_TIMEOUT_S = 24 * 3600.0
+"""Copying and setting up end when they end; a box's own end comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deal:
+    """What is bought: a plan, when its box ends (``None`` for never), and when a person agreed to both.
+
+    ``agreed_at`` is ``None`` where nobody was asked.
+    """
+
+    plan: Plan
+    end: datetime | None
+    agreed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is wanted of a box besides the offer.
+
+    Attributes:
+        spec: what the user asked for.
+        environment: the variables that ``env`` of the spec names, with their values.
+        run_id: the run that it belongs to.
+        attended: whether it ends with this process.
+        accept_snapshot_price: whether it may be bought at a price that no cloud names today.
+    """
+
+    spec: Spec
+    environment: Mapping[str, str]
+    run_id: str | None = None
+    attended: bool = False
+    accept_snapshot_price: bool = False
+
+
+def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]:
+    """What ``env`` of a spec stands for: a key without a value takes the caller's own.
+
+    Raises:
+        UsageError: the caller has no such variable.
+    """
+    missing = [key for key, value in spec.env.items() if value is None and key not in environment]
+    if missing:
+        raise UsageError(
+            f"--env {missing[0]}: there is no such variable here", hint=f"--env {missing[0]}=VALUE"
+        )
+    return {key: environment[key] if value is None else value for key, value in spec.env.items()}
+
+
+def refuse_impossible(spec: Spec) -> None:
+    """Refuses what cannot be done, before anything is asked or bought.
+
+    Raises:
+        UsageError: says what.
+    """
+    if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
+        raise UsageError("--accept-test tests whole GPUs, and a program sees one slice", hint="leave it out")
+    missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
+    if missing:
+        raise UsageError(f"--sync: there is no {missing[0].partition(':')[0]}")
+    for program in ("ssh", "ssh-keygen", *(["rsync"] if spec.sync else [])):
+        find_program(program)
+    socket_folder()
+
+
+def begin_echo(context: Context, spec: Spec, clouds: Sequence[str]) -> Call | None:
+    """Starts to ask for this machine's address; ``None`` where the spec says who is let in.
+
+    Args:
+        context: the outside.
+        spec: what the user asked for.
+        clouds: those that may be used; the first is asked, or another one if it has no echo.
+    """
+    if spec.allow_from or not clouds:
+        return None
+    return context.tasks.start(partial(context.clouds.caller_address, clouds[0]))
+
+
+def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo: Call | None) -> Box:
+    """Buys the first attempt that starts and brings it up; whatever fails, nothing is left.
+
+    Args:
+        context: the outside.
+        market: for list prices and exchange rates.
+        deal: what to try, and until when the box lives.
+        wanted: what is wanted besides the offer.
+        echo: what :func:`begin_echo` gave.
+
+    Returns:
+        The box, which this process still holds.
+
+    Raises:
+        GpucloudError: nothing started, or it did not become ready; nothing is left, unless it says so.
+    """
+    assert context.state is not None  # noqa: S101  (who buys has a state folder)
+    spec, attempts = wanted.spec, deal.plan.attempts
+    box_id = new_id("b-", context.clock(), context.randomness(10))
+    purchase = _Purchase(
+        context=context,
+        market=market,
+        deal=deal,
+        wanted=wanted,
+        box_id=box_id,
+        name=spec.name or generated_name(attempts[0].gpu_model, context.randomness(4)),
+        keys=key_folder(context.state, box_id),
+        allow_from=_allowed(context, spec, echo),
+    )
+    keys = purchase.keys
+    try:
+        box = launch(context, purchase.terms(), attempts)
+        try:
+            try:
+                box = bring_up(context, box, keys)
+            except UnfitError as error:  # once: a second one is no accident
+                forget(keys, box_id, nodes=spec.nodes)  # the next machine has host keys of its own
+                box = replace_machines(context, box, purchase.terms(), attempts, error.message)
+                box = bring_up(context, box, keys)
+            _prepare(context, box, keys, wanted)
+        except BaseException as error:
+            abandon(context, box, error)
+            raise
+    except BaseException:
+        forget(keys, box_id, nodes=spec.nodes)
+        raise
+    return context.journal.held(box)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Purchase:
+    """One box to be: what is known before anything is bought."""
+
+    context: Context
+    market: Market
+    deal: Deal
+    wanted: Wanted
+    box_id: str
+    name: str
+    keys: Path
+    allow_from: Sequence[str]
+
+    def terms(self) -> Terms:
+        """What the attempts need, with keys that no machine has used."""
+        spec, attempts = self.wanted.spec, self.deal.plan.attempts
+        places = {(attempt.cloud, attempt.region) for attempt in attempts}
+        return Terms(
+            box=self.box_id,
+            name=self.name,
+            run_id=self.wanted.run_id,
+            nodes=spec.nodes,
+            disk_gib=spec.disk,
+            image=spec.image or DEFAULT_IMAGE,
+            boots=self._boots(create_keys(self.keys, self.box_id, nodes=spec.nodes)),
+            listed={place: listed_prices(self.market, *place) for place in places},
+            allow_from=self.allow_from,
+            prices=Agreement(
+                usd=self.market.usd,
+                agreed_at=self.deal.agreed_at,
+                unconfirmed=self.wanted.accept_snapshot_price,
+            ),
+            ports=spec.ports,
+            tags=spec.tags,
+            expires_at=self.deal.end,
+            ttl_role=spec.ttl_role,
+            box_identity=spec.box_identity,
+            attended=self.wanted.attended,
+            spec=dict(self.deal.plan.spec),
+        )
+
+    def _boots(self, keys: BoxKeys) -> dict[Key, Boot]:
+        """What boots on each attempt, rendered before anything is bought.
+
+        Raises:
+            UsageError: it is too large for a cloud, or the image cannot work there.
+        """
+        spec, now = self.wanted.spec, self.context.clock()
+        rendered: dict[str, bytes] = {}
+        found: dict[Key, Boot] = {}
+        for attempt in self.deal.plan.attempts:
+            cloud = self.context.clouds[attempt.cloud]
+            image, software = boots(cloud, attempt, spec.image or DEFAULT_IMAGE)
+            software = replace(software, mig=cut(attempt, spec.gpu))
+            plan = self._boot_plan(cloud, attempt, software, keys, now)
+            if (same := repr(plan)) not in rendered:  # most attempts boot the same
+                try:
+                    rendered[same] = packed(render(plan))
+                except TooLargeError as error:
+                    raise UsageError(str(error)) from error
+            facts = {
+                "image": image.name,
+                "steps": software.steps,
+                "least_driver": later(image.driver, software.least_driver),
+                "mig": software.mig,
+            }
+            found[attempt.key] = Boot(user_data=rendered[same], facts=facts)
+        return found
+
+    def _boot_plan(
+        self, cloud: Cloud, attempt: Candidate, software: Software, keys: BoxKeys, now: datetime
+    ) -> BootPlan:
+        spec, end = self.wanted.spec, self.deal.end
+        idle = spec.idles_out_after()
+        return BootPlan(
+            name=self.name,
+            user=USER,
+            public_key=keys.public_key,
+            host_private_key=keys.host_private_key,
+            host_public_key=keys.host_public_key,
+            deadline=end,
+            ttl_s=int((end - now).total_seconds()) if end else 0,
+            extra_keys=(read_public_key(spec.ssh_key),) if spec.ssh_key else (),
+            software=software,
+            # With variables it is run over ssh: they may be secrets, which user-data must not carry.
+            setup=(spec.setup,) if spec.setup and not self.wanted.environment else (),
+            idle_s=int(idle.total_seconds()) if idle else None,
+            checkpoint=spec.checkpoint,
+            gpus=whole_gpus(attempt.gpu_count),
+            spot=attempt.purchase is Purchase.SPOT,
+            metadata=cloud.metadata,
+            self_delete=cloud.self_delete if spec.box_identity else None,
+        )
+
+
+def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:
+    """Who is let in: as told, else this machine's address as a cloud sees it; never the world."""
+    if spec.allow_from:
+        return spec.allow_from
+    hint = "name it: --allow-from ADDRESS/32"
+    try:
+        address = None if echo is None else context.tasks.wait(echo, CALL_TIMEOUT_S)
+    except GpucloudError as error:
+        raise UsageError(f"cannot tell this machine's address: {error.message}", hint=hint) from error
+    if address is None:
+        raise UsageError("no installed cloud tells this machine's address", hint=hint)
+    return (str(ip_network(address)),)
+
+
+def _prepare(context: Context, box: Box, keys: Path, wanted: Wanted) -> None:
+    """Brings the files, and runs the set-up that needs variables."""
+    spec, nodes = wanted.spec, targets(box, keys, context.proxy_command)
+    for item in spec.sync:
+        local, _, remote = item.partition(":")
+        context.tell("sync", item)
+        for target in nodes:
+            context.tasks.run(partial(rsync_up, target, local, remote or "."), FILES_TIMEOUT_S)
+    if not (spec.setup and wanted.environment):
+        return
+    context.tell("setup", "running the set-up commands with their variables")
+    script, shell = script_of(spec.setup, wanted.environment), ["bash", "-l", "-s"]
+    for target in nodes:
+        call = partial(run, target, shell, stdin=script, timeout_s=FILES_TIMEOUT_S, only_end=True)
+        done = context.tasks.run(call, FILES_TIMEOUT_S)
+        if done.code:
+            said = done.err.decode(errors="replace").strip().splitlines()
+            raise GpucloudError(
+                f"the set-up failed on {target.alias} with exit code {done.code}: "
+                f"{said[-1] if said else 'it said nothing'}"
+            )

@@ -1,0 +1,80 @@
+"""Whose account a provider works for, and how it gets there: settings, as values that a caller gives.
+
+A provider reads a profile instead of its process's environment, so that one process can use several accounts,
+and several sandboxes, at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+CA_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""The variables in which a user names further certificate authorities, as ``requests`` reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Settings by the names of the environment variables that the vendors' tools read.
+
+    Attributes:
+        variables: credentials or where they are kept, endpoints, proxies, certificate authorities. Nothing
+            shows them: they hold secrets.
+    """
+
+    variables: Mapping[str, str] = field(repr=False)
+
+    def get(self, name: str) -> str | None:
+        """A setting; ``None`` where it is missing or empty."""
+        return self.variables.get(name) or None
+
+    def is_on(self, name: str) -> bool:
+        """Whether a setting says ``true``."""
+        return (self.get(name) or "").lower() == "true"
+
+    @property
+    def home(self) -> Path:
+        """The folder in which the vendors' tools keep their files."""
+        return Path(self.get("HOME") or Path.home())
+
+    @property
+    def ca_bundle(self) -> str | None:
+        """The file of certificate authorities to trust; ``None`` for the usual ones."""
+        return next(filter(None, map(self.get, CA_BUNDLES)), None)
+
+    def proxies(self, url: str) -> dict[str, str]:
+        """The proxies on the way to a URL, by scheme; none to this machine itself."""
+        known: dict[str, str] = {}
+        for name, value in sorted(self.variables.items()):  # lower case comes last and counts
+            scheme, _, what = name.lower().rpartition("_")
+            if what == "proxy" and value:
+                known[scheme] = value
+        excluded = known.pop("no", "")
+        if "REQUEST_METHOD" in self.variables and "http_proxy" not in self.variables:
+            known.pop("http", None)  # in a CGI script, whoever asks could set it by a header
+        return {} if is_loopback(url) or _is_excluded(url, excluded) else known
+
+
+def _is_excluded(url: str, excluded: str) -> bool:
+    """Whether ``no_proxy`` names a URL's host, a domain that it is in, or everything."""
+    parts = urlsplit(url)
+    hosts = {(parts.hostname or "").lower(), parts.netloc.rpartition("@")[2].lower()}
+    for each in excluded.lower().split(","):
+        name = each.strip().lstrip(".")
+        if name == "*" or (name and any(host == name or host.endswith(f".{name}") for host in hosts)):
+            return True
+    return False
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL points to this machine, by what is written in it: no name is looked up."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

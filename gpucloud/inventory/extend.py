@@ -1,0 +1,51 @@
+"""A new end for a box, once it is known to be there and in reach."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.extend import check_movable
+from gpucloud.boxes.extend import extend as move_end
+from gpucloud.boxes.ingress import reach
+from gpucloud.errors import UsageError
+from gpucloud.inventory.reconcile import refresh
+from gpucloud.journal.store import Box
+from gpucloud.planning.clock_check import begin_reading, refuse_wrong, told
+from gpucloud.runtime.context import Context
+from gpucloud.ssh.keys import key_folder
+
+
+def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
+    """The box with its new end. Its nodes are reached first: nothing is moved where one is out of reach.
+
+    Args:
+        context: the outside.
+        box: whose end is moved.
+        lives: from now on; ``None`` for no end.
+
+    Raises:
+        UsageError: its end cannot be moved, this machine's clock is wrong, or another process works on it.
+        ConnectionFailedError: a node cannot be reached.
+        CloudError: the cloud refused.
+    """
+    assert context.state is not None  # noqa: S101  (the keys are there)
+    check_movable(context, box)
+    taken = context.take(box)
+    if taken is None:
+        raise UsageError(
+            f"another gpucloud works on box {box.name!r}", hint="see what it does: gpucloud list"
+        )
+    try:
+        asked = begin_reading(context, context.clouds.usable(taken.facts["cloud"]))
+        refresh(context, taken)
+        seen = context.journal.held(taken)
+        check_movable(context, seen)
+        refuse_wrong(told(context, asked))
+        nodes = targets(seen, key_folder(context.state, box.id), context.proxy_command)
+        for node in nodes:
+            reach(context, seen, node)
+        expires_at = None if lives is None else context.clock().replace(microsecond=0) + lives
+        return move_end(context, seen, nodes, expires_at)
+    finally:
+        context.journal.release(taken)

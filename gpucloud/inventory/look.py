@@ -1,0 +1,56 @@
+"""How boxes are now: clouds and guards are asked at the same time, and what they say is written down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from gpucloud.boxes import guards
+from gpucloud.boxes.bring_up import targets
+from gpucloud.inventory import reconcile
+from gpucloud.inventory.discovery import Asked, Patience, Survey, finish
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Box
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.keys import key_folder
+
+LOOK_S = 3.5
+"""How long a look waits for a cloud or a guard that says nothing."""
+SEARCH_S = 20.0
+"""How long it waits for a cloud that answers, and is still searching its regions."""
+NEWS_S = 1.0
+"""It waits at least so long after the last answer of any cloud."""
+
+
+def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> Survey:
+    """Asks clouds and guards how these boxes are, all at once, and writes down what they say.
+
+    What does not answer is named in a warning, and keeps nothing else waiting.
+
+    Args:
+        context: the outside.
+        boxes: whose state is asked for.
+        asked: the survey that was begun besides, if any.
+
+    Returns:
+        What the survey found.
+    """
+    assert context.state is not None  # noqa: S101  (who looks has a state folder)
+    began = time.monotonic()
+    clouds, troubles = reconcile.ask_all(context, boxes)
+    ready = [box for box in boxes if box.state is BoxState.READY]
+    nodes: list[tuple[Box, Sequence[Target]]] = []
+    for box in ready:
+        with isolated(troubles, f"box {box.name!r}"):
+            nodes.append((box, targets(box, key_folder(context.state, box.id), context.proxy_command)))
+    told = guards.ask_guards(context, nodes)
+    survey = finish(context, asked, Patience(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
+    with context.tasks.within(max(LOOK_S - (time.monotonic() - began), NEWS_S)):
+        troubles += reconcile.write_answers(context, clouds)
+        living = {box.id for box in ready if context.journal.box(box.id).state is BoxState.READY}
+        troubles += guards.write_answers(context, [each for each in told if each[0].id in living])
+    for trouble in troubles:
+        context.warn("look", f"Not asked: {trouble.message}")
+    return survey

@@ -1,0 +1,20 @@
+"""What every command that changes something does first: it finishes what earlier commands left."""
+
+from __future__ import annotations
+
+from gpucloud.errors import OwedError
+from gpucloud.inventory.reconcile import settle
+from gpucloud.runtime.context import Context
+
+MOST_TROUBLES = 3
+"""How many of what could not be settled are named one by one."""
+
+
+def settle_first(context: Context) -> None:
+    """Finishes what earlier commands left, within a budget of seconds; warns of the rest."""
+    troubles = settle(context)
+    for trouble in troubles[:MOST_TROUBLES]:
+        prefix = "Still owed" if isinstance(trouble, OwedError) else "Not asked"
+        context.warn("settle", f"{prefix}: {trouble.message}", trouble.owed_command or trouble.hint)
+    if len(troubles) > MOST_TROUBLES:
+        context.warn("settle", f"{len(troubles) - MOST_TROUBLES} more boxes are not settled: gpucloud list")

@@ -1,0 +1,58 @@
+"""The plan that a spec is launched by: what it asks for is possible, and a budget and an end hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
+from gpucloud.planning.plan import Plan
+from gpucloud.planning.planner import make_plan, wish_for
+from gpucloud.runtime.context import Context
+from gpucloud.spec.model import Spec
+from gpucloud_pricing import Market
+
+PLAN_S = 120.0
+"""How long all questions of a plan together may take; the plan goes without the answers that came later."""
+
+
+def plan_launch(
+    context: Context, market: Market, spec: Spec, *, accept_snapshot_price: bool = False, to_buy: bool = False
+) -> Plan:
+    """The plan for a spec, at today's prices; ``to_buy`` as in :class:`gpucloud.planning.planner.Wish`.
+
+    Raises:
+        GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
+        UsageError: the spec names no GPU, or its box would end before it can be used.
+    """
+    if not spec.wants_gpu:
+        raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+    refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
+    context.tell("plan", "searching the market")
+    wish = wish_for(spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
+    with context.tasks.within(PLAN_S):
+        plan = make_plan(context, market, wish)
+    if spec.budget is not None:
+        plan = within_a_budget(plan, market)
+        refuse_short(lifetime(plan, spec, market), "--budget")
+    return plan
+
+
+def read_plan(file: Path) -> Plan:
+    """A saved plan.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+        NoOfferError: it has no attempts.
+    """
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"cannot read the plan {file}: {error}", hint="make one: gpucloud plan -o FILE"
+        ) from error
+    plan = Plan.from_json(data)
+    if not plan.attempts:
+        raise NoOfferError(f"the plan {file} has no attempts")
+    return plan

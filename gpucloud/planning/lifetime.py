@@ -1,0 +1,162 @@
+"""How long the box of a plan lives, and the most that it may cost until then. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import ROUND_UP, Decimal
+from typing import Any
+
+from gpucloud.costs.resource_prices import BESIDE
+from gpucloud.errors import UsageError
+from gpucloud.journal.lifecycle import LEAST_LIFE
+from gpucloud.planning.plan import Candidate, Plan
+from gpucloud.resources import Purchase, rfc3339
+from gpucloud.spec.fields import format_end
+from gpucloud.spec.model import Spec, deadline
+from gpucloud_pricing import Market
+from gpucloud_pricing.billing import billed_disk_gib
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.estimate import tariff_at
+
+LAUNCH_TTL = timedelta(hours=24)
+"""How long a box lives where its spec does not say."""
+BESIDE_BOXES = {"disk_gb_month": "disks", "public_ip_hour": "addresses"}
+"""What is billed beside the compute of several boxes: kinds of tariffs, and their names for people."""
+_STEP = Decimal("0.0001")
+
+
+def refuse_short(lives: timedelta | None, flag: str) -> None:
+    """Refuses a life in which no box boots: it would be paid for and end before it can be used.
+
+    Raises:
+        UsageError: it is shorter than :data:`gpucloud.journal.lifecycle.LEAST_LIFE`.
+    """
+    if lives is not None and lives < LEAST_LIFE:
+        raise UsageError(
+            f"{flag}: a box that lives {format_end(lives)} ends before it has booted;"
+            f" the least is {format_end(LEAST_LIFE)}",
+            hint=f"give it more: {flag}",
+        )
+
+
+def lifetime(plan: Plan, spec: Spec, market: Market) -> timedelta | None:
+    """How long a box of this plan may live: its ttl, or until the budget is spent at the highest price.
+
+    Raises:
+        UsageError: there is a budget, but a price that it must cover is not known.
+    """
+    ttl = spec.ends_after(LAUNCH_TTL)
+    if spec.budget is None:
+        return ttl
+    lives: list[timedelta] = []
+    for attempt in plan.attempts:
+        disk, address = _beside_usd_per_hour(market, attempt, spec.disk).values()
+        if disk is None or address is None:
+            raise _no_budget(attempt.place)
+        found = deadline(
+            ttl=ttl,
+            budget_usd=spec.budget,
+            compute_usd_per_hour=attempt.ceiling_usd,
+            disk_usd_per_hour=disk,
+            address_usd_per_hour=address,
+            nodes=spec.nodes,
+        )
+        lives += [found] if found is not None else []
+    return min(lives)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLimit:
+    """The most that a plan may cost: its most expensive attempt at its ceiling, all nodes.
+
+    Attributes:
+        usd_per_hour: compute, disks and addresses, without those in ``unknown``.
+        nodes: how many.
+        unknown: ``disks`` or ``addresses``, where no price is known for some attempt.
+        lives: how long the box lives; ``None`` where nothing ends it.
+        until: when it ends.
+    """
+
+    usd_per_hour: Decimal
+    nodes: int
+    unknown: tuple[str, ...]
+    lives: timedelta | None
+    until: datetime | None
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """What is included besides the compute: ``disks``, ``addresses``."""
+        return tuple(name for name in BESIDE_BOXES.values() if name not in self.unknown)
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        amount = {"amount": format(self.usd_per_hour, "f"), "currency": "USD"}
+        until = rfc3339(self.until) if self.until else None
+        return {"per_hour": amount, "nodes": self.nodes, "without": list(self.unknown), "until": until}
+
+
+def cost_limit(plan: Plan, spec: Spec, market: Market) -> CostLimit:
+    """The most that a plan may cost. Held capacity is paid for already: its compute is no new spending.
+
+    Raises:
+        UsageError: there is a budget, but a price that it must cover is not known.
+    """
+    lives = lifetime(plan, spec, market)
+    sums: list[Decimal] = []
+    unknown: set[str] = set()
+    for attempt in plan.attempts:
+        held = attempt.purchase is Purchase.RESERVED
+        beside = _beside_usd_per_hour(market, attempt, spec.disk)
+        unknown |= {BESIDE_BOXES[kind] for kind, price in beside.items() if price is None}
+        sums.append(sum(filter(None, beside.values()), Decimal(0) if held else attempt.ceiling_usd))
+    return CostLimit(
+        usd_per_hour=(max(sums) * spec.nodes).quantize(_STEP, rounding=ROUND_UP),
+        nodes=spec.nodes,
+        unknown=tuple(name for name in BESIDE_BOXES.values() if name in unknown),
+        lives=lives,
+        until=None if lives is None else plan.created_at + lives,
+    )
+
+
+def within_a_budget(plan: Plan, market: Market) -> Plan:
+    """The plan without attempts beside whose GPUs something has no known price: a budget must cover all.
+
+    Raises:
+        UsageError: none is left.
+    """
+    unknown = {attempt: _unpriced(market, attempt) for attempt in plan.attempts}
+    left_out = {
+        f"{attempt.cloud} {attempt.region}": f"for a budget; no price is known of {' and '.join(texts)}"
+        for attempt, texts in unknown.items()
+        if texts
+    }
+    attempts = tuple(attempt for attempt, texts in unknown.items() if not texts)
+    if not attempts:
+        raise _no_budget(plan.attempts[0].place)
+    return replace(plan, attempts=attempts, left_out={**plan.left_out, **left_out})
+
+
+def _unpriced(market: Market, attempt: Candidate) -> list[str]:
+    return [text for kind, text in BESIDE.items() if _tariff_usd(market, attempt, kind) is None]
+
+
+def _no_budget(place: str) -> UsageError:
+    return UsageError(
+        f"a budget cannot be kept on {place}: the price of its disk or its address is not known",
+        hint="use --ttl and --max-price, or choose other regions with --region",
+    )
+
+
+def _beside_usd_per_hour(market: Market, attempt: Candidate, disk_gib: int) -> dict[str, Decimal | None]:
+    """What one node's disk and address cost, by kind of tariff; ``None`` where that is not known."""
+    disk = _tariff_usd(market, attempt, "disk_gb_month")
+    return {
+        "disk_gb_month": disk and disk * billed_disk_gib(attempt.cloud, disk_gib) / HOURS_PER_MONTH,
+        "public_ip_hour": _tariff_usd(market, attempt, "public_ip_hour"),
+    }
+
+
+def _tariff_usd(market: Market, attempt: Candidate, kind: str) -> Decimal | None:
+    tariff = tariff_at(market.tariffs, attempt.cloud, attempt.region, kind)
+    return None if tariff is None else market.usd(tariff.amount, tariff.currency)

@@ -1,0 +1,81 @@
+"""Progress as typed events, given to one callback: a timeline on a terminal, a log, a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened. ``step`` is the step of the contract's timeline, ``text`` one line for people."""
+
+    step: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Event):
+    """A step began or has news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(Event):
+    """Something was left undone or is not known, and the command went on; ``hint`` says what to do."""
+
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted(Event):
+    """The create call of an attempt is about to be made. ``price`` is per hour and node, in ``currency``."""
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    price: Decimal
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRefused(Event):
+    """An attempt failed, and the next one is tried. ``code`` is the cloud's, ``error_class`` ours."""
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    error_class: str
+    code: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesCreated(Event):
+    """The cloud has made the machines with these ids, and the journal has them; they may not run yet."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootStep(Event):
+    """The first boot of a machine has reached a step, as its own log tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted(Event):
+    """A command is started on a box; until :class:`JobEnded` its output comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded(Event):
+    """No more output of the command comes; the news may also be that it was lost."""
+
+
+Sink = Callable[[Event], None]
+"""Takes events, in the thread that called; it must not raise."""
+
+
+def ignore(event: Event) -> None:
+    """Takes events and does nothing with them."""

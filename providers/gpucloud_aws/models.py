@@ -1,0 +1,56 @@
+"""What botocore loads of EC2: the operations that gpucloud may send, and no documentation."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from botocore.loaders import JSONFileLoader, Loader
+
+from gpucloud_aws.actions import ACTIONS
+
+SERVICE = "ec2"
+
+
+def allowed_operations(loader: Loader) -> Loader:
+    """A loader of the same folders as another one, which loads as :class:`AllowedOperations` does."""
+    return Loader(
+        extra_search_paths=list(loader.search_paths),
+        file_loader=AllowedOperations(),
+        include_default_search_paths=False,
+    )
+
+
+class AllowedOperations(JSONFileLoader):
+    """Loads EC2's model without the hundreds of operations that gpucloud never sends.
+
+    botocore makes a method for every operation in each client, and gpucloud has a client for each region:
+    all operations would take 1.5 MB and 15 ms per region. Other models are loaded whole: botocore itself
+    uses some of them to find credentials.
+    """
+
+    def load_file(self, file_path: str) -> Any:
+        """The file's content, ``None`` where there is no such file; as botocore calls it, without suffix."""
+        model = Path(file_path)
+        zipped = model.with_name(f"{model.name}.json.gz")
+        if (model.parts[-3], model.name) != (SERVICE, "service-2") or not zipped.is_file():
+            return super().load_file(file_path)
+        return _read(zipped)
+
+
+@cache
+def _read(file: Path) -> dict[str, Any]:
+    with gzip.open(file) as opened:
+        found: dict[str, Any] = json.load(opened, object_pairs_hook=_without_documentation)
+    allowed = {operation for service, operation in ACTIONS if service == SERVICE}
+    found["operations"] = {name: each for name, each in found["operations"].items() if name in allowed}
+    return found
+
+
+def _without_documentation(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object without its text for people; a shape's member of that name is no text, and stays."""
+    return {name: value for name, value in pairs if name != "documentation" or not isinstance(value, str)}

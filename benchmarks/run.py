@@ -1,6 +1,7 @@
 """Runs every benchmark and prints one table; exits 1 when a figure is over budget or could not be taken.
 
 ``python -m benchmarks.run [NAME ...]`` runs only the named ones: ``startup`` for ``benchmarks/startup.py``.
+``--short`` runs, in a few minutes, what other load on the machine changes little: ratios, CPU, memory, calls.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import benchmarks
 from benchmarks.table import Row, render
 
 Benchmark = Callable[[], list[Row]]
+SHORT = "--short"
 
 
-def find(names: Sequence[str]) -> dict[str, Benchmark]:
-    """The benchmarks by module name: every module of this package with a ``main``, or those named.
+def find(names: Sequence[str], form: str) -> dict[str, Benchmark]:
+    """The benchmarks by module name: every module of this package with this form of one, or those named.
 
     Raises:
         SystemExit: a named one does not exist.
@@ -28,17 +30,18 @@ def find(names: Sequence[str]) -> dict[str, Benchmark]:
         for module in iter_modules(benchmarks.__path__)
         if module.name not in {"run", "table"} and (not names or module.name in names)
     }
-    found = {name: module.main for name, module in modules.items() if hasattr(module, "main")}
+    found = {name: getattr(module, form) for name, module in modules.items() if hasattr(module, form)}
     if missing := set(names) - set(found):
         raise SystemExit(f"no such benchmark: {', '.join(sorted(missing))}")
     return found
 
 
-def main(names: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs them one after another, so that none disturbs another; gives the exit code."""
+    names = [name for name in arguments if name != SHORT]
     rows: list[Row] = []
     failed: list[str] = []
-    for name, benchmark in find(names).items():
+    for name, benchmark in find(names, "short" if SHORT in arguments else "main").items():
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         try:
             rows += benchmark()

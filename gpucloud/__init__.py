@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         PriceError,
         UsageError,
     )
-    from gpucloud.journal.facts import Gpu, Node
+    from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Candidate, Plan
     from gpucloud.runtime.events import (
@@ -46,13 +46,13 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "gpucloud.api.box": "Box Completed",
-    "gpucloud.journal.facts": "Gpu Node",
     "gpucloud.api.client": "Client",
     "gpucloud.api.results": "Ended Looked Proposal Ran Recovered Searched Swept",
     "gpucloud.clouds.profile": "Profile",
     "gpucloud.costs.spend": "PerHour",
     "gpucloud.errors": "BoxLostError CloudError GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError UsageError",
+    "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
     "gpucloud.planning.lifetime": "CostLimit",
     "gpucloud.planning.plan": "Candidate Plan",
     "gpucloud.runtime.events": "AttemptRefused AttemptStarted BootStep Event JobEnded JobStarted"
@@ -77,6 +77,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Event",
     "Gpu",
     "GpucloudError",
+    "GuardReport",
     "InterruptedBySignal",
     "JobEnded",
     "JobStarted",
@@ -96,6 +97,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Ran",
     "Recovered",
     "Searched",
+    "Slice",
     "Spec",
     "Swept",
     "UsageError",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.costs.spend import PerHour, paid_per_hour, per_hour
 from gpucloud.inventory.reconcile import is_remains
-from gpucloud.journal.facts import Gpu, GuardReport, Node, plain
+from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
-from gpucloud.journal.lifecycle import OVER, BoxState, Claim
+from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
 from gpucloud.resources import Purchase, rfc3339
 from gpucloud_pricing.values import Money
 
@@ -70,7 +70,7 @@ class Box:
     purchase: Purchase | None
     nodes: tuple[Node, ...]
     price: Money | None
-    price_as_of: str | None
+    price_as_of: date | None
     price_source: str | None
     per_hour: PerHour
     created_at: datetime
@@ -78,13 +78,13 @@ class Box:
     overdue: bool
     seen_at: datetime | None
     ended_at: datetime | None
-    ended_by: str | None
+    ended_by: EndedBy | None
     compute_ended_at: datetime | None
     cost_so_far: Money | None
-    mig: tuple[Mapping[str, Any], ...]
+    mig: tuple[Slice, ...]
     accept_test: tuple[Mapping[str, Any], ...]
     replaced: str | None
-    guards: tuple[Mapping[str, Any] | None, ...]
+    guards: tuple[GuardReport | None, ...]
     paying: tuple[Money, ...]
     abandoned: bool
     runs_command: bool
@@ -93,8 +93,8 @@ class Box:
     @classmethod
     def read(cls, box: JournalBox, client: Client, now: datetime) -> Box:
         """A box of the journal as it is at a moment."""
-        place, offer, price, measured = box.place, box.offer, box.price, box.measured
-        cost = box.compute_cost(now)
+        place, offer, cost = box.place, box.offer, box.compute_cost(now)
+        price, measured = box.price, box.measured
         return cls(
             name=box.name,
             id=box.id,
@@ -109,7 +109,7 @@ class Box:
             purchase=offer.purchase if offer else None,
             nodes=box.nodes,
             price=Money(amount=price.amount, currency=price.currency) if price else None,
-            price_as_of=price.as_of.isoformat() if price and price.as_of else None,
+            price_as_of=price.as_of if price else None,
             price_source=price.source if price else None,
             per_hour=per_hour(box),
             created_at=box.created_at,
@@ -120,10 +120,10 @@ class Box:
             ended_by=box.ended_by,
             compute_ended_at=box.compute_ended_at,
             cost_so_far=None if cost is None else Money(amount=cost, currency=box.currency),
-            mig=tuple(plain(each) for each in measured.slices) if measured else (),
+            mig=measured.slices if measured else (),
             accept_test=measured.gpu_tests if measured else (),
             replaced=box.replaced,
-            guards=tuple(_guard(said) for said in box.guards),
+            guards=box.guards,
             paying=tuple(
                 Money(amount=amount, currency=currency) for currency, amount in paid_per_hour(box).items()
             ),
@@ -162,7 +162,7 @@ class Box:
                 for node in self.nodes
             ],
             "price": self.price and self.price.document(),
-            "price_as_of": self.price_as_of,
+            "price_as_of": self.price_as_of and self.price_as_of.isoformat(),
             "price_source": self.price_source,
             "per_hour": {
                 "total": parts.total and parts.total.document(),
@@ -178,10 +178,10 @@ class Box:
             "ended_by": self.ended_by and str(self.ended_by),
             "compute_ended_at": _time(self.compute_ended_at),
             "cost_so_far": self.cost_so_far and self.cost_so_far.document(),
-            "mig": list(self.mig),
+            "mig": plain(self.mig),
             "accept_test": list(self.accept_test),
             "replaced": self.replaced,
-            "guards": list(self.guards),
+            "guards": [guard_document(said) for said in self.guards],
         }
 
     def refreshed(self, *, live: bool = False) -> Box:
@@ -284,11 +284,12 @@ def _time(at: datetime | None) -> str | None:
     return rfc3339(at) if at else None
 
 
-def _guard(said: GuardReport | None) -> Mapping[str, Any] | None:
-    """What a node's guard said when it was last asked, its times as everywhere."""
+def guard_document(said: GuardReport | None) -> dict[str, Any] | None:
+    """What a node's guard said when it was last asked, its times as everywhere; ``None`` for silence."""
     if said is None:
         return None
-    times = {"at": said.at, "taken_back_at": said.taken_back_at, "deadline": said.deadline}
-    told = {name: rfc3339(datetime.fromtimestamp(at, UTC)) for name, at in times.items() if at}
     document: dict[str, Any] = plain(said)
-    return {**document, **told}
+    for name in ("at", "taken_back_at", "deadline"):
+        if document[name] is not None:
+            document[name] = rfc3339(datetime.fromtimestamp(document[name], UTC))
+    return document

@@ -502,12 +502,10 @@ class Client:
         Raises:
             CloudError: the cloud cannot be asked.
         """
-        from gpucloud.boxes.teardown import machine_ref
-
         box = self._find(name)
         with self.operation() as context:
-            cloud = context.clouds.usable(box.facts["cloud"])
-            return context.tasks.run(lambda: cloud.console(machine_ref(box, node)))
+            cloud = context.clouds.usable(box.cloud)
+            return context.tasks.run(lambda: cloud.console(box.machine(node)))
 
     # --- what the clouds hold
 

@@ -54,7 +54,7 @@ from gpucloud.resources import (
 )
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import AttemptStarted, MachinesCreated
-from gpucloud.runtime.tasks import TimedOutError
+from gpucloud.runtime.tasks import Call, TimedOutError
 
 PREPARE_TIMEOUT_S = 120.0
 CREATE_TIMEOUT_S = 180.0
@@ -126,15 +126,16 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     context.emit(_started(candidate))
     with about(price=format(candidate.price, "f"), currency=candidate.currency):
         machines = _create(context, box, cloud, order, intent=intent, request=request)
+    bought = replace(candidate, zone=candidate.zone or machines[0].zone)
+    asked = begin_check(context, terms.prices, bought)
+    looks = _begin_looks(context, cloud, machines)
     _arm_end(context, box, cloud, order, machines)
     _check_bought(candidate, machines)
-    candidate = replace(candidate, zone=candidate.zone or machines[0].zone)
-    asked = begin_check(context, terms.prices, candidate)
-    machines = _wait_until_running(context, box, cloud, machines)
+    machines = _wait_until_running(context, box, cloud, machines, looks)
     for machine in machines:
         for part in machine.parts:
             context.journal.write(box, "made", made_data(part, name=order.name))
-    price = price_facts(in_force(context, asked, candidate))
+    price = price_facts(in_force(context, asked, bought))
     facts = {"nodes": [node_facts(machine) for machine in machines], **price}
     context.journal.write(box, "state", {"state": str(BoxState.BOOTSTRAPPING), "facts": facts})
     return context.journal.held(box)
@@ -381,15 +382,20 @@ def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
             )
 
 
+def _begin_looks(context: Context, cloud: Cloud, machines: Sequence[Machine]) -> list[Call]:
+    """Looks at machines that may not run yet, all at once."""
+    return [] if _all_run(machines) else [context.tasks.start(partial(cloud.get, m.ref)) for m in machines]
+
+
 def _wait_until_running(
-    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine]
+    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], looks: Sequence[Call]
 ) -> Sequence[Machine]:
-    """Looks until every machine runs and has an address."""
+    """Looks until every machine runs and has an address. The first looks were begun before."""
     ids = tuple(machine.ref.id for machine in machines)
     context.emit(MachinesCreated("boot", f"waiting for {', '.join(map(short_id, ids))}", ids=ids))
     try:
         with context.tasks.within(START_TIMEOUT_S):
-            current = _once_running(context, box, cloud, machines)
+            current = _once_running(context, box, cloud, machines, looks)
     except TimedOutError as error:
         raise cloud.late(f"{machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s") from error
     ended = [machine for machine in current if _has_ended(machine)]
@@ -398,7 +404,9 @@ def _wait_until_running(
     return current
 
 
-def _once_running(context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine]) -> Sequence[Machine]:
+def _once_running(
+    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], looks: Sequence[Call]
+) -> Sequence[Machine]:
     """The machines as they are once all run, or one has ended.
 
     Raises:
@@ -412,8 +420,9 @@ def _once_running(context: Context, box: Box, cloud: Cloud, machines: Sequence[M
             return current
         if not context.tasks.left_s:
             raise TimedOutError("they do not run")
-        calls = [context.tasks.start(lambda m=machine: cloud.get(m.ref)) for machine in current]  # type: ignore[misc]
-        seen = [context.tasks.wait(call, CREATE_TIMEOUT_S) for call in calls]
+        looks = looks or _begin_looks(context, cloud, current)
+        seen = [context.tasks.wait(call, CREATE_TIMEOUT_S) for call in looks]
+        looks = ()
         # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations. Some clouds
         # do not show either what was ended, as whoever takes the box over does.
         if None in seen:

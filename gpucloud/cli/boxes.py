@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,31 +12,36 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.cli.output import Output, abandon_stdout, duration_text, money_text
 from gpucloud.errors import OwedError, UsageError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.resources import State
+from gpucloud.resources import State, rfc3339
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
+    from gpucloud.journal.facts import GuardReport
 
 
-def guard_text(guard: Mapping[str, Any] | None) -> str:
+def guard_text(guard: GuardReport | None) -> str:
     """What a node's guard says, for people."""
     if guard is None:
         return "says nothing"
-    words = [f"watches ({guard['at']})", f"idle for {duration_text(timedelta(seconds=guard['idle_s']))}"]
-    if guard.get("gpu_percent"):
-        words.append(f"GPUs at {', '.join(f'{percent} %' for percent in guard['gpu_percent'])}")
+    words = [f"watches ({_moment(guard.at)})", f"idle for {duration_text(timedelta(seconds=guard.idle_s))}"]
+    if guard.gpu_percent:
+        words.append(f"GPUs at {', '.join(f'{percent} %' for percent in guard.gpu_percent)}")
     return ", ".join([*words, *_alarms(guard)])
 
 
-def _alarms(guard: Mapping[str, Any]) -> list[str]:
+def _moment(seconds: float) -> str:
+    return rfc3339(datetime.fromtimestamp(seconds, UTC))
+
+
+def _alarms(guard: GuardReport) -> list[str]:
     """What somebody should know of a node."""
-    words = [f"{what}: {said}" for what, said in guard.get("health", {}).items()]
-    if guard.get("taken_back_at"):
-        words.append(f"taken back at {guard['taken_back_at']}")
-    elif guard.get("ending"):
-        words.append(f"ending: {guard['ending']}")
-    if guard.get("clock_ahead_s") is not None and not guard.get("clock_is_right"):
-        words.append(f"its clock is wrong by {guard['clock_ahead_s']:.0f} s")
+    words = [f"{what}: {said}" for what, said in guard.health.items()]
+    if guard.taken_back_at:
+        words.append(f"taken back at {_moment(guard.taken_back_at)}")
+    elif guard.ending:
+        words.append(f"ending: {guard.ending}")
+    if guard.clock_ahead_s is not None and not guard.clock_is_right:
+        words.append(f"its clock is wrong by {guard.clock_ahead_s:.0f} s")
     return words
 
 

@@ -59,13 +59,28 @@ def cost(
     *,
     hours: Annotated[
         str | None,
-        typer.Option("--hours", help="Hours of work; if absent: hour, day, month.", rich_help_panel=_USAGE),
+        typer.Option(
+            "--hours",
+            help="Hours of work; if absent: hour, day, month.",
+            rich_help_panel=_USAGE,
+            metavar="HOURS",
+        ),
     ] = None,
     egress: Annotated[
-        str, typer.Option("--egress", help="GiB sent to the internet, in all.", rich_help_panel=_USAGE)
+        str,
+        typer.Option(
+            "--egress", help="GiB sent to the internet, in all.", rich_help_panel=_USAGE, metavar="GIB"
+        ),
     ] = "0",
     boot: Annotated[
-        int, typer.Option("--boot", min=0, help="Minutes paid before work begins.", rich_help_panel=_USAGE)
+        int,
+        typer.Option(
+            "--boot",
+            min=0,
+            help="Minutes paid before work begins.",
+            rich_help_panel=_USAGE,
+            metavar="MINUTES",
+        ),
     ] = 5,
     failed_attempts: Annotated[
         int,
@@ -75,10 +90,14 @@ def cost(
             max=20,
             help="Boxes that boot and fail before one works.",
             rich_help_panel=_USAGE,
+            metavar="N",
         ),
     ] = 0,
     snapshots: Annotated[
-        int, typer.Option("--snapshots", min=0, help="GiB of snapshots of each box.", rich_help_panel=_USAGE)
+        int,
+        typer.Option(
+            "--snapshots", min=0, help="GiB of snapshots of each box.", rich_help_panel=_USAGE, metavar="GIB"
+        ),
     ] = 0,
     checkpoint_every: Annotated[
         str | None,
@@ -108,10 +127,14 @@ def cost(
         ),
     ] = None,
     steady: Annotated[
-        int, typer.Option("--steady", min=0, help="Boxes that always run.", rich_help_panel=_USAGE)
+        int,
+        typer.Option("--steady", min=0, help="Boxes that always run.", rich_help_panel=_USAGE, metavar="N"),
     ] = 0,
     burst: Annotated[
-        int, typer.Option("--burst", min=0, help="Boxes that run as --profile says.", rich_help_panel=_USAGE)
+        int,
+        typer.Option(
+            "--burst", min=0, help="Boxes that run as --profile says.", rich_help_panel=_USAGE, metavar="N"
+        ),
     ] = 1,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Places to compare per way of paying.", metavar="N")

@@ -1,4 +1,4 @@
-"""The spec's flags, declared once. A command that takes them receives a finished spec::
+"""The spec's flags, made of its fields. A command that takes them receives a finished spec::
 
 @takes_spec
 def offers(app: App, spec: Spec, *, why: Annotated[bool, typer.Option("--why")] = False) -> None: ...
@@ -7,7 +7,7 @@ def offers(app: App, spec: Spec, *, why: Annotated[bool, typer.Option("--why")] 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,8 @@ import typer
 
 from gpucloud.resources import RUN_ID
 from gpucloud.spec.file import load_spec
-from gpucloud.spec.model import Spec
+from gpucloud.spec.flags import BOX, PANELS
+from gpucloud.spec.model import FLAGS, Spec
 
 
 def read_run_id(text: str) -> str:
@@ -41,65 +42,50 @@ RunId = Annotated[
     ),
 ]
 
-_GPU, _PAY, _PLACE, _BOX = "What GPU", "How to pay", "Where", "What box"
-
-Text = str | None
-Texts = list[str] | None
-
 
 def _option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
 
 
-def _spec_flags(
-    *,
-    gpu: Annotated[Text, _option(_GPU, "A100, A100-80GB:8, T4:1..4, A100:8,H100:4", metavar="GPU")],
-    gpu_memory: Annotated[Text, _option(_GPU, "At least this many GiB on each GPU.", metavar="GIB")],
-    total_gpu_memory: Annotated[Text, _option(_GPU, "At least this many GiB on all GPUs.", metavar="GIB")],
-    interconnect: Annotated[Text, _option(_GPU, "At least: none, pcie, nvlink, nvswitch.", metavar="LINK")],
-    rdma: Annotated[Text, _option(_GPU, "efa, infiniband or erdma.", metavar="NETWORK")],
-    cpus: Annotated[Text, _option(_GPU, "At least this many vCPUs.", metavar="N")],
-    memory: Annotated[Text, _option(_GPU, "At least this many GiB of main memory.", metavar="GIB")],
-    arch: Annotated[Text, _option(_GPU, "x86_64 (default) or arm64.", metavar="ARCH")],
-    on_demand: Annotated[bool, _option(_PAY, "Pay on demand (default).", "--on-demand")] = False,
-    spot: Annotated[bool, _option(_PAY, "Allow spot.", "--spot")] = False,
-    reserved: Annotated[bool, _option(_PAY, "Allow capacity that is held.", "--reserved")] = False,
-    purchase: Annotated[Texts, _option(_PAY, "The same as a list: spot,on-demand.", metavar="WAYS")],
-    max_price: Annotated[Text, _option(_PAY, "USD per hour and box, compute only.", metavar="USD")],
-    budget: Annotated[Text, _option(_PAY, "USD in all; becomes a deadline.", metavar="USD")],
-    clouds: Annotated[Texts, _option(_PLACE, "Repeatable; !x leaves out.", "--cloud", metavar="NAME")],
-    regions: Annotated[
-        Texts, _option(_PLACE, "us-*, eu, !us-east-1; repeatable.", "--region", metavar="NAME")
-    ],
-    zones: Annotated[Texts, _option(_PLACE, "As regions; repeatable.", "--zone", metavar="NAME")],
-    file: Annotated[Path | None, _option(_BOX, "A spec in YAML; flags win.", "--file", "-f", metavar="FILE")],
-    name: Annotated[Text, _option(_BOX, "1-40 of a-z 0-9 -; generated if absent.", metavar="NAME")],
-    nodes: Annotated[Text, _option(_BOX, "Identical boxes, all or none.", metavar="N")],
-    disk: Annotated[Text, _option(_BOX, "The root disk in GiB (default 100).", metavar="GIB")],
-    image: Annotated[Text, _option(_BOX, "cuda-12.4, pytorch, ubuntu-22.04, image id.", metavar="IMAGE")],
-    ttl: Annotated[Text, _option(_BOX, "When it ends: 90m, 24h, 1h30m, 2d, none.", metavar="TIME")],
-    ttl_role: Annotated[Text, _option(_BOX, "A role to end it from outside, too.", metavar="ARN")],
-    box_identity: Annotated[Text, _option(_BOX, "A role with which it deletes itself.", metavar="ROLE")],
-    idle: Annotated[Text, _option(_BOX, "End after being idle this long.", metavar="TIME")],
-    setup: Annotated[Text, _option(_BOX, "Shell commands that prepare the box.", metavar="COMMANDS")],
-    run: Annotated[Text, _option(_BOX, "The command to run when it is ready.", metavar="COMMAND")],
-    env: Annotated[Texts, _option(_BOX, "K=V, or K for your own value; repeatable.", metavar="K=V")],
-    sync: Annotated[Texts, _option(_BOX, "LOCAL or LOCAL:REMOTE; repeatable.", metavar="PATH")],
-    ports: Annotated[Texts, _option(_BOX, "TCP ports; repeatable.", "--ports", "--port", metavar="PORT")],
-    tags: Annotated[Texts, _option(_BOX, "Tags of your own; repeatable.", "--tags", "--tag", metavar="K=V")],
-    allow_from: Annotated[Texts, _option(_BOX, "Who is let in; default: you alone.", metavar="CIDR")],
-    ssh_key: Annotated[Text, _option(_BOX, "A public key let in besides the box's own.", metavar="KEY")],
-    checkpoint: Annotated[Text, _option(_BOX, "Run on the box before it is ended.", metavar="COMMAND")],
-    accept_test: Annotated[
-        bool | None, _option(_BOX, "Test its GPUs before it counts as ready.", "--accept-test")
-    ] = None,
-) -> None:
-    """Declares the flags. They are read by the rules of spec files, so all of them are texts here."""
+def _parameter(name: str, kind: Any, option: Any, default: object = None) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
 
 
+def _parameters_of(name: str) -> Iterator[inspect.Parameter]:
+    """The options of a field. They are read by the rules of spec files, so all are texts or switches here."""
+    flag, field = FLAGS[name], Spec.model_fields[name]
+    text = field.description or ""
+    for value, what in flag.switches.items():
+        yield _parameter(_switch(value), bool, _option(flag.panel, what, f"--{value}"), default=False)
+    repeats = isinstance(field.default, (tuple, dict))
+    kind = bool if flag.metavar is None else list[str] if repeats else str
+    text += " Repeatable." if repeats else ""
+    yield _parameter(
+        name, kind | None, _option(flag.panel, text, *flag.names_for(name), metavar=flag.metavar)
+    )
+
+
+def _switch(value: str) -> str:
+    """The parameter of a value that has a switch of its own."""
+    return value.replace("-", "_")
+
+
+_FILE = _parameter(
+    "file",
+    Path | None,
+    _option(BOX, "Spec file in YAML. Flags override what it says.", "--file", "-f", metavar="FILE"),
+)
 _PARAMETERS = [
-    parameter.replace(default=None if parameter.default is parameter.empty else parameter.default)
-    for parameter in inspect.signature(_spec_flags, eval_str=True).parameters.values()
+    *(
+        parameter
+        for panel in PANELS
+        for name, flag in FLAGS.items()
+        if flag.panel == panel
+        for parameter in _parameters_of(name)
+    ),
+    _FILE,
 ]
 
 
@@ -127,6 +113,8 @@ def spec_from(flags: dict[str, Any]) -> Spec:
         UsageError: the file or a flag is wrong.
     """
     file: Path | None = flags.pop("file")
-    switches = {way: flags.pop(way.replace("-", "_")) for way in ("on-demand", "spot", "reserved")}
-    flags["purchase"] = [*(flags["purchase"] or ()), *(way for way, given in switches.items() if given)]
+    for name, flag in FLAGS.items():
+        switched = [value for value in flag.switches if flags.pop(_switch(value))]
+        if switched:
+            flags[name] = [*(flags[name] or ()), *switched]
     return load_spec(file, flags)

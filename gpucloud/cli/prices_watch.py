@@ -65,7 +65,7 @@ def watch(
         wanted = wanted_of(market, spec, context.clouds.names())
         while True:
             results = refresh(context, market, history, wanted, anew=True, progress=_silent)
-            found = market.refreshed(history.current, history.interruptions, ()).search(
+            found = market.refreshed(history.current, history.interruptions).search(
                 demand, shown.today(), limit=1
             )
             best = next((offer for offer in found if offer.price_usd is not None), None)

@@ -20,18 +20,24 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
-Cloud = Annotated[str, typer.Option("--cloud", help="A cloud, or a glob.")]
-Region = Annotated[str, typer.Option("--region", help="A region, or a glob.")]
-Zone = Annotated[str, typer.Option("--zone", help="A zone, as offers shows it, or a glob.")]
-InstanceType = Annotated[str, typer.Option("--type", help="An instance type, or a glob.")]
-Purchase = Annotated[str, typer.Option("--purchase", help="on_demand, spot, or a glob.")]
+Cloud = Annotated[str, typer.Option("--cloud", help="A cloud, or a glob.", metavar="NAME")]
+Region = Annotated[str, typer.Option("--region", help="A region, or a glob.", metavar="NAME")]
+Zone = Annotated[str, typer.Option("--zone", help="A zone, as offers shows it, or a glob.", metavar="NAME")]
+InstanceType = Annotated[str, typer.Option("--type", help="An instance type, or a glob.", metavar="NAME")]
+Purchase = Annotated[str, typer.Option("--purchase", help="on_demand, spot, or a glob.", metavar="NAME")]
 
 
 Transition = Annotated[
-    float | None, typer.Option("--pace", help="Seconds that an instance is pending, and ending.", min=0)
+    float | None,
+    typer.Option("--pace", help="Seconds that an instance is pending, and ending.", min=0, metavar="SECONDS"),
 ]
-Latency = Annotated[float | None, typer.Option(help="Seconds added to every call to the clouds.", min=0)]
-Lag = Annotated[float | None, typer.Option(help="Seconds for which reads do not see a new instance.", min=0)]
+Latency = Annotated[
+    float | None, typer.Option(help="Seconds added to every call to the clouds.", min=0, metavar="SECONDS")
+]
+Lag = Annotated[
+    float | None,
+    typer.Option(help="Seconds for which reads do not see a new instance.", min=0, metavar="SECONDS"),
+]
 
 
 def start(app: App, transition: Transition = None, latency: Latency = None, lag: Lag = None) -> None:
@@ -107,7 +113,9 @@ def pace(
     app: App,
     transition: Annotated[
         float | None,
-        typer.Option("--transition", help="Seconds that an instance is pending, and ending.", min=0),
+        typer.Option(
+            "--transition", help="Seconds that an instance is pending, and ending.", min=0, metavar="SECONDS"
+        ),
     ] = None,
     latency: Latency = None,
     lag: Lag = None,
@@ -181,18 +189,23 @@ def fault(
     ] = None,
     cloud: Cloud = "*",
     region: Region = "*",
-    action: Annotated[str, typer.Option(help="A call such as RunInstances, or a glob.")] = "*",
+    action: Annotated[
+        str, typer.Option(help="A call such as RunInstances, or a glob.", metavar="NAME")
+    ] = "*",
     stage: Annotated[
-        str, typer.Option(help="received (before), applied (after, unanswered), or answered.")
+        str,
+        typer.Option(help="received (before), applied (after, unanswered), or answered.", metavar="STAGE"),
     ] = "received",
-    times: Annotated[int, typer.Option(help="How often it strikes; 0 for always.", min=0)] = 1,
-    skip: Annotated[int, typer.Option(help="How many matching calls pass before.", min=0)] = 0,
-    code: Annotated[str, typer.Option(help="The error's code.")] = "InternalError",
+    times: Annotated[int, typer.Option(help="How often it strikes; 0 for always.", min=0, metavar="N")] = 1,
+    skip: Annotated[int, typer.Option(help="How many matching calls pass before.", min=0, metavar="N")] = 0,
+    code: Annotated[str, typer.Option(help="The error's code.", metavar="CODE")] = "InternalError",
     http_status: Annotated[
-        int, typer.Option("--status", help="The error's HTTP status.", min=400, max=599)
+        int, typer.Option("--status", help="The error's HTTP status.", min=400, max=599, metavar="CODE")
     ] = 500,
-    message: Annotated[str, typer.Option(help="The error's message.")] = "An internal error has occurred",
-    seconds: Annotated[float, typer.Option(help="How long a delay is.", min=0)] = 0.0,
+    message: Annotated[
+        str, typer.Option(help="The error's message.", metavar="WORDS")
+    ] = "An internal error has occurred",
+    seconds: Annotated[float, typer.Option(help="How long a delay is.", min=0, metavar="SECONDS")] = 0.0,
     clear: Annotated[bool, typer.Option("--clear", help="Take all faults away.")] = False,
 ) -> None:
     """Make a coming call fail; without an effect, show the faults that can still strike."""
@@ -223,7 +236,11 @@ def interrupt(
     name: Annotated[str, typer.Argument(help="A spot box's name, or an instance's own id.")],
     notice: Annotated[
         float | None,
-        typer.Option(help="Seconds between the notice and the end. Default: as the cloud does.", min=0),
+        typer.Option(
+            help="Seconds between the notice and the end. Default: as the cloud does.",
+            min=0,
+            metavar="SECONDS",
+        ),
     ] = None,
 ) -> None:
     """Take a spot box back, after a notice."""
@@ -241,7 +258,7 @@ def interrupt(
 def gpu(
     app: App,
     sickness: Annotated[str, typer.Argument(help="lost, memory, slow, hangs, or driver.")],
-    times: Annotated[int, typer.Option(help="How many boxes get one.", min=0)] = 1,
+    times: Annotated[int, typer.Option(help="How many boxes get one.", min=0, metavar="N")] = 1,
 ) -> None:
     """Give the next boxes a sick GPU: it does not answer, forgets, is slow, hangs, or has an old driver."""
     _client(app).gpu(sickness, times=times)

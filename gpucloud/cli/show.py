@@ -29,7 +29,8 @@ def show(
         return
     for key, value in document.items():
         if value is not None and value != []:
-            app.output.line(f"{key.replace('_', ' '):<14} {_text(key, value)}")
+            text = "; ".join(map(guard_text, box.guards)) if key == "guards" else _text(key, value)
+            app.output.line(f"{key.replace('_', ' '):<14} {text}")
 
 
 def _text(key: str, value: Any) -> str:
@@ -56,6 +57,5 @@ LISTS: dict[str, Callable[[list[Any]], str]] = {
     "nodes": lambda nodes: ", ".join(map(_node_text, nodes)),
     "mig": lambda slices: ", ".join(f"{each['profile']} {each['uuid']}" for each in slices),
     "accept_test": lambda _: "passed by every GPU",
-    "guards": lambda guards: "; ".join(map(guard_text, guards)),
 }
 """Fields that hold several things, and how people read them."""

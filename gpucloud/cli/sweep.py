@@ -45,7 +45,8 @@ def sweep(
         typer.Option("--older-than", help="From this age on; default 15m. 0s is any.", metavar="TIME"),
     ] = None,
     owner: Annotated[
-        str | None, typer.Option("--owner", help="End what belongs to this owner, instead of yours.")
+        str | None,
+        typer.Option("--owner", help="End what belongs to this owner, instead of yours.", metavar="OWNER"),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -36,6 +37,7 @@ from gpucloud.clouds.provider import (
     PriceSource,
     Provider,
     QuotaSource,
+    ReadsAhead,
     Record,
     Remarks,
     Verdict,
@@ -323,6 +325,13 @@ class Cloud:
         if not isinstance(source, ImageSource):
             return own_image(recipe)
         return source.boot_image(recipe, arch, instance_type)
+
+    def read_ahead(self, region: str) -> None:
+        """Reads what a launch in a region will need; whoever needs it meets what fails here."""
+        if isinstance(self.provider, ReadsAhead):
+            with suppress(CloudError):
+                source = self.provider
+                self._call("read ahead", lambda: source.read_ahead(region), 0.0)
 
     def remarks(self) -> Sequence[str]:
         """What boxes of this account have otherwise than they should."""

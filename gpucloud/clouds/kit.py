@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -36,3 +37,28 @@ def together(*calls: Callable[[], U]) -> list[U]:
         return call()
 
     return in_threads(called, calls)
+
+
+class Ahead(Generic[T]):
+    """Something that is done while other things are: begun now, waited for when it is needed."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._value: T | None = None
+        self._error: Exception | None = None
+        # In a copy of this context, as above.
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), daemon=True)
+        self._thread.start()
+
+    def result(self) -> T:
+        """What the call gave. Raises what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return cast("T", self._value)
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except Exception as error:
+            self._error = error

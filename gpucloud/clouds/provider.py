@@ -483,6 +483,15 @@ class Checkup(Protocol):
 
 
 @runtime_checkable
+class ReadsAhead(Protocol):
+    """Clouds where a launch begins with reads that only depend on its region."""
+
+    def read_ahead(self, region: str, /) -> None:
+        """Reads what ``prepare`` will need in a region, and keeps it for that. Changes nothing."""
+        ...
+
+
+@runtime_checkable
 class Remarks(Protocol):
     """Clouds where what a box gets depends on the account."""
 

@@ -147,26 +147,24 @@ def per_hour(box: Box) -> PerHour:
     nodes = box.nodes if box.state not in OVER else ()
     billed = sum(node.billed for node in nodes)
     kept = sum(node.state is not State.GONE for node in nodes)
-    gib = box.wanted.disk_gib
-    disk = box.listed.get("disk_gb_month") if gib else None
+    gib_months = billed_disk_gib(box.cloud, box.wanted.disk_gib or 0) / HOURS_PER_MONTH
     parts = [
-        _times(box, box.price, billed),
-        _times(box, disk, kept, billed_disk_gib(box.cloud, gib or 0) / HOURS_PER_MONTH),
-        _times(box, box.listed.get("public_ip_hour"), kept),
+        _times(box, box.price, Decimal(billed)),
+        _times(box, box.listed.get("disk_gb_month") if gib_months else None, kept * gib_months),
+        _times(box, box.listed.get("public_ip_hour"), Decimal(kept)),
     ]
     known = [part for part in parts if part is not None]
     total = None
-    if len(known) == len(parts) and len({part.currency for part in known}) == 1:
-        total = Money(amount=sum((part.amount for part in known), Decimal(0)), currency=known[0].currency)
+    if len(known) == len(parts) and len({part.currency for part in known if part.amount}) <= 1:
+        currency = next((part.currency for part in known if part.amount), box.currency)
+        total = Money(amount=sum((part.amount for part in known), Decimal(0)), currency=currency)
     return PerHour(total=total, compute=parts[0], disk=parts[1], address=parts[2])
 
 
-def _times(box: Box, price: Price | None, count: int, quantity: Decimal = Decimal(1)) -> Money | None:
-    if not count:
-        return Money(amount=Decimal(0), currency=box.currency)
+def _times(box: Box, price: Price | None, quantity: Decimal) -> Money | None:
     if price is None:
-        return None
-    return Money(amount=round(price.amount * quantity * count, 6), currency=price.currency)
+        return Money(amount=Decimal(0), currency=box.currency) if not box.nodes or box.state in OVER else None
+    return Money(amount=round(price.amount * quantity, 6), currency=price.currency)
 
 
 def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:

@@ -79,6 +79,11 @@ class Asked:
     clock: Call
     search: Call
 
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """All that is waited for."""
+        return self.account, self.clock, self.search
+
 
 def begin(
     context: Context, search: Search, regions: Mapping[str, Sequence[str] | None] | None = None
@@ -111,6 +116,7 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
     for name, each in asked.items():
         troubles: list[GpucloudError] = []
         with isolated(troubles, name):
+            context.tasks.wait(each.account, 0.0)
             found: SearchResult = context.tasks.wait(each.search, 0.0)
             clocks[name] = context.tasks.wait(each.clock, 0.0) or context.clock()
             resources += [resource for resource in found.resources if resource.state is not State.GONE]
@@ -227,9 +233,11 @@ def by_box(resources: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:
 
 
 def _ask(context: Context, name: str, search: Search) -> Asked:
-    account = Call()
-    clock = context.tasks.start(partial(_clock_of, context, name))
-    return Asked(account, clock, context.tasks.start(partial(_look, context, name, search, account)))
+    return Asked(
+        account=context.tasks.start(lambda: context.clouds.usable(name).account()),
+        clock=context.tasks.start(partial(_clock_of, context, name)),
+        search=context.tasks.start(lambda: context.clouds.usable(name).find(search)),
+    )
 
 
 def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> None:
@@ -237,12 +245,12 @@ def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> Non
     began = news_at = time.monotonic()
     known = 0
     while True:
-        missing = [call for each in asked for call in (each.clock, each.search) if not call.done]
-        news = sum(each.account.done for each in asked) + 2 * len(asked) - len(missing)
+        missing = [call for each in asked for call in each.calls if not call.done]
+        news = sum(len(each.calls) for each in asked) - len(missing)
         now = time.monotonic()
         if news > known:
             known, news_at = news, now
-        heard = any(each.account.done for each in asked if not each.search.done)
+        heard = any(_has_answered(each) for each in asked if not all(call.done for call in each.calls))
         limit_s = patience.whole_s if heard else patience.first_s
         if now >= max(began + limit_s, news_at + patience.news_s):
             return
@@ -250,11 +258,9 @@ def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> Non
             return
 
 
-def _look(context: Context, name: str, search: Search, account: Call) -> SearchResult:
-    cloud = context.clouds.usable(name)
-    cloud.account()  # without credentials every region would be asked in vain
-    account.done = True
-    return cloud.find(search)
+def _has_answered(asked: Asked) -> bool:
+    """Whether a cloud has said who we are."""
+    return asked.account.done and asked.account.error is None
 
 
 def _clock_of(context: Context, name: str) -> datetime | None:

@@ -93,11 +93,11 @@ class Catalog:
 
     def commitments(self) -> list[Commitment]:
         """The accounts' commitments, as the clouds last told them."""
-        from gpucloud_pricing.history import HistoryError, PriceHistory
-
         file = self.history_file
         if file is None:
             return []
+        from gpucloud_pricing.history import HistoryError, PriceHistory
+
         try:
             with closing(PriceHistory.open(file)) as history:
                 return history.commitments()
@@ -141,14 +141,13 @@ class Catalog:
         if file is None:
             return market
         from gpucloud_pricing.history import HistoryError, PriceHistory
-        from gpucloud_pricing.live_sources import LIVE_SOURCES
 
         try:
             self._history = PriceHistory.open(file)
         except HistoryError as error:
             self.tell(f"Older prices are used: {error}. To ask anew: rm {file}; gpucloud prices refresh")
             return market
-        return market.refreshed(self._history.current, self._history.interruptions, LIVE_SOURCES)
+        return market.refreshed(self._history.current, self._history.interruptions)
 
     def _version(self) -> object:
         """What changes with each change of the history of prices, by whichever process."""

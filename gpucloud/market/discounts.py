@@ -22,7 +22,6 @@ from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Pri
 from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
 from gpucloud_pricing.demand import OWNED, PURCHASES
 from gpucloud_pricing.estimate import Usage
-from gpucloud_pricing.live_sources import ACCOUNT_SOURCES
 from gpucloud_pricing.values import SavingsPlan, Source
 
 SOURCE = "own-conditions"
@@ -202,7 +201,7 @@ class OwnConditions:
             licence="yours",
             note="discounts, credits and commitments",
         )
-        return market.on_own_terms(discounted, own, (written, *ACCOUNT_SOURCES))
+        return market.on_own_terms(discounted, own, (written,))
 
     def uncounted(self, market: Market, offers: Iterable[Offer], usage: Usage, today: date) -> list[str]:
         """The savings plans that are for something offered, but at a rate that is not known; for people."""

@@ -14,7 +14,7 @@ from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError,
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, bootable, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, refuse_wrong, told
 from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
-from gpucloud.planning.quota import Quotas, Shortfall, refusal
+from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
 from gpucloud.resources import HeldCapacity, Purchase, Quote
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
@@ -74,6 +74,8 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     asked = inquiry.attempts()
     tried, unfit = bootable([(each, context.clouds[each.cloud]) for each in asked], wish.image)
     _tell_moves(context, wanted, tried)
+    if wish.to_buy:
+        context.tasks.start(partial(context.clouds[tried[0].cloud].read_ahead, tried[0].region))
     endings = {name: context.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=context.clock(),
@@ -81,7 +83,7 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
         attempts=tried,
         left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit},
         endings=endings,
-        remarks=_remarks(context, endings),
+        remarks=inquiry.access.said_of(endings),
     )
 
 
@@ -174,13 +176,17 @@ class Inquiry:
         return None if listed is None else self._market.usd(listed.amount, listed.currency)
 
     def _ask(self, ahead: Sequence[Candidate]) -> bool:
-        """Asks for whatever is not known of these; whether that may have changed anything."""
-        if self.access.ask(candidate.cloud for candidate in ahead):
-            return True
+        """Asks for whatever is not known of these; whether that may have changed anything.
+
+        Prices are asked for while the clouds say who we are.
+        """
         new = [each for each in _priced(ahead) if each not in self._asked]
-        self._quotes += _quotes(self._world, new)
-        self._asked.update(new)
-        return bool(new)
+        asked = _begin_quotes(self._world, new)
+        refused = self.access.ask(candidate.cloud for candidate in ahead)
+        usable = {place: call for place, call in asked.items() if place[0] in self.access.usable}
+        self._quotes += _quotes(self._world, usable.values())
+        self._asked.update(each for each in new if each[:3] in usable)
+        return refused or any(each[0] in self.access.usable for each in new)
 
     def _refuse(self, ranked: Sequence[Candidate]) -> NoReturn:
         """Why there is nothing to try."""
@@ -204,13 +210,6 @@ class Inquiry:
 def _too_small(short: Iterable[Shortfall]) -> dict[str, str]:
     """The quotas for which candidates were left out, each once."""
     return {f"{each.quota.cloud} {each.quota.region}": each.text for each in short}
-
-
-def _remarks(context: Context, clouds: Iterable[str]) -> dict[str, list[str]]:
-    """What the clouds say of what their boxes lack; silence says nothing."""
-    calls = {name: context.tasks.start(context.clouds[name].remarks) for name in clouds}
-    said = {name: list(_answer(context, call)) for name, call in calls.items()}
-    return {name: remarks for name, remarks in said.items() if remarks}
 
 
 def candidates_of(offers: Iterable[Offer]) -> list[Candidate]:
@@ -252,10 +251,12 @@ class Access:
         to_buy: whether a wrong clock of this machine is refused; else it is only told.
         left_out: the clouds that cannot be used, with the reason.
         refusals: what the clouds said of our credentials.
+        remarks: what each cloud that was asked says of what its boxes lack.
     """
 
     context: Context
     to_buy: bool = False
+    remarks: dict[str, Call] = field(default_factory=dict[str, Call])
     usable: set[str] = field(default_factory=set[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     refusals: list[CloudError] = field(default_factory=list[CloudError])
@@ -274,6 +275,7 @@ class Access:
                 cloud = self.context.clouds[name]
                 asked[name] = self.context.silent.get(name) or self.context.tasks.start(cloud.account)
                 clocks[name] = begin_reading(self.context, cloud)
+                self.remarks[name] = self.context.tasks.start(cloud.remarks)
             except KeyError:
                 self.left_out[name] = "gpucloud cannot launch there yet"
             except ImportError as error:
@@ -294,6 +296,11 @@ class Access:
             elif reading is not None and reading.skew > SKEW_FAILS:
                 self.context.tell("clock", f"{reading.text}: nothing can be launched before it is set")
         return len(self.left_out) > before
+
+    def said_of(self, clouds: Iterable[str]) -> dict[str, list[str]]:
+        """What clouds say of what their boxes lack; silence says nothing."""
+        said = {name: list(_answer(self.context, self.remarks[name])) for name in clouds}
+        return {name: remarks for name, remarks in said.items() if remarks}
 
     def nobody(self) -> GpucloudError:
         """Why no cloud is left."""
@@ -337,20 +344,31 @@ def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
     )
 
 
-def _quotes(context: Context, wanted: Iterable[Priced]) -> list[Quote]:
-    """Asks the clouds for today's prices, all at once. Silence is no failure.
+def _begin_quotes(context: Context, wanted: Iterable[Priced]) -> dict[Place, Call]:
+    """Asks the clouds that can be used here for today's prices, all at once; :func:`_quotes` waits.
 
     Each is of the moment at which it was asked for, by our clock: its age goes by that.
     """
     asked_at = context.clock()
-    types: dict[tuple[str, str, Purchase], list[str]] = {}
+    types: dict[Place, list[str]] = {}
     for cloud, region, purchase, instance_type in wanted:
         types.setdefault((cloud, region, purchase), []).append(instance_type)
-    calls = [
-        context.tasks.start(partial(context.clouds[cloud].quotes, region, names, purchase))
-        for (cloud, region, purchase), names in types.items()
-    ]
-    return [replace(quote, as_of=asked_at) for call in calls for quote in _answer(context, call)]
+
+    def ask(place: Place, names: Sequence[str]) -> list[Quote]:
+        cloud, region, purchase = place
+        quotes = context.clouds.usable(cloud).quotes(region, names, purchase)
+        return [replace(quote, as_of=asked_at) for quote in quotes]
+
+    return {
+        place: context.tasks.start(partial(ask, place, names))
+        for place, names in types.items()
+        if not context.is_silent(place[0])
+    }
+
+
+def _quotes(context: Context, asked: Iterable[Call]) -> list[Quote]:
+    """Today's prices as the clouds tell them. Silence is no failure."""
+    return [quote for call in asked for quote in _answer(context, call)]
 
 
 def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacity]:

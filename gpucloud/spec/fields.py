@@ -13,10 +13,9 @@ from decimal import Decimal
 from typing import Literal, cast
 
 from gpucloud.resources import Purchase
+from gpucloud_pricing.demand import INTERCONNECTS, RDMA
 from gpucloud_pricing.gpus import parse_wishes
 
-INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
-RDMA = ("none", "efa", "infiniband", "erdma")
 ARCHES = ("x86_64", "arm64")
 PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
 NAME = "^[a-z0-9][a-z0-9-]{0,39}$"

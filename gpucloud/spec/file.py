@@ -10,14 +10,13 @@ from pydantic import ValidationError
 
 from gpucloud.errors import UsageError
 from gpucloud.spec.fields import nearest
-from gpucloud.spec.model import Spec
-
-_FLAGS = {"clouds": "--cloud", "regions": "--region", "zones": "--zone"}
+from gpucloud.spec.model import FLAGS, Spec
 
 
 def flag_of(name: str) -> str:
-    """The flag that says the same as a field."""
-    return _FLAGS.get(name, "--" + name.replace("_", "-"))
+    """The flag that says the same as a field, or what such a flag would be called."""
+    flag = FLAGS.get(name)
+    return "--" + name.replace("_", "-") if flag is None else flag.names_for(name)[0]
 
 
 def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:

@@ -7,6 +7,7 @@ files and flags are read by :mod:`gpucloud.spec.file`.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -23,7 +24,8 @@ from pydantic import (
 
 from gpucloud.resources import Purchase
 from gpucloud.spec import fields as read
-from gpucloud_pricing.demand import COMMITMENTS, OWNED, PURCHASES, Demand
+from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
+from gpucloud_pricing.demand import COMMITMENTS, INTERCONNECTS, OWNED, PURCHASES, RDMA, Demand
 from gpucloud_pricing.gpus import parse_wishes
 
 DEFAULT_DISK_GIB = 100
@@ -53,8 +55,8 @@ Cpus = Annotated[int, BeforeValidator(read.whole(1, 4096, "vCPUs")), _schema(_WH
 Nodes = Annotated[int, BeforeValidator(read.whole(1, 1000, "nodes")), _schema(_WHOLE, minimum=1)]
 Disk = Annotated[int, BeforeValidator(read.disk_gib), _schema(_WHOLE, examples=[100, "1TB"])]
 Arch = Annotated[str, BeforeValidator(read.arch), _schema({"enum": list(read.ARCHES)})]
-Interconnect = Annotated[str, BeforeValidator(read.interconnect), _schema({"enum": list(read.INTERCONNECTS)})]
-Rdma = Annotated[str, BeforeValidator(read.rdma), _schema({"enum": list(read.RDMA)})]
+Interconnect = Annotated[str, BeforeValidator(read.interconnect), _schema({"enum": list(INTERCONNECTS)})]
+Rdma = Annotated[str, BeforeValidator(read.rdma), _schema({"enum": list(RDMA)})]
 Purchases = Annotated[
     tuple[Purchase, ...],
     BeforeValidator(read.purchases),
@@ -82,72 +84,123 @@ class Spec(BaseModel):
     """What a user asks for: a GPU, how to pay, where, and what the box is like. All may be left out."""
 
     # Making one from bad values raises pydantic's ValidationError; load_spec turns it into a UsageError.
+    # A field's description is its help text, too: of its flag and in the JSON Schema.
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
 
-    name: Name | None = Field(
-        default=None, description="Unique among your boxes: 1-40 of a-z 0-9 -. Generated if absent."
-    )
-    gpu: Gpu | None = Field(default=None, description="MODEL[-MEMORYGB][:COUNT], alternatives with a comma.")
-    gpu_memory: Gib | None = Field(default=None, description="At least this many GiB on each GPU.")
-    total_gpu_memory: Gib | None = Field(default=None, description="At least this many GiB on all GPUs.")
-    cpus: Cpus | None = Field(default=None, description="At least this many vCPUs.")
-    memory: Gib | None = Field(default=None, description="At least this many GiB of main memory.")
-    arch: Arch = Field(default="x86_64", description="The processor's architecture.")
-    interconnect: Interconnect | None = Field(default=None, description="At least this between the GPUs.")
-    rdma: Rdma | None = Field(default=None, description="The network between nodes.")
-    purchase: Purchases = Field(
-        default=(Purchase.ON_DEMAND,), description="The ways of paying that may be used."
-    )
-    clouds: Patterns = Field(default=(), description="Clouds to look in: names, globs, !x to leave out.")
-    regions: Patterns = Field(
-        default=(), description="Names, globs (us-*), groups (eu us cn ap), !x to leave out."
-    )
-    zones: Patterns = Field(default=(), description="Names, globs, !x to leave out.")
-    max_price: Usd | None = Field(
-        default=None, description="USD per hour and box, compute only: never launched above."
-    )
-    budget: Usd | None = Field(
+    name: Annotated[Name | None, Flag(BOX, "NAME")] = Field(
         default=None,
-        description="USD in all, egress left out: becomes a deadline; the earlier of it and ttl counts.",
+        description="Name of the box: 1-40 of a-z, 0-9 and -, unique among your boxes. Default: generated.",
     )
-    nodes: Nodes = Field(default=1, description="Identical boxes placed together, all or none.")
-    disk: Disk = Field(default=DEFAULT_DISK_GIB, description="The root disk in GiB, encrypted.")
-    image: Image | None = Field(
-        default=None, description="A recipe (cuda-12.4, pytorch, ubuntu-22.04) or a cloud's own image id."
+    gpu: Annotated[Gpu | None, Flag(GPU, "GPU")] = Field(
+        default=None,
+        description="GPU model, with memory and count: A100, A100-80GB:8, T4:1..4, A100:8,H100:4.",
     )
-    ttl: End | None = Field(
-        default=None, description="When the box ends without us: 90m, 24h, 1h30m, 2d, or none."
+    gpu_memory: Annotated[Gib | None, Flag(GPU, "GIB")] = Field(
+        default=None, description="Minimum memory of each GPU, in GiB."
     )
-    ttl_role: Text | None = Field(
-        default=None, description="A role with which a rule of the cloud's own ends the box, too."
+    total_gpu_memory: Annotated[Gib | None, Flag(GPU, "GIB")] = Field(
+        default=None, description="Minimum memory of all GPUs together, in GiB."
     )
-    box_identity: Text | None = Field(
-        default=None, description="A role that the box gets on itself alone, to delete itself."
+    interconnect: Annotated[Interconnect | None, Flag(GPU, "LINK")] = Field(
+        default=None, description=f"Minimum link between the GPUs: {', '.join(INTERCONNECTS)}."
     )
-    idle: End | None = Field(
-        default=None, description="End after GPUs, ssh sessions and jobs were all idle this long."
+    rdma: Annotated[Rdma | None, Flag(GPU, "NETWORK")] = Field(
+        default=None, description=f"RDMA network between the nodes: {', '.join(RDMA)}."
     )
-    setup: Text | None = Field(default=None, description="Shell commands that prepare the box once.")
-    run: Text | None = Field(default=None, description="The command to run when the box is ready.")
-    env: Env = Field(
-        default={}, description="Variables for setup and run; a key without a value takes the caller's own."
+    cpus: Annotated[Cpus | None, Flag(GPU, "N")] = Field(default=None, description="Minimum number of vCPUs.")
+    memory: Annotated[Gib | None, Flag(GPU, "GIB")] = Field(
+        default=None, description="Minimum main memory, in GiB."
     )
-    sync: Sync = Field(default=(), description="Files to bring along: LOCAL or LOCAL:REMOTE.")
-    ports: Ports = Field(default=(), description="TCP ports opened to allow_from, besides ssh.")
-    tags: Tags = Field(default={}, description="Tags of your own for everything billable.")
-    allow_from: Cidrs = Field(
-        default=(), description="CIDRs let in; never the world. Default: the caller's own address."
+    arch: Annotated[Arch, Flag(GPU, "ARCH")] = Field(
+        default="x86_64", description=f"Processor architecture: {' or '.join(read.ARCHES)}. Default: x86_64."
     )
-    ssh_key: SshKey | None = Field(
-        default=None, description="A public key (text or file) let in besides the box's own."
+    purchase: Annotated[
+        Purchases,
+        Flag(
+            PAYMENT,
+            "OPTION",
+            switches={
+                "on-demand": "Allow on-demand instances. This is the default.",
+                "spot": "Allow spot instances.",
+                "reserved": "Allow reserved capacity that the account already holds.",
+            },
+        ),
+    ] = Field(
+        default=(Purchase.ON_DEMAND,), description=f"Allowed purchase options: {', '.join(read.PURCHASES)}."
     )
-    checkpoint: Text | None = Field(
-        default=None, description="The command to run on the box before it is ended."
+    max_price: Annotated[Usd | None, Flag(PAYMENT, "USD")] = Field(
+        default=None,
+        description="Maximum compute price of a node, in USD per hour. Nothing dearer is launched.",
     )
-
-    accept_test: Switch = Field(
-        default=False, description="Test memory, arithmetic and connections of the GPUs before it is ready."
+    budget: Annotated[Usd | None, Flag(PAYMENT, "USD")] = Field(
+        default=None,
+        description="Total cost limit in USD, without egress: a deadline. The earlier of it and ttl counts.",
+    )
+    clouds: Annotated[Patterns, Flag(PLACE, "NAME", names=("--cloud",))] = Field(
+        default=(), description="Clouds to use: names, globs, or !name to exclude one."
+    )
+    regions: Annotated[Patterns, Flag(PLACE, "NAME", names=("--region",))] = Field(
+        default=(),
+        description="Regions to use: names, globs (us-*), groups (eu, us, cn, ap), or !name to exclude one.",
+    )
+    zones: Annotated[Patterns, Flag(PLACE, "NAME", names=("--zone",))] = Field(
+        default=(), description="Zones to use: names, globs, or !name to exclude one."
+    )
+    nodes: Annotated[Nodes, Flag(BOX, "N")] = Field(
+        default=1, description="Number of identical nodes, placed together: all are launched, or none."
+    )
+    disk: Annotated[Disk, Flag(BOX, "GIB")] = Field(
+        default=DEFAULT_DISK_GIB,
+        description=f"Size of the encrypted root disk in GiB. Default: {DEFAULT_DISK_GIB}.",
+    )
+    image: Annotated[Image | None, Flag(BOX, "IMAGE")] = Field(
+        default=None, description="A recipe (cuda-12.4, pytorch, ubuntu-22.04) or an image ID of the cloud."
+    )
+    ttl: Annotated[End | None, Flag(BOX, "TIME")] = Field(
+        default=None, description="Time to live of the box: 90m, 24h, 1h30m, 2d, or none. Then it is deleted."
+    )
+    ttl_role: Annotated[Text | None, Flag(BOX, "ARN")] = Field(
+        default=None, description="AWS: role with which a schedule of the cloud also ends the box at its ttl."
+    )
+    box_identity: Annotated[Text | None, Flag(BOX, "ROLE")] = Field(
+        default=None, description="Azure: role, on the box alone, with which the box deletes itself."
+    )
+    idle: Annotated[End | None, Flag(BOX, "TIME")] = Field(
+        default=None,
+        description="End the box once its GPUs, ssh sessions and jobs have been idle this long.",
+    )
+    setup: Annotated[Text | None, Flag(BOX, "COMMANDS")] = Field(
+        default=None, description="Shell commands that prepare the box. They run once."
+    )
+    run: Annotated[Text | None, Flag(BOX, "COMMAND")] = Field(
+        default=None, description="Command to run when the box is ready."
+    )
+    env: Annotated[Env, Flag(BOX, "K=V")] = Field(
+        default={}, description="Variables for setup and run: K=V, or K alone for the value on this machine."
+    )
+    sync: Annotated[Sync, Flag(BOX, "PATH")] = Field(
+        default=(), description="Files to copy to the box: LOCAL or LOCAL:REMOTE."
+    )
+    ports: Annotated[Ports, Flag(BOX, "PORT", names=("--ports", "--port"))] = Field(
+        default=(), description="TCP ports, besides ssh, to open to the addresses of allow_from."
+    )
+    tags: Annotated[Tags, Flag(BOX, "K=V", names=("--tags", "--tag"))] = Field(
+        default={}, description="Your own tags for everything that is billed."
+    )
+    allow_from: Annotated[Cidrs, Flag(BOX, "CIDR")] = Field(
+        default=(),
+        description="Addresses that may connect, never the whole internet. Default: your own.",
+    )
+    ssh_key: Annotated[SshKey | None, Flag(BOX, "KEY")] = Field(
+        default=None, description="Another public key that may log in: its text or its file."
+    )
+    checkpoint: Annotated[Text | None, Flag(BOX, "COMMAND")] = Field(
+        default=None, description="Command to run on the box before it is ended."
+    )
+    accept_test: Annotated[Switch, Flag(BOX)] = Field(
+        default=False,
+        description="Test memory, arithmetic and links of the GPUs before the box is ready.",
     )
 
     @model_validator(mode="after")
@@ -214,6 +267,13 @@ class Spec(BaseModel):
             max_age=max_age,
             include_hidden=include_hidden,
         )
+
+
+FLAGS: Mapping[str, Flag] = {
+    name: next(each for each in info.metadata if isinstance(each, Flag))
+    for name, info in Spec.model_fields.items()
+}
+"""The flag of each field, by the field's name."""
 
 
 def deadline(

@@ -25,6 +25,12 @@ OWNED = "owned"
 CAPACITY_BLOCK = "capacity_block"
 """Machines for some days that are paid for beforehand; an hour's price is that of a block of one day."""
 
+INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
+"""The links between the GPUs of one machine, the slowest first."""
+
+RDMA = ("none", "efa", "infiniband", "erdma")
+"""The networks between machines by which GPUs reach each other's memory."""
+
 PURCHASES = ("on_demand", "spot", *TERM_HOURS, CAPACITY_BLOCK, OWNED)
 """The ways of paying that the market knows."""
 
@@ -43,8 +49,8 @@ class Demand:
         cpus: at least this many vCPUs.
         memory_gib: at least this much main memory.
         arch: ``x86_64`` or ``arm64``.
-        interconnect: at least this between GPUs: none, pcie, nvlink, nvswitch.
-        rdma: exactly this network: efa, infiniband, erdma; ``none`` demands nothing.
+        interconnect: at least this between GPUs, of :data:`INTERCONNECTS`.
+        rdma: exactly this network, of :data:`RDMA`; ``none`` demands nothing.
         purchases: ways of paying that may be used, of :data:`PURCHASES`.
         clouds: names, globs, ``!x`` to leave out.
         regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.

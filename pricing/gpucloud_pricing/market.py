@@ -19,6 +19,7 @@ from gpucloud_pricing import rules
 from gpucloud_pricing.demand import OWNED, PURCHASES, Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
 from gpucloud_pricing.gpus import GpuWish
+from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
 from gpucloud_pricing.places import BadPlaceError, knows, opt_in_head, region_names
 from gpucloud_pricing.rules import IMPLAUSIBLE, Place
 from gpucloud_pricing.snapshot import SNAPSHOT, Snapshot
@@ -94,7 +95,10 @@ class Market:
             interruptions=snapshot.interruptions,
             tariffs=snapshot.tariffs,
             rates=snapshot.rates,
-            sources=snapshot.sources,
+            sources={
+                **snapshot.sources,
+                **{source.id: source for source in (*LIVE_SOURCES, *ACCOUNT_SOURCES)},
+            },
             bounds=snapshot.bounds,
         )
 
@@ -163,14 +167,12 @@ class Market:
         self,
         current: Callable[[InstanceType], Iterable[Price]],
         interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
-        sources: Iterable[Source],
     ) -> Market:
         """This market with newer prices, which take the place of those for the same thing.
 
         Args:
-            current: the newer prices of a type.
+            current: the newer prices of a type; their sources are among the market's.
             interruptions: newer rates of interruption of a type, by region.
-            sources: where they were read.
         """
 
         def prices(kind: InstanceType) -> Iterator[Price]:
@@ -179,7 +181,7 @@ class Market:
             yield from newer
             yield from (old for old in self._prices(kind) if (old.region, old.purchase) not in told)
 
-        return self._with(prices, lambda kind: {**self._interruptions(kind), **interruptions(kind)}, sources)
+        return self._with(prices, lambda kind: {**self._interruptions(kind), **interruptions(kind)})
 
     def on_own_terms(
         self,
@@ -206,7 +208,7 @@ class Market:
         self,
         prices: Callable[[InstanceType], Iterable[Price]],
         interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
-        sources: Iterable[Source],
+        sources: Iterable[Source] = (),
     ) -> Market:
         """This market with other prices and rates of interruption, and where they are from."""
         return Market(

@@ -12,7 +12,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Protocol
 
-from gpucloud_pricing.demand import Demand
+from gpucloud_pricing.demand import INTERCONNECTS, Demand
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import GpuWish, format_count, format_wish
 from gpucloud_pricing.places import admits, names_specially, opt_in_head, region_names
@@ -24,7 +24,6 @@ HIDDEN = frozenset({"retired", "confidential", "no_public_on_demand"})
 FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size"})
 IMPLAUSIBLE = "implausible"
 """The flag of a price that nothing known of its GPU comes near."""
-INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 _TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667
 
 

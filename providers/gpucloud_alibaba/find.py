@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
+from gpucloud.clouds.kit import Ahead
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     TAG_PREFIX,
@@ -100,11 +102,15 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
         UsageError: Alibaba Cloud has no such kind.
     """
     place = Place(clients=clients, account=ref.account, region=ref.region)
+    disks = Ahead(lambda: _disks_of(ref, clients))
     for resource in _read(_look_for(ref), place, Asked(tags={}, id=ref.id)):
         if resource.ref.id == ref.id:
-            return _with_disks(resource, clients) if isinstance(resource, Machine) else resource
+            if isinstance(resource, Machine) and resource.state is State.RUNNING:
+                return replace(resource, parts=(*disks.result(), *resource.parts))
+            return resource
+    vanished = Ahead(lambda: ref.kind is ResourceKind.INSTANCE and _vanished(ref, clients))
     proof.demand(ref.region)
-    if ref.kind is ResourceKind.INSTANCE and _vanished(ref, clients):
+    if vanished.result():
         return Machine(
             ref=ref,
             state=State.GONE,
@@ -125,20 +131,19 @@ def _look_for(ref: Ref) -> Look:
     raise UsageError(f"Alibaba Cloud has no things of kind {ref.kind} with an id like {ref.id}")
 
 
-def _with_disks(machine: Machine, clients: Clients) -> Machine:
-    if machine.state is not State.RUNNING:
-        return machine
+def _disks_of(ref: Ref, clients: Clients) -> Sequence[Ref]:
+    """The disks of an instance; nothing of another kind has any."""
+    if ref.kind is not ResourceKind.INSTANCE:
+        return ()
     models = ecs_models()
 
-    region, account = machine.ref.region, machine.ref.account
-    asked = models.DescribeDisksRequest(region_id=region, instance_id=machine.ref.id)
-    body = clients.ecs(region).describe_disks(asked).body
+    asked = models.DescribeDisksRequest(region_id=ref.region, instance_id=ref.id)
+    body = clients.ecs(ref.region).describe_disks(asked).body
     with reading("DescribeDisks"):
-        disks = [
-            ref_of(account, region, ResourceKind.DISK, named(disk.disk_id))
+        return [
+            ref_of(ref.account, ref.region, ResourceKind.DISK, named(disk.disk_id))
             for disk in listed(body.disks.disk)
         ]
-    return replace(machine, parts=(*disks, *machine.parts))
 
 
 def _vanished(ref: Ref, clients: Clients) -> bool:
@@ -189,9 +194,10 @@ def find(
     shelves = [(kind, look) for kind, _, look in SHELVES if kind is ResourceKind.INSTANCE or not narrow]
 
     def once(place: Place, kind: ResourceKind, look: Look) -> list[Resource]:
+        proven = Ahead(partial(proof.demand, place.region)) if kind is ResourceKind.INSTANCE else None
         resources = list(_read(look, place, asked))
-        if kind is ResourceKind.INSTANCE and not resources:
-            proof.demand(place.region)
+        if proven is not None and not resources:
+            proven.result()
         return [resource for resource in resources if search.admits(resource.tags)]
 
     def patiently(where: tuple[Place, tuple[ResourceKind, Look]]) -> list[Resource] | UnreadableRegion:

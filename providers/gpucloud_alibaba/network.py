@@ -10,8 +10,10 @@ import hashlib
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from gpucloud.clouds.kit import together
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
 from gpucloud.resources import TAG_PREFIX, Order, ResourceKind
@@ -53,6 +55,8 @@ def prepare_network(
     record: Record,
     tags: Mapping[str, str],
     sleep: Callable[[float], None],
+    *,
+    before: Callable[[], object],
 ) -> NetworkIds:
     """Makes what the order's instances stand on, or finds what was made before.
 
@@ -62,6 +66,7 @@ def prepare_network(
         record: told before and after each thing.
         tags: of everything made.
         sleep: waits some seconds.
+        before: called before anything is made; what it raises ends this.
 
     Raises:
         NotReadyError: a network is not usable yet.
@@ -69,14 +74,17 @@ def prepare_network(
     """
     rules = wanted_rules(order.allow_from, order.ports)  # refuses before anything is made
     maker = _Maker(order, clients, record, tags, sleep)
-    vpc, new = maker.vpc()
-    vswitch = maker.vswitch(vpc, look=not new)
-    group, made = maker.group(vpc, look=not new)
-    if made:
-        _let_in(clients, order.region, group, rules)
-    else:
-        set_rules(clients, order.region, group, rules)
-    return NetworkIds(vswitch, group)
+    vpc, new = maker.vpc(before)
+
+    def make_group() -> str:
+        group, made = maker.group(vpc, look=not new)
+        if made:
+            _let_in(clients, order.region, group, rules)
+        else:
+            set_rules(clients, order.region, group, rules)
+        return group
+
+    return NetworkIds(*together(partial(maker.vswitch, vpc, look=not new), make_group))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +120,11 @@ class _Maker:
     tags: Mapping[str, str]
     sleep: Callable[[float], None]
 
-    def vpc(self) -> tuple[str, bool]:
+    def vpc(self, before: Callable[[], object]) -> tuple[str, bool]:
         """The network's id, and whether it was made just now."""
         name = {_VPC.name: self.order.name}
         found = self._shown(_VPC, {**name, **self._mine()})
+        before()
         return self._network(_VPC, found, {**name, "CidrBlock": VPC_CIDR}), not found
 
     def vswitch(self, vpc: str, *, look: bool) -> str:

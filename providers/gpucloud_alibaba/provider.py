@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.kit import Ahead
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
@@ -138,12 +139,18 @@ class AlibabaProvider:
         """Makes the box's network, switch and group, and gives the call of RunInstances."""
         create.check(order)
         network.wanted_rules(order.allow_from, order.ports)
+        if not images.is_own(order.image):
+            images.image_for(order.image, order.arch)  # refuses what is not known
         order = self._placed(order)
-        image = self._image_of(order)
+        image = Ahead(lambda: self._image_of(order))
         market = create.market_of(order, self._bid(order))
         ends = self._ends.setdefault(order.key, create.release_time(order.deadline, self._clock()))
-        network_ids = network.prepare_network(order, self.clients, record, create.tags_of(order), self._sleep)
-        return create.request_of(order, network_ids=network_ids, image=image, market=market, ends=ends)
+        network_ids = network.prepare_network(
+            order, self.clients, record, create.tags_of(order), self._sleep, before=image.result
+        )
+        return create.request_of(
+            order, network_ids=network_ids, image=image.result(), market=market, ends=ends
+        )
 
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Runs the instances: all or none, recognised by the token when repeated."""
@@ -158,8 +165,9 @@ class AlibabaProvider:
 
     def find(self, search: Search, /) -> SearchResult:
         """Everything with gpucloud's tags, in the regions named or in all of the account."""
+        asked = Ahead(self.account)
         regions = search.regions if search.regions is not None else self._regions()
-        account = self.account()
+        account = asked.result()
         places = [Place(clients=self.clients, account=account, region=region) for region in regions]
         return find.find(search, places, self._proof, self._sleep)
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.kit import Ahead
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import UsageError
@@ -136,6 +137,10 @@ class AwsProvider:
         )
         return create.request_of(order, subnet=subnet.id, group=group, image=image, market=market)
 
+    def read_ahead(self, region: str, /) -> None:
+        """The subnets, which do not change while a command runs."""
+        self._subnets_of(region)
+
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Runs the instances: all or none, recognised by the token when repeated."""
         region = request["region"]
@@ -162,8 +167,9 @@ class AwsProvider:
 
     def find(self, search: Search, /) -> SearchResult:
         """Everything with gpucloud's tags, in the regions named or in all that are enabled."""
+        account = Ahead(self.account)
         regions = search.regions if search.regions is not None else self._enabled_regions()
-        return find.find(search, regions, self.account(), self.clients.ec2, self._zone_id_in)
+        return find.find(search, regions, account.result(), self.clients.ec2, self._zone_id_in)
 
     def delete(self, ref: Ref, /) -> None:
         """Ends one thing of any kind."""

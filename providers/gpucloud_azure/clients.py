@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.clouds.profile import Profile
@@ -23,6 +25,8 @@ CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
 SUBSCRIPTIONS_API = "2022-12-01"
+CORE = ("azure.core", "azure.core.rest", "azure.core.pipeline.transport", "azure.core.exceptions")
+"""What is also imported where it is used, by several threads."""
 LOUD = ("azure", "msal", "urllib3")
 """At DEBUG these write whole requests: boot scripts, signed addresses, what signs in."""
 
@@ -39,8 +43,11 @@ class Clients:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        # Whoever imports parts of the SDK holds it: threads that do so at the same time see them half-made.
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}
+        self._confirming = threading.Lock()
+        self._confirmed: str | None = None
         self.witness: Witness | None = None
 
     @property
@@ -65,36 +72,41 @@ class Clients:
         Raises:
             NoSubscriptionError: the credentials see none or several, and none was chosen.
         """
-        found: str = self._once("subscription", self._subscription)
-        return found
+        with self._confirming:
+            if self._confirmed is None:
+                self._confirmed = self._subscription()
+            return self._confirmed
 
     def compute(self) -> ComputeManagementClient:
         """Machines, quotas, held capacity."""
+        subscription = self.subscription()  # asked for before the lock is taken
 
         def make() -> ComputeManagementClient:
             from azure.mgmt.compute import ComputeManagementClient
 
-            return ComputeManagementClient(self.credential, self.subscription(), **self._options())
+            return ComputeManagementClient(self.credential, subscription, **self._options())
 
         client: ComputeManagementClient = self._once("compute", make)
         return client
 
     def resources(self) -> ResourceManagementClient:
         """Resource groups, and everything else by its id."""
+        subscription = self.subscription()  # asked for before the lock is taken
 
         def make() -> ResourceManagementClient:
-            return self._resource_client(self.subscription())
+            return self._resource_client(subscription)
 
         client: ResourceManagementClient = self._once("resources", make)
         return client
 
     def schedules(self) -> ComputeScheduleMgmtClient:
         """Scheduled actions."""
+        subscription = self.subscription()  # asked for before the lock is taken
 
         def make() -> ComputeScheduleMgmtClient:
             from azure.mgmt.computeschedule import ComputeScheduleMgmtClient
 
-            return ComputeScheduleMgmtClient(self.credential, self.subscription(), **self._options())
+            return ComputeScheduleMgmtClient(self.credential, subscription, **self._options())
 
         client: ComputeScheduleMgmtClient = self._once("schedules", make)
         return client
@@ -142,8 +154,8 @@ class Clients:
         raise MalformedAnswerError(f"{path} gave {PAGES} pages and still more")
 
     def date(self) -> str:
-        """The ``Date`` of an answer."""
-        return self._get(self.resources(), f"/subscriptions/{self.subscription()}", SUBSCRIPTIONS_API, {})[1]
+        """The ``Date`` of an answer; of one that needs no subscription, which may not be known yet."""
+        return self._get(self._directory(), "/subscriptions", SUBSCRIPTIONS_API, {})[1]
 
     def _in_subscription(self, path: str) -> str:
         return f"/subscriptions/{self.subscription()}{path}"
@@ -152,15 +164,18 @@ class Clients:
 
     def _once(self, name: str, make: Any) -> Any:
         with self._lock:
+            for module in CORE:
+                import_module(module)
             if name not in self._made:
                 self._made[name] = make()
             return self._made[name]
 
     def _subscription(self) -> str:
-        # Its import takes as long as the first answers do.
-        threading.Thread(target=__import__, args=("azure.mgmt.compute",), daemon=True).start()
         chosen = (self.profile.get("AZURE_SUBSCRIPTION_ID") or "").strip()
-        client = self._resource_client(chosen or "none")
+        client = self._directory()
+        # Its import takes as long as the first answers do.
+        load = partial(self._once, "sdk", partial(import_module, "azure.mgmt.compute"))
+        threading.Thread(target=load, daemon=True).start()
         if chosen:
             answer, _ = self._get(client, f"/subscriptions/{chosen}", SUBSCRIPTIONS_API, {})
             return str(answer.get("subscriptionId") or chosen)
@@ -184,6 +199,11 @@ class Clients:
         )
         response.raise_for_status()
         return response.json(), response.headers.get("Date", "")
+
+    def _directory(self) -> ResourceManagementClient:
+        """For what needs no subscription."""
+        client: ResourceManagementClient = self._once("directory", lambda: self._resource_client("none"))
+        return client
 
     def _resource_client(self, subscription: str) -> ResourceManagementClient:
         from azure.mgmt.resource.resources import ResourceManagementClient

@@ -79,7 +79,6 @@ def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encrypti
         host_encryption: whether the subscription has encryption at host.
     """
     tags = {**tags_of(order), TOKEN_TAG: order.key}
-    ends_at = extend.cloud_end(order.deadline, identified=order.box_identity is not None)
     machines: list[dict[str, Any]] = []
     for node, (name, nic) in enumerate(zip(machine_names(order), nics, strict=True)):
         body = _body(order, f"node-{node}", name, nic, image, host_encryption=host_encryption)
@@ -89,7 +88,6 @@ def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encrypti
         "account": order.account,
         "region": order.region,
         "group": group_name(order),
-        "ends_at": ends_at.astimezone(UTC).isoformat() if ends_at else None,
         "machines": machines,
     }
 
@@ -147,16 +145,34 @@ def _market(order: Order) -> dict[str, Any]:
 # --- the calls
 
 
+def schedule_end(order: Order, clients: Clients, submitted: dict[str, str]) -> None:
+    """Tries to schedule the deallocation of machines before they exist; those that are scheduled stay so.
+
+    Args:
+        order: what is bought.
+        clients: the clients.
+        submitted: the machines by the operation that will deallocate them; gets what Azure took.
+    """
+    ends_at = extend.cloud_end(order.deadline, identified=order.box_identity is not None)
+    if ends_at is None:
+        return
+    group = group_name(order)
+    ids = [id_in(order.account, group, ResourceKind.INSTANCE, name) for name in machine_names(order)]
+    late = [id_ for id_ in ids if id_ not in submitted.values()]
+    only = schedule.daily_time(ends_at, datetime.now(UTC)) is None
+    if late:
+        schedule.submit(clients, order.region, late, ends_at, submitted, only=only)
+
+
 def create(
     request: Request,
     clients: Clients,
     public_key: Callable[[], str],
-    submitted: dict[str, str],
     *,
     pause: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Sequence[Machine]:
-    """Puts all machines: all or none. Their end is tried to be set before they exist.
+    """Puts all machines: all or none.
 
     A machine of a name that exists is the same machine if it was asked for with the same request. When one is
     refused for good, all are removed in the same breath; when the outcome of one is not known, nothing is
@@ -166,8 +182,6 @@ def create(
         request: from :func:`request_of`.
         clients: the clients.
         public_key: gives the RSA key of the first user.
-        submitted: the machines by the operation that will deallocate them, of earlier tries too; gets those
-            of this one.
         pause: waits.
         monotonic: for how long several machines have been watched.
 
@@ -179,10 +193,7 @@ def create(
         id_in(request["account"], request["group"], ResourceKind.INSTANCE, each["name"])
         for each in request["machines"]
     ]
-    if request["ends_at"]:
-        ends_at = datetime.fromisoformat(request["ends_at"])
-        only = schedule.daily_time(ends_at, datetime.now(UTC)) is None
-        schedule.submit(clients, request["region"], ids, ends_at, submitted, only=only)
+
     machines = _put_all(request, ids, clients, public_key())
     if len(machines) == 1:
         return machines

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING
 
+from gpucloud.clouds.kit import Ahead
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass, UsageError
@@ -48,8 +48,6 @@ from gpucloud_azure.json_paths import plain
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata, SelfDelete
 
-T = TypeVar("T")
-
 MOST_OF_A_BLOB = 4 * 1024 * 1024
 """Bytes of a console: more is not one."""
 NEEDED = ("azure-identity", "azure-mgmt-compute", "azure-mgmt-computeschedule", "azure-mgmt-resource")
@@ -77,7 +75,7 @@ class AzureProvider:
         self._announced = network.Announced()
         self._families = quotas.Families()
         self._host_encryption: bool | None = None
-        self._key: _Ahead[str] | None = None
+        self._key: Ahead[str] | None = None
         # The machines by the operation that will deallocate them. Of tries whose answer was lost, too: what
         # was scheduled then must be known to be taken back.
         self._submitted: dict[str, str] = {}
@@ -144,13 +142,15 @@ class AzureProvider:
         image = images.image_for(order.image, order.arch, order.instance_type)
         network.wanted_rules(order.allow_from, order.ports)
         self._begin_key()
-        host_encryption = _Ahead(self._has_host_encryption)
+        host_encryption = Ahead(self._has_host_encryption)
+        scheduled = Ahead(lambda: create.schedule_end(order, self.clients, self._submitted))
         nics = network.make(order, record, self.clients, self._addresses, self._announced)
+        scheduled.result()  # before the machines exist
         return create.request_of(order, nics=nics, image=image, host_encryption=host_encryption.result())
 
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Puts the machines: all or none, recognised by name and request when repeated."""
-        machines = create.create(request, self.clients, self._begin_key().result, self._submitted)
+        machines = create.create(request, self.clients, self._begin_key().result)
         return [self._addresses.on(machine, self.clients) for machine in machines]
 
     def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
@@ -282,10 +282,10 @@ class AzureProvider:
                     hint="use the subscription that it was made in (AZURE_SUBSCRIPTION_ID)",
                 )
 
-    def _begin_key(self) -> _Ahead[str]:
+    def _begin_key(self) -> Ahead[str]:
         """All machines of a process share a throw-away key: nobody has its other half."""
         if self._key is None:
-            self._key = _Ahead(create.throw_away_key)
+            self._key = Ahead(create.throw_away_key)
         return self._key
 
     def _has_host_encryption(self) -> bool:
@@ -319,30 +319,6 @@ class AzureProvider:
         finally:
             response.close()
         return content[:MOST_OF_A_BLOB].decode("utf-8", "replace")
-
-
-class _Ahead(Generic[T]):
-    """Something that is done while other things are: begun now, waited for when it is needed."""
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._value: T | None = None
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def result(self) -> T:
-        """What the call gave. Raises what it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return cast("T", self._value)
-
-    def _run(self) -> None:
-        try:
-            self._value = self._call()
-        except Exception as error:
-            self._error = error
 
 
 def _regions() -> Sequence[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud.api.client import Client
 from gpucloud.boxes.teardown import take_down
 from gpucloud.costs.spend import charges
 from gpucloud.errors import UsageError
@@ -207,9 +208,10 @@ def test_it_tells_of_its_boxes_what_it_told_before(version: int, tmp_path: Path)
     assert used.measured is not None
     assert (used.measured.driver, used.measured.boot_seconds) == ("580.1", {"driver": 40.5})
     assert boxes["replaced"].replaced == "a GPU is missing"
-    assert used.offer is not None
-    assert used.offer.gpu is not None
-    assert (used.offer.instance_type, used.offer.gpu.model) == ("g4dn.xlarge", "T4")
+    with Client(journal=tmp_path / "journal.db", owner=OWNER) as client:
+        shown = client.get("used")
+    assert shown.gpu is not None
+    assert (shown.instance_type, shown.gpu.model) == ("g4dn.xlarge", "T4")
     assert sorted(box.name for box in remains(context)) == ["left", "lost", "owed"]
 
 

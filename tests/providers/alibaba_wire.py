@@ -48,6 +48,11 @@ PROVEN = refusal("DryRunOperation", "Request validation has been passed with Dry
 """The answer to a dry run of somebody who may."""
 
 
+def dry_run(action: str) -> str:
+    """A dry run of an action, which is sent beside it and has answers of its own where they are given."""
+    return f"{action} (dry run)"
+
+
 class Wire:
     """Answers by action, the last answer again and again; what has none is answered with InvalidAction."""
 
@@ -63,7 +68,10 @@ class Wire:
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length", "0")))
                 action = self.headers["x-acs-action"]
-                wire.sent[action].append(dict(parse_qsl(urlsplit(self.path).query)))
+                query = dict(parse_qsl(urlsplit(self.path).query))
+                if query.get("DryRun") and dry_run(action) in wire.answers:
+                    action = dry_run(action)
+                wire.sent[action].append(query)
                 answers = wire.answers.get(action, [refusal("InvalidAction.NotFound", action, status=404)])
                 given = answers.pop(0) if len(answers) > 1 else answers[0]
                 if given.hang_up:

@@ -10,14 +10,14 @@ import json
 import sqlite3
 import weakref
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction, use_wal
+from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction
 from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, SavingsPlan
 
 _STEPS = (
@@ -203,9 +203,6 @@ class PriceHistory:
             history = cls(connection)
             weakref.finalize(history, connection.close)  # a market reads from it for as long as it lives
             try:
-                use_wal(connection)
-                # A refresh commits once per answer, hundreds in all; a power failure may undo the last ones.
-                connection.execute("PRAGMA synchronous = NORMAL")
                 migrate(connection, _STEPS)
             except NewerFileError as error:
                 raise HistoryError(f"{path} was written by a newer version of this program") from error
@@ -226,6 +223,7 @@ class PriceHistory:
 
         That is ``at``, or the beginning of a refresh that was cut off no longer ago than ``resumed``.
         """
+        self._commit_without_waiting()
         with _explained(), transaction(self._connection):
             row = self._connection.execute("SELECT started FROM unfinished").fetchone()
             if row is not None and at - resumed <= _time(row[0]) <= at:
@@ -233,6 +231,12 @@ class PriceHistory:
             self._connection.execute("DELETE FROM unfinished")
             self._connection.execute("INSERT INTO unfinished VALUES (?)", (_text(at),))
         return at
+
+    def _commit_without_waiting(self) -> None:
+        """A refresh commits once per answer, hundreds in all; a power failure may undo the last of them."""
+        with suppress(sqlite3.OperationalError):  # somebody else is using the file: as it was, only slower
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def finish(self) -> None:
         """The refresh went through: the next one asks everything."""

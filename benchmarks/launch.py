@@ -53,9 +53,10 @@ def timed(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[float, s
     return seconds, done.stdout
 
 
-def launch_argv(cloud: str, *more: str) -> tuple[str, ...]:
-    """The launch that is measured."""
-    return (GPUCLOUD, "launch", "--gpu", "T4", "--cloud", cloud, "--yes", *more)
+def launch_argv(cloud: str, name: str | None = None, *more: str) -> tuple[str, ...]:
+    """The launch that is measured; without a name the box gets one that nobody else has."""
+    named = () if name is None else ("--name", name)
+    return (GPUCLOUD, "launch", "--gpu", "T4", "--cloud", cloud, *named, "--yes", *more)
 
 
 def against_bare(
@@ -81,7 +82,7 @@ def against_bare(
         turns.append((run(bare_argv, bare_environment), run(launch_argv(cloud), environment)))
         endpoint.client.reset()  # or the account's quota of networks would be full
     bare, ours = (best(column) for column in zip(*turns, strict=True))
-    named = run(launch_argv(cloud, "--name", f"{cloud}-memory"), environment)
+    named = run(launch_argv(cloud, f"{cloud}-memory"), environment)
     endpoint.client.reset()
     return [
         Row(f"launch on {cloud}: the client's CPU, against a bare script's", bare.cpu_s, ours.cpu_s, 1.5),
@@ -91,9 +92,9 @@ def against_bare(
 
 def mutating_calls(endpoint: Endpoint, environment: Mapping[str, str]) -> Row:
     """How many calls of a launch change something."""
-    timed(launch_argv("aws", "--name", "prepared"), environment)
+    timed(launch_argv("aws", "prepared"), environment)
     endpoint.client.calls(clear=True)
-    timed(launch_argv("aws", "--name", "counted"), environment)
+    timed(launch_argv("aws", "counted"), environment)
     calls = sum(call["count"] for call in endpoint.client.calls() if call["mutating"])
     endpoint.client.reset()
     return Row("mutating calls on aws: group, its rule, RunInstances", 3, calls, 1, "calls")

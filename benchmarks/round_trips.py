@@ -2,20 +2,17 @@
 
 Seconds on a shared machine say little, so that round trips are counted: the longest chain of calls in the
 sandbox's log in which each came after the answer to the one before.
-
-``python -m benchmarks.round_trips short`` takes a minute: one launch and its end.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from benchmarks.launch import CLOUDS, NODES, launch_argv, sandbox, timed
+from benchmarks.launch import CLOUDS, launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
-from benchmarks.table import Row, render
+from benchmarks.table import Row
 from gpucloud.sandbox.client import Endpoint
 
 LATENCY_S = 1.0
@@ -27,6 +24,7 @@ DOWN_OF_MANY = 6
 SWEEP = 8
 MANY = 8
 BOXES = 6
+NODES = 16
 MORE_NODES = 1.3
 
 
@@ -111,9 +109,3 @@ def short() -> list[Row]:
     """One launch on one cloud, and its end."""
     with sandbox() as (endpoint, environment):
         return one_box("aws", endpoint, environment)
-
-
-if __name__ == "__main__":
-    found = short() if sys.argv[1:] == ["short"] else main()
-    print(render(found))
-    sys.exit(0 if all(each.ok for each in found) else 1)

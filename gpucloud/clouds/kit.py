@@ -1,11 +1,32 @@
-"""What providers have in common: for authors of providers, so that none writes it again."""
+"""What providers have in common, for the authors of providers.
+
+========================  =====================================================================
+:func:`in_threads`        many calls of one kind at the same time
+:func:`together`          a few different calls at the same time
+:class:`Ahead`            a call that is begun now and waited for later
+:func:`refuse_foreign`    refuses a resource of another account, which must not pass for gone
+:func:`gone_is_fine`      makes the deletion of what is gone a success
+:func:`check_user_data`   refuses a boot script that is too long for the cloud
+:func:`amount_of`         reads a price
+:func:`read_images`       reads a provider's ``images.toml``
+:func:`image_row`         finds what a recipe boots
+========================  =====================================================================
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from contextvars import copy_context
-from typing import Generic, TypeVar, cast
+from dataclasses import dataclass, fields
+from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
+from typing import Any, Generic, TypeVar, cast
+
+from gpucloud.clouds.provider import Verdict
+from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.resources import Order, Ref
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -13,8 +34,17 @@ U = TypeVar("U")
 THREADS = 8
 
 
-def in_threads(call: Callable[[T], U], items: Iterable[T]) -> list[U]:
-    """The calls' results, in order; several at a time."""
+# --- several calls at the same time
+
+
+def in_threads(call: Callable[[T], U], items: Iterable[T], *, threads: int = THREADS) -> list[U]:
+    """The calls' results, in order; several at a time.
+
+    Args:
+        call: is made for each item.
+        items: what it is made with.
+        threads: at most this many at a time.
+    """
     listed = list(items)
     if len(listed) < 2:
         return [call(item) for item in listed]
@@ -26,7 +56,7 @@ def in_threads(call: Callable[[T], U], items: Iterable[T]) -> list[U]:
     def called(number: int) -> U:
         return here[number].run(call, listed[number])
 
-    with ThreadPool(min(THREADS, len(listed))) as pool:
+    with ThreadPool(min(threads, len(listed))) as pool:
         return pool.map(called, range(len(listed)), chunksize=1)
 
 
@@ -62,3 +92,141 @@ class Ahead(Generic[T]):
             self._value = self._call()
         except Exception as error:
             self._error = error
+
+
+# --- what is refused
+
+
+def refuse_foreign(ref: Ref, own: str, *, account: str, hint: str, written: str | None = None) -> None:
+    """Refuses a resource of another account: that one's "not found" must never pass for "gone".
+
+    Args:
+        ref: the resource.
+        own: the account of the credentials.
+        account: what this cloud calls an account, with the cloud's name: ``AWS account``.
+        hint: how the right credentials are chosen.
+        written: the account that the resource's id itself names, where it does.
+
+    Raises:
+        UsageError: the resource belongs to another account.
+    """
+    for whose in (ref.account, written):
+        if whose is not None and whose.lower() != own.lower():
+            raise UsageError(
+                f"{ref.kind} {ref.id} belongs to {account} {whose}, but the credentials are for {own}",
+                hint=hint,
+            )
+
+
+@contextmanager
+def gone_is_fine(classify: Callable[[Exception], Verdict | None]) -> Generator[None]:
+    """Lets an error of a deletion pass that says that the resource does not exist."""
+    try:
+        yield
+    except Exception as error:
+        verdict = classify(error)
+        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
+            raise
+
+
+def check_user_data(order: Order, limit: int, *, cloud: str) -> None:
+    """Refuses a boot script that is too long.
+
+    Args:
+        order: what is bought.
+        limit: bytes that the cloud accepts.
+        cloud: the cloud's name, for people.
+
+    Raises:
+        UsageError: it is longer.
+    """
+    size = len(order.user_data)
+    if size > limit:
+        raise UsageError(
+            f"the boot script has {size} bytes; {cloud} accepts {limit}",
+            hint="move parts of setup into a script of your own and sync it",
+        )
+
+
+# --- what an answer says
+
+
+def amount_of(value: Any) -> Decimal | None:
+    """A price; ``None`` for what is no price that anybody pays: text, zero, negative, infinite."""
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount > 0 else None
+
+
+# --- images
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRow:
+    """One row of a provider's ``images.toml``; a subclass adds the fields that its cloud needs.
+
+    Attributes:
+        recipes: the recipes that it stands for, as globs.
+        arch: the processor's architecture.
+        machines: the types or families of machines that boot it, as globs; all of them by default.
+        contents: the fields of :class:`gpucloud_templates.Image` besides its name.
+    """
+
+    recipes: tuple[str, ...]
+    arch: str
+    machines: tuple[str, ...] = ("*",)
+    contents: Mapping[str, Any]
+
+
+Row = TypeVar("Row", bound=ImageRow)
+
+
+def read_images(package: str, kind: type[Row]) -> tuple[Row, ...]:
+    """The rows of a package's ``images.toml``, in the order in which they are tried."""
+    import tomllib
+    from importlib.resources import files
+
+    from gpucloud_templates.software import contents_of
+
+    text = files(package).joinpath("images.toml").read_text(encoding="utf-8")
+    known = {field.name for field in fields(kind)}
+
+    def row_of(row: Mapping[str, Any]) -> Row:
+        own: dict[str, Any] = {
+            name: tuple(cast("list[str]", value)) if isinstance(value, list) else value
+            for name, value in row.items()
+            if name in known
+        }
+        return kind(contents=contents_of(row), **own)
+
+    return tuple(map(row_of, tomllib.loads(text)["image"]))
+
+
+def image_row(rows: Iterable[Row], recipe: str, arch: str, machine: str, *, cloud: str, own: str) -> Row:
+    """The first row that fits.
+
+    Args:
+        rows: the table.
+        recipe: what the order names.
+        arch: the processor's architecture.
+        machine: the type or family of the machine, as the table names it.
+        cloud: the cloud's name, for people.
+        own: what an image of the user's own looks like, for people.
+
+    Raises:
+        UsageError: none fits; names the recipes that there are.
+    """
+    listed = list(rows)
+    for row in listed:
+        if row.arch == arch and _any(row.recipes, recipe) and _any(row.machines, machine):
+            return row
+    known = sorted({pattern for row in listed for pattern in row.recipes})
+    raise UsageError(
+        f"{cloud} has no image for {recipe!r} on {arch}", hint=f"use one of {', '.join(known)}, or {own}"
+    )
+
+
+def _any(patterns: Iterable[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -27,6 +27,10 @@ class Profile:
 
     variables: Mapping[str, str] = field(repr=False)
 
+    def __post_init__(self) -> None:
+        """Keeps a copy: an environment that changes later changes nothing here."""
+        object.__setattr__(self, "variables", dict(self.variables))
+
     def get(self, name: str) -> str | None:
         """A setting; ``None`` where it is missing or empty."""
         return self.variables.get(name) or None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import cache
 
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Purchase, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
-from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import tariff_at
 from gpucloud_pricing.values import Money
@@ -23,7 +23,7 @@ def price_of(market: Market, resource: Resource) -> Money | str:
     if kind is ResourceKind.DISK and resource.size_gib is None:
         return "the cloud does not tell its size in a list"
     if kind is ResourceKind.DISK:
-        gib = billed_disk_gib(resource.ref.cloud, resource.size_gib or 0)
+        gib = market.billing_of(resource.ref.cloud).disk_gib(resource.size_gib or 0)
         return _tariff(market, resource, "disk_gb_month", gib / HOURS_PER_MONTH)
     if kind is ResourceKind.ADDRESS:
         return _tariff(market, resource, "public_ip_hour", Decimal(1))
@@ -78,6 +78,7 @@ def price_at(market: Market, place: tuple[str, str, str], instance_type: str, wa
     return max(fitting, key=lambda price: (price.zone is not None, price.as_of), default=None)
 
 
+@cache
 def reference_rate(currency: str) -> Decimal:
     """What a USD is in a currency, at the market data's reference rate: a bid goes by it.
 

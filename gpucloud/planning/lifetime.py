@@ -15,7 +15,6 @@ from gpucloud.resources import Purchase, rfc3339
 from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec, deadline
 from gpucloud_pricing import Market
-from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import tariff_at
 
@@ -151,8 +150,9 @@ def _no_budget(place: str) -> UsageError:
 def _beside_usd_per_hour(market: Market, attempt: Candidate, disk_gib: int) -> dict[str, Decimal | None]:
     """What one node's disk and address cost, by kind of tariff; ``None`` where that is not known."""
     disk = _tariff_usd(market, attempt, "disk_gb_month")
+    billed_gib = market.billing_of(attempt.cloud).disk_gib(disk_gib)
     return {
-        "disk_gb_month": disk and disk * billed_disk_gib(attempt.cloud, disk_gib) / HOURS_PER_MONTH,
+        "disk_gb_month": disk and disk * billed_gib / HOURS_PER_MONTH,
         "public_ip_hour": _tariff_usd(market, attempt, "public_ip_hour"),
     }
 

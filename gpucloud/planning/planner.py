@@ -74,8 +74,6 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     asked = inquiry.attempts()
     tried, unfit = bootable([(each, context.clouds[each.cloud]) for each in asked], wish.image)
     _tell_moves(context, wanted, tried)
-    if wish.to_buy:
-        context.tasks.start(partial(context.clouds[tried[0].cloud].read_ahead, tried[0].region))
     endings = {name: context.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=context.clock(),
@@ -107,6 +105,7 @@ class Inquiry:
         self._quotas = Quotas(context)
         self._quotes: list[Quote] = []
         self._asked: set[Priced] = set()
+        self._read: set[tuple[str, str]] = set()
         self._held: list[HeldCapacity] | None = None
         self.access = Access(context, to_buy=wish.to_buy)
         self.short: dict[tuple[str, ...], Shortfall] = {}
@@ -124,11 +123,19 @@ class Inquiry:
             if self._ask(attempts(hopes) or tuple(ranked[:1])):
                 continue
             tried = attempts(self._trusted(ranked))
+            self._read_ahead(tried)
             exceeded = self._quotas.shortfalls(tried, self._wish.nodes)
             if not exceeded:
                 break
             self.short.update(exceeded)  # without those, others come forward
         return tried or self._refuse(ranked)
+
+    def _read_ahead(self, tried: Sequence[Candidate]) -> None:
+        """Lets the cloud of the first attempt read what its launch begins with, while the rest is asked."""
+        where = [(each.cloud, each.region) for each in tried[:1] if self._wish.to_buy]
+        for cloud, region in set(where) - self._read:
+            self._world.tasks.start(partial(self._world.clouds[cloud].read_ahead, region))
+        self._read.update(where)
 
     def _choices(self) -> tuple[list[Candidate], list[Candidate]]:
         """Everything that could be bought, in order; and, in order, what may turn out to be worth trying.

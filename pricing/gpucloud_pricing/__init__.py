@@ -8,6 +8,7 @@ for offer in market.search(Demand(gpus=parse_wishes("A100:8")), today=date.today
     print(offer.cloud, offer.region, offer.instance_type, offer.price)
 """
 
+from gpucloud_pricing.billing import Billing
 from gpucloud_pricing.demand import COMMITMENTS, PURCHASES, Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal, Relaxation
 from gpucloud_pricing.gpu_models import MODELS, GpuModel
@@ -34,6 +35,7 @@ __all__ = [
     "PURCHASES",
     "BadPlaceError",
     "BadWishError",
+    "Billing",
     "Commitment",
     "Demand",
     "Explanation",

@@ -1,4 +1,7 @@
-"""How clouds bill: facts of their documentation that no price list tells."""
+"""How clouds bill: facts of their documentation that are in no price list.
+
+Every instance type of a market carries those of its cloud; the shipped market takes them from here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Billing:
-    """One cloud's ways.
+    """How one cloud bills.
 
     Attributes:
         vendor: who sends the bill.
@@ -21,6 +24,12 @@ class Billing:
     disk_sizes_gib: tuple[int, ...] = ()
     iops: str = ""
 
+    def disk_gib(self, gib: int) -> int:
+        """The size that a disk of ``gib`` GiB is billed as."""
+        return next((size for size in self.disk_sizes_gib if size >= gib), gib)
+
+
+NOTHING_SPECIAL = Billing()
 
 BILLING = {
     # Sources: re:Post, "ec2-instance-hour-billing"; EBS User Guide, "General Purpose SSD volumes".
@@ -34,14 +43,14 @@ BILLING = {
     # Source: ECS documentation, "Block storage billing": an ESSD is billed by its size and performance level.
     "alibaba": Billing(vendor="Alibaba Cloud", iops="the IOPS of its size of ESSD"),
 }
-"""By provider's name; of a cloud that is not there, nothing special is known."""
+"""Of the clouds whose prices are shipped, by provider's name."""
 
 
 def billing_of(cloud: str) -> Billing:
-    """How a cloud bills."""
-    return BILLING.get(cloud, Billing())
+    """How a shipped cloud bills; nothing special is known of any other."""
+    return BILLING.get(cloud, NOTHING_SPECIAL)
 
 
 def billed_disk_gib(cloud: str, gib: int) -> int:
-    """As how large a disk is billed."""
-    return next((size for size in billing_of(cloud).disk_sizes_gib if size >= gib), gib)
+    """See :meth:`Billing.disk_gib`; of a shipped cloud."""
+    return billing_of(cloud).disk_gib(gib)

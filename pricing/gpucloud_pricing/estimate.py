@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud_pricing.billing import billed_disk_gib, billing_of
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.values import Offer, Price, Tariff, number, usd_document
@@ -281,12 +280,12 @@ def on_demand_price(market: Market, place: Place) -> Price | None:
 
 def run_hours(offer: Offer, usage: Usage) -> Decimal:
     """For how many hours machines of one node run: failed attempts, then work with its boot and idle tail."""
-    least = Decimal(billing_of(offer.cloud).minimum_s) / 3600
+    least = Decimal(offer.kind.billing.minimum_s) / 3600
     return max(usage.billed_hours, least) + _failed_hours(offer, usage)
 
 
 def _failed_hours(offer: Offer, usage: Usage) -> Decimal:
-    return Decimal(usage.failed_attempts * max(usage.boot_s, billing_of(offer.cloud).minimum_s)) / 3600
+    return Decimal(usage.failed_attempts * max(usage.boot_s, offer.kind.billing.minimum_s)) / 3600
 
 
 def paid_hours(offer: Offer, usage: Usage) -> Decimal:
@@ -372,7 +371,7 @@ def _beside(
 ) -> dict[str, Decimal | None]:
     """What is billed beside the compute of a usage that runs so many hours, by part."""
     costs: dict[str, Decimal | None] = {}
-    for part, (kind, quantity) in quantities(offer.cloud, usage, hours).items():
+    for part, (kind, quantity) in quantities(offer, usage, hours).items():
         price = Decimal(0) if quantity == 0 else _tariff_usd(market, offer, kind)
         if price is None:
             unknown[part] = f"no {part} price is known for {offer.cloud} {offer.region}"
@@ -380,12 +379,12 @@ def _beside(
     return costs
 
 
-def quantities(cloud: str, usage: Usage, hours: Decimal) -> dict[str, tuple[str, Decimal]]:
+def quantities(offer: Offer, usage: Usage, hours: Decimal) -> dict[str, tuple[str, Decimal]]:
     """What is billed beside the compute of so many hours: the kind of tariff, and how much of it, by part."""
     node_hours = hours * usage.nodes
     node_months = node_hours / HOURS_PER_MONTH
     return {
-        "disk": ("disk_gb_month", billed_disk_gib(cloud, usage.disk_gib) * node_months),
+        "disk": ("disk_gb_month", offer.kind.billing.disk_gib(usage.disk_gib) * node_months),
         "address": ("public_ip_hour", node_hours),
         "egress": ("egress_gb", usage.egress_gib),
         "snapshots": ("snapshot_gb_month", usage.snapshot_gib * node_months),

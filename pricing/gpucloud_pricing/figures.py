@@ -8,7 +8,6 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from gpucloud_pricing.billing import billed_disk_gib, billing_of
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH
 from gpucloud_pricing.estimate import (
     Estimate,
@@ -176,7 +175,7 @@ def _hours(offer: Offer, usage: Usage) -> str:
     text = " + ".join(f"{_number(hours)} h {what}" for what, hours in told.items() if hours)
     if sum(told.values()) == run_hours(offer, usage):
         return text
-    return f"{text}, each start billed for {billing_of(offer.cloud).minimum_s} s at least"
+    return f"{text}, each start billed for {offer.kind.billing.minimum_s} s at least"
 
 
 def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
@@ -198,7 +197,7 @@ def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
 
 def _beside(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:
     offer = estimate.offer
-    for part, (kind, quantity) in quantities(offer.cloud, usage, run_hours(offer, usage)).items():
+    for part, (kind, quantity) in quantities(offer, usage, run_hours(offer, usage)).items():
         amount = estimate.parts[part]
         tariff = find_tariff(market.tariffs, offer, kind)
         if quantity == 0:
@@ -247,12 +246,12 @@ def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[Row, 
 
 def _quantity(part: str, offer: Offer, usage: Usage, quantity: Decimal) -> str:
     if part in {"disk", "snapshots"}:
-        disk = billed_disk_gib(offer.cloud, usage.disk_gib)
+        disk = offer.kind.billing.disk_gib(usage.disk_gib)
         gib = f"{disk if part == 'disk' else usage.snapshot_gib} GiB"
         if part == "disk" and disk != usage.disk_gib:
             gib += f" (the size as which {usage.disk_gib} GiB are billed)"
         months = f"{gib} x {_number(run_hours(offer, usage))} h x {usage.nodes} / {HOURS_PER_MONTH} h"
-        iops = billing_of(offer.cloud).iops
+        iops = offer.kind.billing.iops
         return f"{months}, with {iops}" if part == "disk" and iops else months
     return f"{_number(quantity)} {'h' if part == 'address' else 'GiB'}"
 

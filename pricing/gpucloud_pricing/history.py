@@ -10,16 +10,16 @@ import json
 import sqlite3
 import weakref
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction
 from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, SavingsPlan
 
-BUSY_S = 30.0
 _STEPS = (
     """
 CREATE TABLE series (
@@ -221,26 +221,14 @@ class PriceHistory:
             HistoryError: it is damaged, cannot be written, or is of a newer version.
         """
         with _explained():
-            connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > VERSION:
-                raise HistoryError(f"{path} was written by a newer version of this program")
-            connection.execute("PRAGMA journal_mode = WAL")
-            # A refresh commits once per answer, hundreds in all; a power failure may undo the last of them.
-            connection.execute("PRAGMA synchronous = NORMAL")
+            connection = connect(path)
             history = cls(connection)
             weakref.finalize(history, connection.close)  # a market reads from it for as long as it lives
-            if version < VERSION:
-                history._make()
+            try:
+                migrate(connection, _STEPS)
+            except NewerFileError as error:
+                raise HistoryError(f"{path} was written by a newer version of this program") from error
         return history
-
-    def _make(self) -> None:
-        with self._transaction():
-            version = self._connection.execute("PRAGMA user_version").fetchone()[0]  # others may have by now
-            for number, step in enumerate(_STEPS[version:], version + 1):
-                for statement in step.split(";"):  # executescript() would commit first
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {number}")
 
     def close(self) -> None:
         """Closes the file."""
@@ -257,13 +245,20 @@ class PriceHistory:
 
         That is ``at``, or the beginning of a refresh that was cut off no longer ago than ``resumed``.
         """
-        with _explained(), self._transaction():
+        self._commit_without_waiting()
+        with _explained(), transaction(self._connection):
             row = self._connection.execute("SELECT started FROM unfinished").fetchone()
             if row is not None and at - resumed <= _time(row[0]) <= at:
                 return _time(row[0])
             self._connection.execute("DELETE FROM unfinished")
             self._connection.execute("INSERT INTO unfinished VALUES (?)", (_text(at),))
         return at
+
+    def _commit_without_waiting(self) -> None:
+        """A refresh commits once per answer, hundreds in all; a power failure may undo the last of them."""
+        with suppress(sqlite3.OperationalError):  # somebody else is using the file: as it was, only slower
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def finish(self) -> None:
         """The refresh went through: the next one asks everything."""
@@ -291,7 +286,7 @@ class PriceHistory:
             interruptions: how often spot machines are taken back, by region and type: the newest counts.
         """
         recorded = Recorded()
-        with _explained(), self._transaction():
+        with _explained(), transaction(self._connection):
             known = self._in_force(coverage)
             for price in prices:
                 self._record_one(price, known.pop(_key(price), None), _text(at), recorded)
@@ -406,7 +401,7 @@ class PriceHistory:
             untold: the inquiries that have no answer: what was told to these before stays, as old as it is.
             at: when that was told.
         """
-        with _explained(), self._transaction():
+        with _explained(), transaction(self._connection):
             self._connection.execute(
                 "DELETE FROM commitments WHERE cloud = ? AND NOT "
                 "(account = ? AND inquiry IN (SELECT value FROM json_each(?)))",
@@ -483,17 +478,6 @@ class PriceHistory:
             name: [SetAside(reason=reason, row=row) for reason, row in json.loads(text)]
             for name, text in rows
         }
-
-    @contextmanager
-    def _transaction(self) -> Generator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._connection.in_transaction:  # SQLite itself takes it back where the disk is full
-                self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
 
 
 def _list(allowed: Collection[str] | None) -> str | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpucloud_pricing import rules
+from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
 from gpucloud_pricing.demand import OWNED, PURCHASES, Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
 from gpucloud_pricing.gpus import GpuWish
@@ -339,6 +340,10 @@ class Market:
         """Whether a GPU of a model can cost this much an hour, going by all that the snapshot knows of it."""
         low, high = self.bounds.get(model, (Decimal(0), Decimal("Infinity")))
         return low / SANITY <= usd_per_gpu <= high * SANITY
+
+    def billing_of(self, cloud: str) -> Billing:
+        """How a cloud bills; nothing special where no type of it is known."""
+        return next((kind.billing for kind in self.types.values() if kind.cloud == cloud), NOTHING_SPECIAL)
 
     def rate(self, currency: str) -> Rate | None:
         """The reference rate from USD to a currency."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.values import (
     InstanceType,
     Interruption,
@@ -162,6 +163,7 @@ def _instance_type(row: Mapping[str, Any]) -> InstanceType:
         local_ssd_gib=Decimal(ssd) if ssd else None,
         arch=arch,
         source=source,
+        billing=billing_of(row["cloud"]),
         notes=tuple(
             Note(
                 status=status,

@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
 from gpucloud_pricing.demand import COMMITMENTS
 
 
@@ -72,7 +73,8 @@ class InstanceType:
     """One size of one cloud. Memory is in GiB; ``gpu_memory_gib`` is of one whole GPU.
 
     ``gpu_model`` is the vocabulary's name; sizes of memory are told apart by ``gpu_memory_gib``.
-    ``network_gbps`` and ``local_ssd_gib`` are ``None`` where no source states them.
+    ``network_gbps`` and ``local_ssd_gib`` are ``None`` where no source states them. ``billing`` is how its
+    cloud bills.
     """
 
     cloud: str
@@ -89,6 +91,7 @@ class InstanceType:
     local_ssd_gib: Decimal | None = None
     source: str = ""
     notes: tuple[Note, ...] = ()
+    billing: Billing = NOTHING_SPECIAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Identity, Permission, Tags
 from gpucloud_alibaba.clients import Clients, ecs_models
@@ -66,14 +67,11 @@ def server_time(clients: Clients) -> datetime:
 
 def permissions(clients: Clients, region: str) -> Sequence[Permission]:
     """Each action that can be tried without effect: reads, and changes that have a dry run."""
-    from multiprocessing.pool import ThreadPool
-
-    tries = _tries(clients, region)
-    with ThreadPool(THREADS) as pool:
-        return pool.starmap(_tried, tries.items(), chunksize=1)
+    return in_threads(_tried, _tries(clients, region).items(), threads=THREADS)
 
 
-def _tried(action: str, attempt: Callable[[], object]) -> Permission:
+def _tried(item: tuple[str, Callable[[], object]]) -> Permission:
+    action, attempt = item
     try:
         attempt()
     except Exception as error:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
+from gpucloud.clouds.kit import check_user_data
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, Tags
 from gpucloud_alibaba.clients import ecs_models
@@ -38,12 +39,7 @@ def check(order: Order) -> None:
     Raises:
         UsageError: says what is wrong.
     """
-    size = len(order.user_data)
-    if size > USER_DATA_BYTES:
-        raise UsageError(
-            f"the boot script is {size} bytes; Alibaba Cloud takes {USER_DATA_BYTES}",
-            hint="move parts of setup into a script of your own and sync it",
-        )
+    check_user_data(order, USER_DATA_BYTES, cloud="Alibaba Cloud")
     for key, value in order.extra_tags.items():
         _check_tag(key, value)
     if len(tags_of(order)) + 1 > MOST_TAGS:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpucloud.clouds.kit import gone_is_fine
 from gpucloud.clouds.provider import DeletionGraph
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.errors import UsageError
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.errors import classify
@@ -89,9 +90,5 @@ def delete(ref: Ref, clients: Clients) -> None:
     call = _CALLS.get(ref.kind)
     if call is None:
         raise UsageError(f"Alibaba Cloud has no things of kind {ref.kind}")
-    try:
+    with gone_is_fine(classify):
         call(clients, ref)
-    except Exception as error:
-        verdict = classify(error)
-        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
-            raise

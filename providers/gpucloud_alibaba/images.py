@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from gpucloud.errors import UsageError
+from gpucloud.clouds.kit import ImageRow, image_row, read_images
 from gpucloud.resources import Order
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import NoImageError, reading
 from gpucloud_templates.software import Image as BootImage
-from gpucloud_templates.software import contents_of, driver, own_image
+from gpucloud_templates.software import driver, own_image
 
 _OWN = re.compile(r"m-[a-z0-9]+|.+\.vhd")
 _ARCHITECTURES = {"x86_64": "x86_64", "arm64": "arm64"}
@@ -26,35 +23,18 @@ PAGES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """One row of ``images.toml``. ``driver_ready`` says that NVIDIA's driver is on the image.
+class Image(ImageRow):
+    """One row of ``images.toml``. ``driver_ready`` says that NVIDIA's driver is on the image."""
 
-    ``contents`` are the other fields of :class:`gpucloud_templates.Image`.
-    """
-
-    recipes: tuple[str, ...]
-    arch: str
     prefix: str
     user: str
     driver_ready: bool
-    contents: Mapping[str, Any]
 
 
 @cache
 def table() -> Sequence[Image]:
     """The rows, in the order in which they are tried."""
-    text = files("gpucloud_alibaba").joinpath("images.toml").read_text(encoding="utf-8")
-    return tuple(
-        Image(
-            recipes=tuple(row["recipes"]),
-            arch=row["arch"],
-            prefix=row["prefix"],
-            user=row["user"],
-            driver_ready=row["driver_ready"],
-            contents=contents_of(row),
-        )
-        for row in tomllib.loads(text)["image"]
-    )
+    return read_images("gpucloud_alibaba", Image)
 
 
 def is_own(image: str) -> bool:
@@ -68,14 +48,8 @@ def image_for(recipe: str, arch: str) -> Image:
     Raises:
         UsageError: no row fits; names the recipes that there are.
     """
-    for image in table():
-        if image.arch == arch and any(fnmatchcase(recipe, pattern) for pattern in image.recipes):
-            return image
-    known = sorted({pattern for image in table() for pattern in image.recipes})
-    raise UsageError(
-        f"Alibaba Cloud has no image for {recipe!r} on {arch}",
-        hint=f"use one of {', '.join(known)}, or an image id of your own (m-…, ….vhd)",
-    )
+    own = "an image id of your own (m-…, ….vhd)"
+    return image_row(table(), recipe, arch, "", cloud="Alibaba Cloud", own=own)
 
 
 def boot_image(recipe: str, arch: str) -> BootImage:

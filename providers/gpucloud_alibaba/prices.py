@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
+from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import HeldCapacity, Purchase, Quote
@@ -18,16 +18,6 @@ T = TypeVar("T")
 
 WINDOW = timedelta(hours=24)
 PAGES = 100  # of 1000 prices each; more is a broken endpoint
-THREADS = 8
-
-
-def amount_of(number: Any) -> Decimal | None:
-    """A price, or ``None`` for what is no price that anybody pays: text, zero, negative, endless."""
-    try:
-        amount = Decimal(str(number))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() and amount > 0 else None
 
 
 def quotes(
@@ -39,12 +29,7 @@ def quotes(
     def of_type(instance_type: str) -> list[Quote]:
         return if_sold(lambda: ask(ecs, region, instance_type, now))
 
-    if len(instance_types) < 2:  # the usual case, and threads cost more than the call
-        return [quote for name in instance_types for quote in of_type(name)]
-    from multiprocessing.pool import ThreadPool
-
-    with ThreadPool(min(THREADS, len(instance_types))) as pool:
-        return [quote for found in pool.map(of_type, instance_types, chunksize=1) for quote in found]
+    return [quote for found in in_threads(of_type, instance_types) for quote in found]
 
 
 def if_sold(ask: Callable[[], Iterable[T]]) -> list[T]:

@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from gpucloud.clouds.kit import Ahead
+from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
-from gpucloud.errors import UsageError
 from gpucloud.resources import (
     HeldCapacity,
     Identity,
@@ -272,12 +271,8 @@ class AlibabaProvider:
 
     def _refuse_foreign(self, ref: Ref) -> None:
         """Another account would show nothing, which must never pass for "gone"."""
-        if ref.account != self.account():
-            raise UsageError(
-                f"{ref.kind} {ref.id} belongs to Alibaba Cloud account {ref.account}, "
-                f"but the credentials are of account {self.account()}",
-                hint="use the credentials that it was made with (ALIBABA_CLOUD_PROFILE)",
-            )
+        hint = "use the credentials that it was made with (ALIBABA_CLOUD_PROFILE)"
+        refuse_foreign(ref, self.account(), account="Alibaba Cloud account", hint=hint)
 
     def _regions(self) -> Sequence[str]:
         models = ecs_models()

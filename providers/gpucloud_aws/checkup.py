@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from importlib.resources import files
 from typing import Any
 
+from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Identity, Permission, Tags
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
@@ -56,13 +57,11 @@ def server_time(clients: Clients) -> datetime:
 
 def permissions(clients: Clients, region: str) -> Sequence[Permission]:
     """Each action that can be tried without effect: reads, and changes as dry runs."""
-    from multiprocessing.pool import ThreadPool
-
-    with ThreadPool(THREADS) as pool:
-        return pool.starmap(_tried, _tries(clients, region).items(), chunksize=1)
+    return in_threads(_tried, _tries(clients, region).items(), threads=THREADS)
 
 
-def _tried(action: str, attempt: Callable[[], object]) -> Permission:
+def _tried(item: tuple[str, Callable[[], object]]) -> Permission:
+    action, attempt = item
     try:
         attempt()
     except Exception as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.kit import check_user_data
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Order, Purchase, Request
 from gpucloud_aws.errors import NoReservationError, reading
@@ -42,12 +43,7 @@ def check(order: Order) -> None:
     Raises:
         UsageError: says what is wrong.
     """
-    size = len(order.user_data)
-    if size > USER_DATA_BYTES:
-        raise UsageError(
-            f"the boot script is {size} bytes; AWS takes {USER_DATA_BYTES}",
-            hint="move parts of setup into a script of your own and sync it",
-        )
+    check_user_data(order, USER_DATA_BYTES, cloud="AWS")
     for key, value in order.extra_tags.items():
         if not _TAG_KEY.fullmatch(key) or key.lower().startswith("aws:") or key in {".", "..", "_index"}:
             raise UsageError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.kit import gone_is_fine
 from gpucloud.clouds.provider import DeletionGraph
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.errors import UsageError
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_aws.errors import classify
 
@@ -53,9 +54,5 @@ def delete(ref: Ref, ec2: EC2Client) -> None:
     call = _CALLS.get(ref.kind)
     if call is None:
         raise UsageError(f"AWS has no things of kind {ref.kind}")
-    try:
+    with gone_is_fine(classify):
         call(ec2, ref.id)
-    except Exception as error:
-        verdict = classify(error)
-        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
-            raise

@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from gpucloud.clouds.kit import amount_of
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws import prices
 from gpucloud_aws.errors import code_of, reading
@@ -164,7 +165,7 @@ def _dimensions(term: Mapping[str, Any], currency: str) -> tuple[Decimal, Decima
         text = dimension.get("pricePerUnit", {}).get(currency)
         if text is None:
             return hourly, upfront, f"not in {currency}"
-        amount = prices.amount_of(text)
+        amount = amount_of(text)
         if amount is None and not _is_zero(text):
             return hourly, upfront, NO_PRICE
         match dimension.get("unit"):
@@ -270,7 +271,7 @@ def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | 
     offering = rate.get("savingsPlanOffering", {})
     paid = offering.get("paymentOption")
     purchase, plan = PLANS.get(offering.get("durationSeconds")), PLAN_NAMES.get(offering.get("planType"))
-    amount = prices.amount_of(rate.get("rate"))
+    amount = amount_of(rate.get("rate"))
     checks = {
         "not Linux on shared hardware": said.get("productDescription") == "Linux/UNIX"
         and said.get("tenancy") == "shared",
@@ -351,7 +352,7 @@ def block_row(
     offering: Mapping[str, Any], region: str, currency: str, now: datetime, zone_id: Callable[[str], str]
 ) -> Row:
     """An offering of one machine for a day."""
-    fee = prices.amount_of(offering.get("UpfrontFee"))
+    fee = amount_of(offering.get("UpfrontFee"))
     checks = {
         MISSING: offering.get("InstanceType") and offering.get("AvailabilityZone"),
         "not on shared hardware": offering.get("Tenancy", "default") == "default",

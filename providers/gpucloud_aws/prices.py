@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
+from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.resources import HeldCapacity, Purchase, Quote
 from gpucloud_aws.errors import MalformedAnswerError, reading
@@ -33,15 +34,6 @@ ASKED = {
 """Without ``marketoption``, capacity blocks leak in at a price of 0."""
 _PAGES = 200
 """Of up to 1000 rows each; more is a broken endpoint."""
-
-
-def amount_of(text: Any) -> Decimal | None:
-    """A price, or ``None`` for what is no price that anybody pays: text, zero, negative, endless."""
-    try:
-        amount = Decimal(str(text))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() and amount > 0 else None
 
 
 def whole(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -112,12 +104,7 @@ def on_demand(
             source="AWS price list, pricing:GetProducts",
         )
 
-    if len(instance_types) < 2:  # the usual case, and threads cost more than the call
-        return [quote for quote in map(ask, instance_types) if quote is not None]
-    from multiprocessing.pool import ThreadPool
-
-    with ThreadPool(min(8, len(instance_types))) as pool:
-        return [quote for quote in pool.map(ask, instance_types, chunksize=1) if quote is not None]
+    return [quote for quote in in_threads(ask, instance_types) if quote is not None]
 
 
 def _row(text: str) -> Mapping[str, Any]:

@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.kit import Ahead
+from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
-from gpucloud.errors import UsageError
 from gpucloud.resources import (
     EXPIRES_TAG,
     End,
@@ -347,12 +346,8 @@ class AwsProvider:
 
     def _refuse_foreign(self, ref: Ref) -> None:
         """Another account would answer "not found", which must never pass for "gone"."""
-        if ref.account != self.account():
-            raise UsageError(
-                f"{ref.kind} {ref.id} belongs to AWS account {ref.account}, "
-                f"but the credentials are of account {self.account()}",
-                hint="use the credentials that it was made with (AWS_PROFILE)",
-            )
+        hint = "use the credentials that it was made with (AWS_PROFILE)"
+        refuse_foreign(ref, self.account(), account="AWS account", hint=hint)
 
     def _currency(self, region: str) -> str:
         return prices.CURRENCIES.get(self.clients.partition(region), "USD")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+from gpucloud.clouds.kit import Ahead, in_threads
 from gpucloud.resources import Purchase, Quota
 from gpucloud_aws.errors import reading
 
@@ -50,16 +51,20 @@ def headroom(
             types.setdefault(code, []).append(name)
     if not types:
         return ()
+
+    def limit_of(code: str) -> Decimal:
+        answer = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
+        with reading("GetServiceQuota"):
+            return Decimal(str(answer["Quota"]["Value"]))
+
+    limits = Ahead(lambda: in_threads(limit_of, types))
     used: dict[str, int] = dict.fromkeys(types, 0)
     for name, vcpus in _running(ec2(), spot=purchase is Purchase.SPOT):
         code = code_for(name, purchase)
         if code in used:
             used[code] += vcpus
     found: list[Quota] = []
-    for code, names in types.items():
-        answer = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
-        with reading("GetServiceQuota"):
-            limit = Decimal(str(answer["Quota"]["Value"]))
+    for (code, names), limit in zip(types.items(), limits.result(), strict=True):
         found.append(
             Quota(
                 cloud=CLOUD,

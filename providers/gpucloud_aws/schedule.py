@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gpucloud.clouds.kit import gone_is_fine
 from gpucloud.errors import RULES, ErrorClass, Next, UsageError
 from gpucloud.resources import Machine, Ref, Resource, ResourceKind, State
 from gpucloud_aws.errors import NotEndingError, classify, reading
@@ -102,9 +103,5 @@ def get(scheduler: Any, ref: Ref) -> Resource:
 
 def delete(scheduler: Any, name: str) -> None:
     """Deletes a rule; one that is gone is fine."""
-    try:
+    with gone_is_fine(classify):
         scheduler.delete_schedule(Name=name)
-    except Exception as error:
-        verdict = classify(error)
-        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
-            raise

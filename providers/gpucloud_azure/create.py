@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, NoReturn
 
-from gpucloud.clouds.kit import in_threads
+from gpucloud.clouds.kit import check_user_data, in_threads
 from gpucloud.clouds.provider import BegunError
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, request_hash
@@ -43,12 +43,7 @@ def check(order: Order) -> None:
     Raises:
         UsageError: says what is wrong.
     """
-    size = len(order.user_data)
-    if size > CUSTOM_DATA_BYTES:
-        raise UsageError(
-            f"the boot script is {size} bytes; Azure takes {CUSTOM_DATA_BYTES}",
-            hint="move parts of setup into a script of your own and sync it",
-        )
+    check_user_data(order, CUSTOM_DATA_BYTES, cloud="Azure")
     if len(order.extra_tags) > MAX_TAGS:
         raise UsageError(f"{len(order.extra_tags)} tags are more than the {MAX_TAGS} that Azure has room for")
     for key, value in order.extra_tags.items():

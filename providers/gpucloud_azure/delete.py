@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpucloud.clouds.kit import gone_is_fine
 from gpucloud.clouds.provider import DeletionGraph
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.errors import UsageError
 from gpucloud.resources import Ref, ResourceKind, Tags
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import classify
@@ -51,12 +52,8 @@ def delete(ref: Ref, clients: Clients) -> None:
     """
     if ref.kind not in TYPES:
         raise UsageError(f"Azure has no things of kind {ref.kind}")
-    try:
+    with gone_is_fine(classify):
         _delete(ref, clients)
-    except Exception as error:
-        verdict = classify(error)
-        if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
-            raise
 
 
 def _delete(ref: Ref, clients: Clients) -> None:

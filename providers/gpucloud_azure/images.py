@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
-from gpucloud.errors import UsageError
+from gpucloud.clouds.kit import ImageRow, image_row, read_images
 from gpucloud_templates.software import Image as BootImage
-from gpucloud_templates.software import contents_of, own_image
+from gpucloud_templates.software import own_image
 
 _OWN_ID = re.compile(r"/(subscriptions|communityGalleries|sharedGalleries)/.+", re.IGNORECASE)
 _URN = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+:[^:/\s]+")
@@ -37,38 +36,26 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row of ``images.toml``. ``contents`` are the other fields of :class:`gpucloud_templates.Image`."""
+class Row(ImageRow):
+    """One row of ``images.toml``."""
 
-    recipes: tuple[str, ...]
-    arch: str
-    sizes: tuple[str, ...]
     urn: str
     trusted_launch: bool
     signed_driver: bool
     driver_ready: bool
-    contents: Mapping[str, Any]
 
 
 @cache
-def table() -> tuple[Sequence[Row], Sequence[str]]:
-    """The rows, in the order in which they are tried, and the sizes that take no Trusted Launch."""
+def table() -> Sequence[Row]:
+    """The rows, in the order in which they are tried."""
+    return read_images("gpucloud_azure", Row)
+
+
+@cache
+def without_trusted_launch() -> Sequence[str]:
+    """The sizes that take no Trusted Launch, as globs."""
     text = files("gpucloud_azure").joinpath("images.toml").read_text(encoding="utf-8")
-    document = tomllib.loads(text)
-    rows = tuple(
-        Row(
-            recipes=tuple(row["recipes"]),
-            arch=row["arch"],
-            sizes=tuple(row["sizes"]),
-            urn=row["urn"],
-            trusted_launch=row["trusted_launch"],
-            signed_driver=row["signed_driver"],
-            driver_ready=row["driver_ready"],
-            contents=contents_of(row),
-        )
-        for row in document["image"]
-    )
-    return rows, tuple(document["no_trusted_launch"])
+    return tuple(tomllib.loads(text)["no_trusted_launch"])
 
 
 def reference_of(name: str) -> Mapping[str, str] | None:
@@ -100,7 +87,7 @@ def image_for(recipe: str, arch: str, size: str) -> Image:
     row = _row_for(recipe, arch, size)
     reference = reference_of(row.urn)
     assert reference is not None  # noqa: S101  (the table's own)
-    takes = not any(fnmatchcase(size, pattern) for pattern in table()[1])
+    takes = not any(fnmatchcase(size, pattern) for pattern in without_trusted_launch())
     return Image(
         reference=reference,
         trusted_launch=row.trusted_launch and takes,
@@ -122,16 +109,5 @@ def boot_image(recipe: str, arch: str, size: str) -> BootImage:
 
 
 def _row_for(recipe: str, arch: str, size: str) -> Row:
-    rows, _ = table()
-    for row in rows:
-        if (
-            row.arch == arch
-            and any(fnmatchcase(recipe, pattern) for pattern in row.recipes)
-            and any(fnmatchcase(size, pattern) for pattern in row.sizes)
-        ):
-            return row
-    known = sorted({pattern for row in rows for pattern in row.recipes})
-    raise UsageError(
-        f"Azure has no image for {recipe!r} on {arch}",
-        hint=f"use one of {', '.join(known)}, or your own image (an id, or publisher:offer:sku:version)",
-    )
+    own = "your own image (an id, or publisher:offer:sku:version)"
+    return image_row(table(), recipe, arch, size, cloud="Azure", own=own)

@@ -7,10 +7,11 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.kit import amount_of
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD
-from gpucloud_azure.prices import amount_of, is_plain, is_spot, rows_where
+from gpucloud_azure.prices import is_plain, is_spot, rows_where
 from gpucloud_pricing import Price
 from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
-from gpucloud.clouds.kit import in_threads
+from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.resources import HeldCapacity, Purchase, Quote
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import MalformedAnswerError
@@ -21,15 +21,6 @@ SIZES_PER_CALL = 10
 """So that the condition stays short enough for a URL."""
 _NOT_OURS = ("windows", "dedicated", "low priority", "cloud services")
 """In the name of a product, a meter or a SKU: not what a Linux machine of its own is billed as."""
-
-
-def amount_of(value: Any) -> Decimal | None:
-    """A price, or ``None`` for what is no price that anybody pays: text, zero, negative, endless."""
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() and amount > 0 else None
 
 
 def condition_for(region: str, sizes: Sequence[str]) -> str:

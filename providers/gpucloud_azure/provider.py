@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
-from gpucloud.clouds.kit import Ahead
+from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.errors import ErrorClass
 from gpucloud.resources import (
     End,
     HeldCapacity,
@@ -273,14 +273,13 @@ class AzureProvider:
     def _refuse_foreign(self, ref: Ref) -> None:
         """Another subscription would answer "not found", which must never pass for "gone"."""
         parts = ids.parts_of(ref.id)
-        written = parts.subscription if parts else ref.account
-        for account in (ref.account, written):
-            if account.lower() != self.account().lower():
-                raise UsageError(
-                    f"{ref.kind} {ref.id} belongs to Azure subscription {account}, "
-                    f"but the credentials are of subscription {self.account()}",
-                    hint="use the subscription that it was made in (AZURE_SUBSCRIPTION_ID)",
-                )
+        refuse_foreign(
+            ref,
+            self.account(),
+            written=parts.subscription if parts else None,
+            account="Azure subscription",
+            hint="use the subscription that it was made in (AZURE_SUBSCRIPTION_ID)",
+        )
 
     def _begin_key(self) -> Ahead[str]:
         """All machines of a process share a throw-away key: nobody has its other half."""

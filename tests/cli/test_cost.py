@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud_pricing import Market
 from tests.shell import Run
 
 
@@ -270,7 +271,9 @@ def test_a_price_in_yuan_is_explained_with_its_rate(run: Run) -> None:
         "--explain",
     )
     figures = json.loads(run(*line, "--json")[1])["options"][0]["figures"]
-    assert " CNY / 6.7489 x " in figures[0]["formula"]
+    rate = Market.load().rate("CNY")
+    assert rate is not None
+    assert f" CNY / {rate.rate} x " in figures[0]["formula"]
     assert [row["what"] for row in figures[0]["rows"]][1] == "USD in CNY"
 
 

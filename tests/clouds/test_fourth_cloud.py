@@ -157,6 +157,14 @@ def test_the_plan_names_the_fourth_cloud_among_those_that_can_be_launched(shell:
     assert "dummy" in refused.stdout + refused.stderr
 
 
+def test_the_plug_ins_market_says_how_its_cloud_bills(shell: Shell) -> None:
+    """Minutes are billed as an hour, and a disk of 100 GiB as one of 128: only the plug-in knows."""
+    work = ("--hours", "0.01", "--boot", "0")
+    done = shell.gpucloud("cost", "--gpu", "T4", "--cloud", "dummy", *work, "--explain")
+    assert done.returncode == 0, done.stderr
+    assert "each start billed for 3600 s at least" in done.stdout + done.stderr
+
+
 def test_a_box_is_launched_used_and_taken_down(shell: Shell, folder: Path, data_centre: None) -> None:
     box = shell.json("launch", *T4, "--name", "four", "--yes")["box"]
     assert (box["cloud"], box["state"], box["gpu"]["model"]) == ("dummy", "ready", "T4")

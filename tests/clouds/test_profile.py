@@ -25,6 +25,13 @@ def test_a_setting_that_is_empty_is_not_set() -> None:
     assert profile.get("AWS_REGION") is None
 
 
+def test_an_environment_that_changes_later_changes_nothing() -> None:
+    environment = {"AWS_PROFILE": "one"}
+    profile = Profile(environment)
+    environment["AWS_PROFILE"] = "two"
+    assert profile.get("AWS_PROFILE") == "one"
+
+
 def test_no_secret_is_shown() -> None:
     assert "canary" not in repr(Profile({"AWS_SECRET_ACCESS_KEY": "canary"}))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud_pricing import Market, Rate, Tariff
+from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.estimate import Usage, estimate
 from tests.builders import a_price, an_instance_type, an_offer
 
@@ -49,7 +50,7 @@ def test_the_bill_is_what_was_computed_by_hand(case: dict[str, str]) -> None:
     )
     price = a_price(case["price"], cloud=case["cloud"], purchase=case["purchase"], currency=case["currency"])
     offer = an_offer(
-        kind=an_instance_type(cloud=case["cloud"]),
+        kind=an_instance_type(cloud=case["cloud"], billing=billing_of(case["cloud"])),
         purchase=case["purchase"],
         quote=price,
         price_usd=market.usd(price.amount, price.currency),

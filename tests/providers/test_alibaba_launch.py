@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gpucloud.costs.resource_prices import reference_rate
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import Machine, Purchase, ResourceKind, Search, State
 from gpucloud_alibaba import network
@@ -168,7 +169,9 @@ def test_spot_has_no_protected_hour_and_bids_its_limit_in_the_accounts_currency_
     assert call["SpotStrategy"] == "SpotWithPriceLimit"
     assert (call["SpotDuration"], call["SpotInterruptionBehavior"]) == ("0", "Terminate")
     assert float(call["SpotPriceLimit"]) == pytest.approx(limit, abs=0.002)
-    assert float(call["SpotPriceLimit"]) <= 0.5262 * (1 if currency == "USD" else 6.7489)
+    assert float(call["SpotPriceLimit"]) <= 0.5262 * (
+        1 if currency == "USD" else float(reference_rate("CNY"))
+    )
 
 
 def test_held_capacity_is_named(wire: Wire) -> None:

@@ -130,11 +130,6 @@ def test_a_quote_in_a_name_does_not_end_the_condition() -> None:
     assert "armSkuName eq 'a''b'" in prices.condition_for("eastus", ["a'b"])
 
 
-@pytest.mark.parametrize("value", ["x", None, 0, -1, "Infinity", "NaN"])
-def test_what_is_no_price_is_none(value: Any) -> None:
-    assert prices.amount_of(value) is None
-
-
 # --- held capacity
 
 OWN = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/own"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gpucloud.clouds.kit import check_user_data, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import DeletionGraph, Record, Verdict
 from gpucloud.errors import ErrorClass, Scope
@@ -48,6 +49,9 @@ class DummyError(Exception):
         self.code, self.message = code, message
 
 
+USER_DATA_BYTES = 16 * 1024
+
+
 class DummyProvider:
     """The provider. Its state is in the folder, as commands are separate processes."""
 
@@ -75,6 +79,7 @@ class DummyProvider:
 
     def prepare(self, order: Order, record: Record, /) -> Request:
         """One group, by name."""
+        check_user_data(order, USER_DATA_BYTES, cloud="the dummy cloud")
         ref = self._ref(order.region, ResourceKind.GROUP, order.name)
         if not self._change(lambda rows: ref.id in rows):
             record.making(ResourceKind.GROUP, order.name)
@@ -126,6 +131,7 @@ class DummyProvider:
 
     def get(self, ref: Ref, /) -> Resource:
         """One thing; machines that ended are shown for ever."""
+        self._refuse_foreign(ref)
         rows = self._change(lambda rows: rows)
         if ref.id not in rows or rows[ref.id]["region"] != ref.region:
             raise DummyError("Unknown", f"{ref.id} does not exist")
@@ -141,6 +147,7 @@ class DummyProvider:
 
     def delete(self, ref: Ref, /) -> None:
         """Machines stop first; a disk goes with its machine."""
+        self._refuse_foreign(ref)
 
         def delete(rows: dict[str, Row]) -> None:
             row = rows.get(ref.id)
@@ -166,6 +173,11 @@ class DummyProvider:
             message=error.message,
             request_id=f"dummy-{id(error)}",
             scope=Scope.ZONE,
+        )
+
+    def _refuse_foreign(self, ref: Ref) -> None:
+        refuse_foreign(
+            ref, self.account(), account="dummy account", hint=f"use the folder that it is in ({FOLDER})"
         )
 
     def _ground(self) -> Ground:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from gpucloud_pricing import Market
+from gpucloud_pricing import Billing, Market
 from gpucloud_pricing.values import InstanceType, Price, Source
 
 CENTS = {"attic": 40, "cellar": 41, "garage": 42, "shed": 43}
@@ -23,6 +23,7 @@ def offers() -> Market:
         vcpus=4,
         memory_gib=Decimal(16),
         source="price-list",
+        billing=Billing(vendor="The Dummy Company", minimum_s=3600, disk_sizes_gib=(64, 128)),
     )
     today: date = datetime.now(UTC).date()
     return Market.build(

@@ -161,10 +161,10 @@ class Spec(BaseModel):
         default=None, description="Time to live of the box: 90m, 24h, 1h30m, 2d, or none. Then it is deleted."
     )
     ttl_role: Annotated[Text | None, Flag(BOX, "ARN")] = Field(
-        default=None, description="AWS: role with which a schedule of the cloud also ends the box at its ttl."
+        default=None, description="Role with which a schedule of the cloud also ends the box at its ttl."
     )
     box_identity: Annotated[Text | None, Flag(BOX, "ROLE")] = Field(
-        default=None, description="Azure: role, on the box alone, with which the box deletes itself."
+        default=None, description="Role, on the box alone, with which the box deletes itself."
     )
     idle: Annotated[End | None, Flag(BOX, "TIME")] = Field(
         default=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -12,6 +13,7 @@ import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
+from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
@@ -24,18 +26,14 @@ if TYPE_CHECKING:
     from gpucloud.cli.timeline import Timeline
 
 
-@takes_spec
-def run(
-    app: App,
-    spec: Spec,
-    command: Annotated[
-        list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")
-    ] = None,
-    run_id: RunId = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(Options):
+    """How the command is run."""
+
     timeout: Annotated[
         str | None,
         typer.Option("--timeout", help="End the command after this: exit code 124.", metavar="TIME"),
-    ] = None,
+    ] = None
     retry_on: Annotated[
         str | None,
         typer.Option(
@@ -43,16 +41,44 @@ def run(
             help=f"Begin anew, at most {RETRIES} times: interruption, capacity.",
             metavar="REASONS",
         ),
-    ] = None,
+    ] = None
     fetch: Annotated[
         list[str] | None,
         typer.Option(
             "--fetch", help="PATH or PATH:LOCAL to bring back at the end; repeatable.", metavar="PATH"
         ),
-    ] = None,
+    ] = None
     keep_on_failure: Annotated[
         bool, typer.Option("--keep-on-failure", help="Leave the box where the command fails, until its end.")
-    ] = False,
+    ] = False
+
+    @property
+    def timeout_s(self) -> float | None:
+        """When the command is ended."""
+        return _seconds(self.timeout)
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """After what it begins anew."""
+        return _reasons(self.retry_on)
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """What is brought back: (path on the box, path here)."""
+        return [_fetched(each) for each in self.fetch or ()]
+
+
+@takes_spec
+@takes_options
+def run(
+    app: App,
+    spec: Spec,
+    *,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")
+    ] = None,
+    run_id: RunId = None,
+    job: JobOptions,
     summary: Annotated[
         Path | None,
         typer.Option("--summary", help="Append timeline and cost to this file, as Markdown.", metavar="FILE"),
@@ -64,11 +90,7 @@ def run(
     Gives the command's own exit code; 125 is gpucloud's own failure, 124 that of --timeout. The command runs
     in the home folder, where --sync brings its files; on the first node where there are several.
     """
-    timeout_s, reasons, files = (
-        _seconds(timeout),
-        _reasons(retry_on),
-        [_fetched(each) for each in fetch or ()],
-    )
+    timeout_s, reasons, files = job.timeout_s, job.reasons, job.files
     with app.working() as (client, timeline), _summarised(app, client, timeline, run_id, summary) as told:
         ran = client.run(
             spec,
@@ -77,7 +99,7 @@ def run(
             timeout_s=timeout_s,
             retry_on=reasons,
             fetch=files,
-            keep_on_failure=keep_on_failure,
+            keep_on_failure=job.keep_on_failure,
             alone=run_id is not None,
             out=_sink(sys.stderr.buffer if app.output.json else sys.stdout.buffer),
             err=_sink(sys.stderr.buffer),

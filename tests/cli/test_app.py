@@ -19,9 +19,10 @@ import typer
 
 from gpucloud.cli.app import COMMANDS, relays
 from gpucloud.cli.failure import as_text, redact, report
-from gpucloud.cli.output import Output, clean, encode, money_text
+from gpucloud.cli.output import Output, clean, encode
 from gpucloud.config import find_owner, find_paths
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OwedError, UsageError
+from gpucloud.resources import money_text
 
 PROGRAM = [sys.executable, "-c", "from gpucloud.cli.app import main; main()"]
 Run = Callable[..., subprocess.CompletedProcess[str]]

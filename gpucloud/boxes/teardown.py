@@ -517,14 +517,8 @@ def made_data(ref: Ref, *, name: str) -> dict[str, Any]:
 
 
 def machine_ref(box: Box, node: int) -> Ref:
-    """Which machine is a node of a box, from its facts."""
-    return Ref(
-        cloud=box.facts["cloud"],
-        account=str(box.facts.get("account", "")),
-        region=box.facts["region"],
-        kind=ResourceKind.INSTANCE,
-        id=box.facts["nodes"][node]["instance_id"],
-    )
+    """Which machine is a node of a box."""
+    return box.machine(node)
 
 
 def node_facts(machine: Machine) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""``gpucloud run``: a box for one command. Launches, syncs, runs, fetches, takes down, whatever happens."""
+"""``gpucloud run``: a box for one command: launch, sync, run, fetch, and always delete the box."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -12,6 +13,7 @@ import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
+from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
@@ -24,51 +26,73 @@ if TYPE_CHECKING:
     from gpucloud.cli.timeline import Timeline
 
 
-@takes_spec
-def run(
-    app: App,
-    spec: Spec,
-    command: Annotated[
-        list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")
-    ] = None,
-    run_id: RunId = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(Options):
+    """How the command is run."""
+
     timeout: Annotated[
         str | None,
-        typer.Option("--timeout", help="End the command after this: exit code 124.", metavar="TIME"),
-    ] = None,
+        typer.Option(
+            "--timeout", help="Stop the command after this time, with exit code 124: 30m, 2h.", metavar="TIME"
+        ),
+    ] = None
     retry_on: Annotated[
         str | None,
         typer.Option(
             "--retry-on",
-            help=f"Begin anew, at most {RETRIES} times: interruption, capacity.",
+            help=f"Start again, at most {RETRIES} times, after: interruption, capacity.",
             metavar="REASONS",
         ),
-    ] = None,
+    ] = None
     fetch: Annotated[
         list[str] | None,
         typer.Option(
-            "--fetch", help="PATH or PATH:LOCAL to bring back at the end; repeatable.", metavar="PATH"
+            "--fetch", help="File to copy back at the end: PATH or PATH:LOCAL. Repeatable.", metavar="PATH"
         ),
-    ] = None,
+    ] = None
     keep_on_failure: Annotated[
-        bool, typer.Option("--keep-on-failure", help="Leave the box where the command fails, until its end.")
-    ] = False,
+        bool, typer.Option("--keep-on-failure", help="Keep the box if the command fails, until its deadline.")
+    ] = False
+
+    @property
+    def timeout_s(self) -> float | None:
+        """When the command is ended."""
+        return _seconds(self.timeout)
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """After what it begins anew."""
+        return _reasons(self.retry_on)
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """What is brought back: (path on the box, path here)."""
+        return [_fetched(each) for each in self.fetch or ()]
+
+
+@takes_spec
+@takes_options
+def run(
+    app: App,
+    spec: Spec,
+    *,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Command to run, after --.", metavar="-- COMMAND...")
+    ] = None,
+    run_id: RunId = None,
+    job: JobOptions,
     summary: Annotated[
         Path | None,
-        typer.Option("--summary", help="Append timeline and cost to this file, as Markdown.", metavar="FILE"),
+        typer.Option("--summary", help="Append timeline and cost to this Markdown file.", metavar="FILE"),
     ] = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> int:
-    """Run a command on a box of its own, and take the box down in every outcome.
+    """Launch a box for one command, and delete the box in every outcome.
 
-    Gives the command's own exit code; 125 is gpucloud's own failure, 124 that of --timeout. The command runs
-    in the home folder, where --sync brings its files; on the first node where there are several.
+    Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
+    the home folder of the first node, where --sync copies its files.
     """
-    timeout_s, reasons, files = (
-        _seconds(timeout),
-        _reasons(retry_on),
-        [_fetched(each) for each in fetch or ()],
-    )
+    timeout_s, reasons, files = job.timeout_s, job.reasons, job.files
     with app.working() as (client, timeline), _summarised(app, client, timeline, run_id, summary) as told:
         ran = client.run(
             spec,
@@ -77,7 +101,7 @@ def run(
             timeout_s=timeout_s,
             retry_on=reasons,
             fetch=files,
-            keep_on_failure=keep_on_failure,
+            keep_on_failure=job.keep_on_failure,
             alone=run_id is not None,
             out=_sink(sys.stderr.buffer if app.output.json else sys.stdout.buffer),
             err=_sink(sys.stderr.buffer),
@@ -103,7 +127,7 @@ def _sink(stream: BinaryIO) -> Callable[[bytes], None]:
 
 
 class _Told:
-    """What the summary says of a run besides its timeline."""
+    """What the summary reports besides the timeline."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
@@ -114,10 +138,10 @@ class _Told:
 def _summarised(
     app: App, client: Client, timeline: Timeline, run_id: str | None, file: Path | None
 ) -> Generator[_Told]:
-    """Appends the summary of what the body does, however it ends; then, that it cannot is no reason to fail.
+    """Appends the summary of the body, however it ends. A failure to write it then is only reported.
 
     Raises:
-        UsageError: not even its heading can be written, so that the body was not begun.
+        UsageError: the heading cannot be written; the body is not started.
     """
     from gpucloud.cli.summary import heading, markdown
 
@@ -160,7 +184,7 @@ def _reasons(text: str | None) -> frozenset[str]:
     unknown = sorted(given - set(REASONS))
     if unknown:
         raise UsageError(
-            f"--retry-on: {unknown[0]!r} is no reason", hint=f"one or more of {', '.join(REASONS)}"
+            f"--retry-on: unknown reason {unknown[0]!r}", hint=f"allowed: one or more of {', '.join(REASONS)}"
         )
     return given
 
@@ -168,5 +192,5 @@ def _reasons(text: str | None) -> frozenset[str]:
 def _fetched(item: str) -> tuple[str, str]:
     source, colon, destination = item.partition(":")
     if not source or (colon and not destination):
-        raise UsageError(f"--fetch: {item!r} is neither PATH nor PATH:LOCAL")
+        raise UsageError(f"--fetch: {item!r} is not allowed; allowed: PATH or PATH:LOCAL")
     return source, destination or "."

@@ -122,6 +122,22 @@ class Record:
     damaged: int
     more: bool
 
+    def document(self) -> dict[str, Any]:
+        """The fields of ``gpucloud.audit/v1``."""
+        return {"calls": self.calls, "damaged": self.damaged, "more": self.more}
+
+
+def calls_on_record(
+    folder: Path, *, box: str | None = None, since: datetime | None = None, most: int | None = None
+) -> Record:
+    """The newest calls on record, of all boxes or one, and not older than a moment; see :func:`read`."""
+    first = "" if since is None else rfc3339(since)
+
+    def wanted(call: Entry) -> bool:
+        return box in {None, call.get("box")} and str(call.get("at")) >= first
+
+    return read(folder, wanted, most=most)
+
 
 def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | None = None) -> Record:
     """The newest calls on record. The file is read from its end, and no further than is needed.

@@ -169,10 +169,32 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A price at two moments; ``None`` where there was none."""
+    """A price at two moments; ``None`` where there was none, but not at both."""
 
     before: Price | None
     after: Price | None
+
+    @property
+    def price(self) -> Price:
+        """The newer of the two."""
+        price = self.after or self.before
+        assert price is not None  # noqa: S101  (a change is of something)
+        return price
+
+    @property
+    def share(self) -> Decimal:
+        """By how much the price moved, as a share of what it was; infinite for what came or went."""
+        if self.before is None or self.after is None:
+            return Decimal("Infinity")
+        return abs(self.after.amount / self.before.amount - 1)
+
+    def document(self) -> dict[str, Any]:
+        """The change as the contract writes it in JSON."""
+        return {
+            **self.price.subject(),
+            "before": self.before and self.before.money.document(),
+            "after": self.after and self.after.money.document(),
+        }
 
 
 @dataclass(slots=True)

@@ -68,7 +68,7 @@ torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, 
 demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account
 	@PATH="$(CURDIR)/$(BIN):$$PATH" docs/demo.sh
 
-bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--short as CI runs it, in minutes
+bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--short takes minutes
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
 docs: setup  ## write the generated parts of docs/

@@ -5,24 +5,31 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.cloud import Cloud, Clouds
 from gpucloud.clouds.provider import Checkup
-from gpucloud.errors import CloudError, ErrorClass
+from gpucloud.errors import CloudError, ErrorClass, UsageError
+from gpucloud.market.catalog import check_places
 from gpucloud.planning.clock_check import SET_CLOCK, SKEW_FAILS
 from gpucloud.planning.plan import Candidate
+from gpucloud.planning.planner import candidates_of
 from gpucloud.planning.quota import shortfall
 from gpucloud.resources import Identity, Permission, Quota
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud.spec.model import Spec
+from gpucloud_pricing import Market, parse_wishes
+from gpucloud_pricing.places import admits
 
 CHECK_TIMEOUT_S = 60.0
 SKEW_WARNS = timedelta(seconds=30)
+ANY_GPU = "T4"
+"""What quotas are looked at for where the spec names no GPU: every cloud has it."""
 PROGRAMS = ("ssh", "ssh-keygen", "rsync")
 
 
@@ -50,6 +57,83 @@ class CloudFindings:
         """Whether a requested type fits under the quotas; ``None`` if no quota was read."""
         quotas = [each for each in self.findings if each.name.startswith("quota ")]
         return any(each.ok is not False for each in quotas) if quotas else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found of the clouds and of this machine. ``exit_code`` is that of ``gpucloud check``."""
+
+    clouds: Sequence[CloudFindings]
+    machine: Sequence[Finding]
+    exit_code: int
+
+    def document(self) -> dict[str, Any]:
+        """The fields of ``gpucloud.check/v1``."""
+        return {
+            "clouds": [
+                {
+                    "cloud": each.cloud,
+                    "status": "ok" if each.usable else "unusable",
+                    "identity": _identity(each.identity),
+                    "checks": [_plain(finding) for finding in each.findings],
+                }
+                for each in self.clouds
+            ],
+            "machine": [_plain(finding) for finding in self.machine],
+        }
+
+
+def check(context: Context, market: Market, spec: Spec, state: Path) -> Checked:
+    """Looks at the clouds that a spec allows, and at this machine. Changes and costs nothing.
+
+    Args:
+        context: the clouds, and where to wait.
+        market: the offers whose quotas are read.
+        spec: what would be launched; of any GPU, where it names none.
+        state: the folder of the journal, or where it will be made.
+
+    Raises:
+        UsageError: a place that the spec names does not exist.
+    """
+    names = [name for name in context.clouds.names() if admits(spec.clouds, frozenset({name}))]
+    wanted = _considered(market, spec, context.clock().date())
+    found, machine = check_clouds(context, names, wanted, spec.nodes), check_machine(state)
+    return Checked(clouds=found, machine=machine, exit_code=_exit_code(found, machine, spec))
+
+
+def policy(clouds: Clouds, cloud: str) -> str:
+    """The least privileges that gpucloud needs in a cloud, in the cloud's own format.
+
+    Raises:
+        UsageError: there is no such cloud, or it tells none.
+    """
+    if cloud not in clouds.names():
+        raise UsageError(f"--policy: there is no cloud {cloud!r}; allowed: {', '.join(clouds.names())}")
+    provider = clouds[cloud].provider
+    if not isinstance(provider, Checkup):
+        raise UsageError(f"--policy: {cloud} has no policy to print")
+    return provider.policy
+
+
+def _considered(market: Market, spec: Spec, today: date) -> list[Candidate]:
+    """The offers that a launch of the spec would consider, on demand and spot, the best first."""
+    demand = replace(spec.demand(), max_price_usd=None)
+    if not spec.wants_gpu:
+        demand = replace(demand, gpus=parse_wishes(ANY_GPU))
+    if not spec.purchase or list(map(str, spec.purchase)) == ["on_demand"]:
+        demand = replace(demand, purchases=("on_demand", "spot"))
+    check_places(market, demand)
+    return candidates_of(market.search(demand, today=today))
+
+
+def _exit_code(clouds: Sequence[CloudFindings], machine: Sequence[Finding], spec: Spec) -> int:
+    """0 when a launch can be tried; 4 for the clouds' side, 6 for quotas, 2 for this machine."""
+    usable = [cloud for cloud in clouds if cloud.usable]
+    if not usable or (spec.clouds and len(usable) < len(clouds)):
+        return 4
+    if spec.wants_gpu and all(cloud.fits is False for cloud in usable):
+        return 6
+    return 2 if any(finding.ok is False for finding in machine) else 0
 
 
 def check_clouds(
@@ -197,22 +281,6 @@ def check_machine(state: Path, which: Callable[[str], str | None] = shutil.which
     writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
     fix = "" if writable else "set GPUCLOUD_HOME to a folder that you can write to"
     return [*findings, Finding(name="journal", ok=writable, said=str(state), fix=fix)]
-
-
-def document(found: Sequence[CloudFindings], machine: Sequence[Finding]) -> dict[str, Any]:
-    """The fields of ``gpucloud.check/v1``."""
-    return {
-        "clouds": [
-            {
-                "cloud": each.cloud,
-                "status": "ok" if each.usable else "unusable",
-                "identity": _identity(each.identity),
-                "checks": [_plain(finding) for finding in each.findings],
-            }
-            for each in found
-        ],
-        "machine": [_plain(finding) for finding in machine],
-    }
 
 
 def _identity(identity: Identity | None) -> Mapping[str, str] | None:

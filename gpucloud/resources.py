@@ -69,6 +69,14 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
+def money_text(amount: Decimal | None, currency: str = "USD") -> str:
+    """Money for people: two decimals, four below 10 (``$0.5260``, ``CNY 229.00``, ``?`` if unknown)."""
+    if amount is None:
+        return "?"
+    digits = 4 if abs(amount) < 10 else 2
+    return f"{'$' if currency == 'USD' else currency + ' '}{amount:,.{digits}f}"
+
+
 EXPIRES_TAG = f"{TAG_PREFIX}expires"
 
 OWNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")

@@ -61,4 +61,4 @@ def refreshed(
         clock=clock,
     )
     with closing(PriceHistory.open(prices)) as history:
-        return refresh(context, market(), history, wanted, anew=True, progress=lambda *_: None)
+        return refresh(context, market(), history, wanted, anew=True)

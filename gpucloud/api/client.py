@@ -25,14 +25,24 @@ from gpucloud.runtime.events import Sink, Warned, ignore
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.launching import Confirm
+    from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, Swept
+    from gpucloud.checkup import Checked
+    from gpucloud.clouds.audit import AuditRecord
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.clouds.provider import Witness
+    from gpucloud.costs.comparison import Comparison
+    from gpucloud.costs.spend import Spend
+    from gpucloud.costs.workload import Workload
     from gpucloud.inventory.discovery import Survey
     from gpucloud.inventory.sweep import Find
     from gpucloud.journal.store import Box as JournalBox
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
+    from gpucloud.market.commitments import Commitments
+    from gpucloud.market.equivalents import Equivalents
+    from gpucloud.market.search import Offers
+    from gpucloud.planning.boot_choices import BootChoice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
     from gpucloud.runs.job import Write
@@ -141,6 +151,161 @@ class Client:
             if self._catalog is None:
                 self._catalog = Catalog(self.state, lambda text: self.on_event(Warned("prices", text)))
             return self._catalog
+
+    @property
+    def prices(self) -> Prices:
+        """What prices are known; asking for them; how they went."""
+        from gpucloud.api.prices import Prices
+
+        return Prices(self)
+
+    def offers(
+        self,
+        spec: Spec,
+        *,
+        sort: str = "price",
+        limit: int | None = None,
+        why: bool = False,
+        max_age: timedelta | None = None,
+        include_hidden: bool = False,
+    ) -> Offers:
+        """Searches the market: every offer that matches, cheapest first. Asks no cloud.
+
+        Args:
+            spec: what is wanted.
+            sort: what comes first: ``price``, ``gpu-price``, ``fp16-price`` …, as ``gpucloud offers --sort``.
+            limit: at most this many.
+            why: adds the offers that were refused, with the reasons; that nothing matches is then no error.
+            max_age: leaves out older prices.
+            include_hidden: also types that are retired or not sold publicly.
+
+        Raises:
+            NoOfferError: nothing matches.
+            PriceError: what matches costs more than the limit.
+            UsageError: a place that the spec names, or the order, does not exist.
+        """
+        from gpucloud.market.search import order_named, search
+
+        order = order_named(sort)
+        demand = spec.demand(max_age=max_age, include_hidden=include_hidden)
+        market = self.catalog.market_for(demand)
+        return search(market, demand, now().date(), sort=order, limit=limit, why=why)
+
+    def estimate(
+        self,
+        spec: Spec,
+        workload: Workload | None = None,
+        *,
+        places: int = 1,
+        sort: str = "total",
+        conditions: Path | None = None,
+        max_age: timedelta | None = None,
+        include_hidden: bool = False,
+    ) -> Comparison:
+        """What a spec costs in every way of paying, side by side. Asks no cloud.
+
+        Args:
+            spec: what is wanted; its ways of paying, or all of them where it names none.
+            workload: what for; without it, a box that just runs.
+            places: how many places to compare per way of paying.
+            sort: what comes first: ``total``, or what work costs: ``gpu-price``, ``fp16-price`` ….
+            conditions: the file of the user's discounts, credits and commitments; without it,
+                ``conditions.yaml`` of the configuration, if there is one.
+            max_age: leaves out older prices.
+            include_hidden: also types that are retired or not sold publicly.
+
+        Returns:
+            The comparison; its ``over_budget`` tells whether the spec's budget holds.
+
+        Raises:
+            NoOfferError: nothing matches, or no price is known.
+            PriceError: what matches costs more than the limit.
+            UsageError: the spec, the workload or the conditions name what does not exist.
+        """
+        from gpucloud.costs.comparison import CONDITIONS, compare_ways, measure_named, own_conditions
+        from gpucloud.costs.workload import Workload
+
+        measure = measure_named(sort)
+        file = conditions or self._paths.config / CONDITIONS
+        return compare_ways(
+            self.catalog,
+            spec,
+            workload or Workload(),
+            now().date(),
+            own=own_conditions(self.catalog, file, named=conditions is not None),
+            places=places,
+            measure=measure,
+            max_age=max_age,
+            include_hidden=include_hidden,
+        )
+
+    def equivalents(self, spec: Spec, *, by: str = "memory") -> Equivalents:
+        """Which other GPUs have as much as the spec's, in as few machines, and what they cost.
+
+        Args:
+            spec: names one GPU and how many.
+            by: what is to be as much: ``memory``, or TFLOPS: ``fp64``, ``fp32``, ``tf32``, ``fp16``, ``fp8``.
+
+        Raises:
+            UsageError: the spec does not name one GPU and how many, or no figure of it is known.
+        """
+        from gpucloud.market.equivalents import equivalents
+
+        return equivalents(self.catalog, spec.demand(), by, now().date())
+
+    def images(self, spec: Spec) -> list[BootChoice]:
+        """Which images the offers of a spec boot, and what the first boot installs. Asks no cloud.
+
+        Raises:
+            NoOfferError: nothing matches.
+            UsageError: the spec names no GPU, or a place that does not exist.
+        """
+        from gpucloud.planning.boot_choices import boot_choices
+        from gpucloud.planning.planner import candidates_of
+
+        if not spec.wants_gpu:
+            raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+        demand = spec.demand()
+        offers = self.catalog.market_for(demand).search(demand, now().date())
+        return boot_choices(self._installed(), candidates_of(offers), spec.image)
+
+    def commitments(self, clouds: Sequence[str] = ()) -> Commitments:
+        """Asks the accounts what they have paid for already; :meth:`estimate` counts it from then on.
+
+        Args:
+            clouds: which ones to ask; ``!x`` leaves one out. Without it, all.
+
+        Raises:
+            UsageError: there is no such cloud.
+        """
+        from gpucloud.market.commitments import Commitments, ask_commitments, clouds_to_ask
+
+        with self.operation() as context, self.catalog.history() as history:
+            wanted = clouds_to_ask(context.clouds.names(), tuple(clouds))
+            told = ask_commitments(context, history, wanted)
+            known = [each for each in history.commitments() if each.cloud in wanted]
+        return Commitments(commitments=known, told=told)
+
+    def check(self, spec: Spec) -> Checked:
+        """Looks whether a spec could be launched: credentials, permissions, quotas, clock, this machine.
+
+        Raises:
+            UsageError: a place that the spec names does not exist.
+        """
+        from gpucloud.checkup import check
+
+        with self.operation() as context:
+            return check(context, self.catalog.market, spec, self.state)
+
+    def policy(self, cloud: str) -> str:
+        """The least privileges that gpucloud needs in a cloud, in the cloud's own format.
+
+        Raises:
+            UsageError: there is no such cloud, or it has none.
+        """
+        from gpucloud.checkup import policy
+
+        return policy(self._installed(), cloud)
 
     def plan(self, spec: Spec, *, accept_snapshot_price: bool = False) -> Plan:
         """What :meth:`launch` would do: attempts in order, with prices. Asks the clouds; buys nothing.
@@ -560,6 +725,34 @@ class Client:
             context.tasks.clean_up = "gpucloud sweep --yes"
             return sweep(self, context, owner or self.owner, older_than, dry_run=dry_run, confirm=confirm)
 
+    # --- what was done
+
+    def spend(self, *, since: datetime | None = None, run_id: str | None = None) -> Spend:
+        """What boxes have cost, those that are over too, at the prices of their launch.
+
+        Args:
+            since: leaves out what was before.
+            run_id: only the boxes of this run.
+        """
+        from gpucloud.costs.spend import spend_of
+
+        boxes = self.journal.boxes(owner=self.owner, over=True)
+        return spend_of((box for box in boxes if run_id is None or box.run_id == run_id), since, now())
+
+    def audit(
+        self, *, box: str | None = None, since: datetime | None = None, most: int | None = None
+    ) -> AuditRecord:
+        """The newest calls that changed something in a cloud, or tried to.
+
+        Args:
+            box: only of the box with this id.
+            since: not what is older.
+            most: at most this many; without it, all.
+        """
+        from gpucloud.clouds.audit import calls_on_record
+
+        return calls_on_record(self.state, box=box, since=since, most=most)
+
     # --- what the calls stand on
 
     @contextmanager
@@ -592,6 +785,12 @@ class Client:
         context.tasks.heard = partial(context.tell, "down")
         with renewing(journal):
             yield context
+
+    def _installed(self) -> Clouds:
+        """The installed clouds, to read what they know without being asked: a sandbox is not started."""
+        from gpucloud.clouds.cloud import Clouds
+
+        return Clouds.installed(self._profile)
 
     def clouds(self, witness: Witness | None = None) -> Clouds:
         """The installed clouds, as this client's profile reaches them; in the sandbox, its own.

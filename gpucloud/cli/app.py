@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BaseException as error:  # the outermost frame: every failure ends here
         from gpucloud.cli.failure import report
 
-        code = report(error, line=line, switches=switches)
+        code = report(error, line=line, json=switches.json, verbose=switches.verbose, relays=relays(line))
     gc.freeze()  # no garbage collection at the end of the process
     sys.exit(code)
 
@@ -282,6 +282,12 @@ def _mend_streams() -> None:
     reconfigure = getattr(sys.stdout, "reconfigure", None)  # a test's replacement may have none
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
+
+
+def relays(line: Sequence[str]) -> bool:
+    """Whether a command line names a command that gives a remote command's exit code."""
+    name = next((word for word in line if not word.startswith("-")), "")
+    return name in COMMANDS and COMMANDS[name].relays
 
 
 def _is_on(text: str) -> bool:

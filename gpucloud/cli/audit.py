@@ -9,8 +9,8 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.logs import SINCE, read_since
 from gpucloud.cli.output import utc_now
-from gpucloud.clouds.audit import FILE, Entry, read
-from gpucloud.resources import rfc3339, short_id
+from gpucloud.clouds.audit import FILE, Entry
+from gpucloud.resources import short_id
 
 NEWEST = 200
 """How many calls are shown where nothing else is said."""
@@ -45,17 +45,13 @@ def audit(
 
     Each is written down before it is sent: what has no outcome was sent by a process that ended first.
     """
-    first = rfc3339(read_since(since, utc_now())) if since is not None else ""
-
-    def wanted(call: Entry) -> bool:
-        return box in {None, call.get("box")} and str(call.get("at")) >= first
-
-    record = read(app.paths.state, wanted, most=None if all else last)
+    first = None if since is None else read_since(since, utc_now())
+    record = app.client.audit(box=box, since=first, most=None if all else last)
     if record.damaged:
-        words = f"{record.damaged} lines of {app.paths.state / FILE} make no sense, and were passed over."
+        words = f"{record.damaged} lines of {app.client.state / FILE} make no sense, and were passed over."
         app.output.say(words)
     if app.output.json:
-        app.output.document("audit", {"calls": record.calls, "damaged": record.damaged, "more": record.more})
+        app.output.document("audit", record.document())
     else:
         # In parts: to lay out one table of very many rows takes far more time and memory than they do.
         for part in range(0, max(len(record.calls), 1), ROWS_AT_ONCE):

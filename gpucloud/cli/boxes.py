@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.cli.output import Output, abandon_stdout, duration_text, money_text
+from gpucloud.cli.output import Output, abandon_stdout, duration_text
 from gpucloud.errors import OwedError, UsageError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.resources import State, rfc3339
+from gpucloud.resources import State, money_text, rfc3339
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box

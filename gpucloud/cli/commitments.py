@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.market import show_table
-from gpucloud.cli.output import money_text
-from gpucloud.errors import UsageError
+from gpucloud.resources import money_text
 
 if TYPE_CHECKING:
     from gpucloud.errors import CloudError
@@ -29,84 +28,13 @@ def commitments(
 
     `cost` counts it from then on, without asking. What a cloud does not answer stays as old as it was.
     """
-    from gpucloud.market.commitments import ask_commitments
-
-    with app.working(quiet=True) as (client, _), client.operation() as context:
-        wanted = _wanted(context.clouds.names(), tuple(cloud or ()))
-        with app.client.catalog.history() as history:
-            told = ask_commitments(context, history, wanted)
-            known = [each for each in history.commitments() if each.cloud in wanted]
+    with app.working(quiet=True) as (client, _):
+        found = client.commitments(tuple(cloud or ()))
     if app.output.json:
-        app.output.document(
-            "commitments",
-            {
-                "commitments": [_document(each) for each in known],
-                "clouds": [_told_document(name, each) for name, each in told.items()],
-            },
-        )
+        app.output.document("commitments", found.document())
     else:
-        _show(app, told, known)
-    return _code(told)
-
-
-def _wanted(names: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
-    """The clouds to ask.
-
-    Raises:
-        UsageError: a pattern names none.
-    """
-    from gpucloud_pricing.places import BadPlaceError, admits, knows
-
-    known = frozenset(names)
-    for pattern in patterns:
-        if not knows(known, pattern):
-            raise UsageError(f"--cloud: {BadPlaceError('clouds', pattern, known)}")
-    return [name for name in names if not patterns or admits(patterns, frozenset({name}))]
-
-
-def _document(commitment: Commitment) -> dict[str, Any]:
-    """A commitment for JSON."""
-    plan = commitment.plan
-    return {
-        "cloud": commitment.cloud,
-        "kind": commitment.kind,
-        "id": commitment.id,
-        "region": commitment.region,
-        "zone": commitment.zone,
-        "instance_type": commitment.instance_type,
-        "count": None if plan else commitment.count,
-        "savings_plan": plan
-        and {
-            "per_hour": plan.per_hour.document(),
-            "purchase": plan.purchase,
-            "terms": plan.terms,
-            "family": plan.family,
-        },
-        "until": commitment.until and commitment.until.isoformat(),
-        "as_of": commitment.as_of.isoformat(),
-        "source": commitment.source,
-    }
-
-
-def _told_document(name: str, told: Told) -> dict[str, Any]:
-    return {
-        "cloud": name,
-        "account": told.account,
-        "inquiries": len(told.answers) + len(told.failures),
-        "answered": len(told.answers),
-        "failures": [
-            {
-                "inquiry": inquiry,
-                "class": str(error.error_class),
-                "message": error.message,
-                "code": error.code,
-                "request_id": error.request_id,
-            }
-            for inquiry, error in told.failures.items()
-        ],
-        "doubts": told.doubts,
-        "left_out": told.absent,
-    }
+        _show(app, found.told, found.commitments)
+    return _code(found.told)
 
 
 def _show(app: App, told: Mapping[str, Told], known: Sequence[Commitment]) -> None:

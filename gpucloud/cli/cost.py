@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import partial
@@ -12,30 +12,24 @@ from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
-from gpucloud.cli.cost_documents import Comparison, write_csv, write_json, write_markdown
+from gpucloud.cli.cost_answers import write_csv, write_markdown
 from gpucloud.cli.cost_tables import at, show
+from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import utc_now
-from gpucloud.errors import NoOfferError, PriceError, UsageError
-from gpucloud.journal.lifecycle import STEP_TIMEOUT_S
+from gpucloud.costs.comparison import Comparison
+from gpucloud.costs.workload import Workload
+from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.market.search import paid_text
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
-from gpucloud_pricing import PURCHASES, Demand, Market, Offer
-from gpucloud_pricing.demand import HOURS_PER_MONTH
-from gpucloud_pricing.estimate import Usage, compare, on_demand_prices, ways
-from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
 
-if TYPE_CHECKING:
-    from gpucloud.market.discounts import OwnConditions
-
-CONDITIONS = "conditions.yaml"
-"""Somebody's own conditions, in the configuration folder."""
 _USAGE = "What for"
 
 
@@ -52,11 +46,10 @@ class Sort(StrEnum):
     PER_FP8 = "fp8-price"
 
 
-@takes_spec
-def cost(
-    app: App,
-    spec: Spec,
-    *,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions(Options):
+    """What the box is wanted for."""
+
     hours: Annotated[
         str | None,
         typer.Option(
@@ -65,13 +58,13 @@ def cost(
             rich_help_panel=_USAGE,
             metavar="HOURS",
         ),
-    ] = None,
+    ] = None
     egress: Annotated[
         str,
         typer.Option(
             "--egress", help="GiB sent to the internet, in all.", rich_help_panel=_USAGE, metavar="GIB"
         ),
-    ] = "0",
+    ] = "0"
     boot: Annotated[
         int,
         typer.Option(
@@ -81,7 +74,7 @@ def cost(
             rich_help_panel=_USAGE,
             metavar="MINUTES",
         ),
-    ] = 5,
+    ] = 5
     failed_attempts: Annotated[
         int,
         typer.Option(
@@ -92,13 +85,13 @@ def cost(
             rich_help_panel=_USAGE,
             metavar="N",
         ),
-    ] = 0,
+    ] = 0
     snapshots: Annotated[
         int,
         typer.Option(
             "--snapshots", min=0, help="GiB of snapshots of each box.", rich_help_panel=_USAGE, metavar="GIB"
         ),
-    ] = 0,
+    ] = 0
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
@@ -107,7 +100,7 @@ def cost(
             metavar="TIME",
             rich_help_panel=_USAGE,
         ),
-    ] = None,
+    ] = None
     checkpoint_takes: Annotated[
         str,
         typer.Option(
@@ -116,7 +109,7 @@ def cost(
             metavar="TIME",
             rich_help_panel=_USAGE,
         ),
-    ] = "1m",
+    ] = "1m"
     profile: Annotated[
         str | None,
         typer.Option(
@@ -125,17 +118,83 @@ def cost(
             metavar="HOURS",
             rich_help_panel=_USAGE,
         ),
-    ] = None,
+    ] = None
     steady: Annotated[
         int,
         typer.Option("--steady", min=0, help="Boxes that always run.", rich_help_panel=_USAGE, metavar="N"),
-    ] = 0,
+    ] = 0
     burst: Annotated[
         int,
         typer.Option(
             "--burst", min=0, help="Boxes that run as --profile says.", rich_help_panel=_USAGE, metavar="N"
         ),
-    ] = 1,
+    ] = 1
+
+    def workload(self) -> Workload:
+        """As estimates count it.
+
+        Raises:
+            UsageError: it makes no sense.
+        """
+        every = self.checkpoint_every
+        return Workload(
+            hours=None if self.hours is None else _number("--hours", self.hours),
+            egress_gib=_number("--egress", self.egress),
+            boot=timedelta(minutes=self.boot),
+            failed_attempts=self.failed_attempts,
+            snapshot_gib=self.snapshots,
+            checkpoint_every=None if every is None else _time("--checkpoint-every", every),
+            checkpoint_takes=_time("--checkpoint-takes", self.checkpoint_takes),
+            profile=self.profile,
+            steady=self.steady,
+            burst=self.burst,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOptions(Options):
+    """How the answer is given."""
+
+    explain: Annotated[
+        bool, typer.Option("--explain", help="How each figure came about, with dates and sources.")
+    ] = False
+    csv: Annotated[bool, typer.Option("--csv", help="Answer with comma-separated values.")] = False
+    markdown: Annotated[bool, typer.Option("--markdown", help="Answer with Markdown, for a comment.")] = False
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write a report, one page: FILE.html.", metavar="FILE"),
+    ] = None
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", help="Also draw the cost of a month by its hours: FILE.svg, FILE.png.", metavar="FILE"
+        ),
+    ] = None
+
+    def write(self, app: App, comparison: Comparison, before: Comparison | None) -> None:
+        """Writes the answer to stdout; a budget that does not hold is the answer to a program."""
+        exceeded = comparison.over_budget
+        if app.output.json and exceeded is None:
+            app.output.document("cost", comparison.document(before, explain=self.explain))
+        elif app.output.json:
+            pass  # one document, and that is the error's
+        elif self.csv:
+            write_csv(comparison)
+        elif self.markdown:
+            write_markdown(comparison, before)
+        else:
+            show(app, comparison, before, explain=self.explain)
+        if exceeded is not None:
+            raise exceeded
+
+
+@takes_spec
+@takes_options
+def cost(
+    app: App,
+    spec: Spec,
+    *,
+    work: WorkloadOptions,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Places to compare per way of paying.", metavar="N")
     ] = 1,
@@ -146,29 +205,13 @@ def cost(
     hidden: Annotated[
         bool, typer.Option("--include-hidden", help="Also retired and not publicly sold types.")
     ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="How each figure came about, with dates and sources.")
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Answer with comma-separated values.")] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Answer with Markdown, for a comment.")
-    ] = False,
+    answer: AnswerOptions,
     conditions: Annotated[
         Path | None,
         typer.Option(
             "--conditions",
             help="Your discounts, credits, commitments; conditions.yaml of the configuration if absent.",
             metavar="FILE",
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Also write a report, one page: FILE.html.", metavar="FILE"),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", help="Also draw the cost of a month by its hours: FILE.svg, FILE.png.", metavar="FILE"
         ),
     ] = None,
     against: Annotated[
@@ -182,106 +225,30 @@ def cost(
 
     With --budget it is a gate: exit code 7 if nothing that can be launched is expected to cost so little.
     """
-    checkpoint_s = None if checkpoint_every is None else _time_s("--checkpoint-every", checkpoint_every)
-    save_s = _time_s("--checkpoint-takes", checkpoint_takes)
-    layers = _layers(profile, steady, burst)
-    measure = shown.MEASURES.get(sort)
     other = None if against is None else _other_spec(against)
-    own = _own_conditions(app, conditions)
-    plots = None if plot is None else shown.load_plots("--plot", plot)
-    report_plots = None if html is None else shown.load_plots("--html")
-
-    question = _Question(
-        app=app,
-        usage_of=partial(
-            _usage,
-            hours=hours,
-            egress=egress,
-            boot_minutes=boot,
-            failed_attempts=failed_attempts,
-            snapshot_gib=snapshots,
-            checkpoint_s=checkpoint_s,
-            save_s=save_s,
-        ),
-        assumed=hours is None,
-        max_age=max_age,
+    plots = None if answer.plot is None else shown.load_plots("--plot", answer.plot)
+    report_plots = None if answer.html is None else shown.load_plots("--html")
+    estimate = partial(
+        app.client.estimate,
+        workload=work.workload(),
+        places=limit,
+        sort=sort,
+        conditions=conditions,
+        max_age=shown.read_age(max_age),
         include_hidden=hidden,
-        limit=limit,
-        measure=measure,
-        layers=layers,
-        own=own,
     )
-    comparison = question.ask(spec)
-    before = None if other is None else question.ask(other)
-    exceeded = None if spec.budget is None else _exceeded(spec.budget, comparison)
-    if plot is not None and plots is not None:
-        _draw(app, comparison, plot, plots)
-    if html is not None and report_plots is not None:
+    comparison = estimate(spec)
+    before = None if other is None else estimate(other)
+    for plan in dict.fromkeys((*comparison.uncounted, *(before.uncounted if before else ()))):
+        app.output.say(f"Not counted, as its rate is not known: {plan}. Ask: gpucloud prices refresh")
+    if answer.plot is not None and plots is not None:
+        _draw(app, comparison, answer.plot, plots)
+    if answer.html is not None and report_plots is not None:
         from gpucloud.cli.cost_report import write_report
 
-        write_report(html, comparison, app.client.catalog, report_plots, utc_now())
-        app.output.say(f"Written: {html}")
-    if exceeded is not None and app.output.json:
-        raise exceeded  # one document, and that is the error's
-    if app.output.json:
-        write_json(app, comparison, before, explain=explain)
-    elif csv:
-        write_csv(comparison)
-    elif markdown:
-        write_markdown(comparison, before)
-    else:
-        show(app, comparison, before, explain=explain)
-    if exceeded is not None:
-        raise exceeded
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Question:
-    """What was asked about a spec, and is asked about another one too."""
-
-    app: App
-    usage_of: Callable[[Spec], Usage]
-    assumed: bool
-    max_age: str | None
-    include_hidden: bool
-    limit: int
-    measure: str | None
-    layers: Sequence[Layer]
-    own: OwnConditions | None
-
-    def ask(self, spec: Spec) -> Comparison:
-        """What a spec costs in each way.
-
-        Raises:
-            NoOfferError: nothing matches, or no price is known.
-        """
-        demand = _demand(spec, self.max_age, include_hidden=self.include_hidden)
-        usage = self.usage_of(spec)
-        today = shown.today()
-        market = self.app.client.catalog.market_for(demand)
-        credit: dict[str, Decimal] = {}
-        if self.own is not None:
-            market, credit = self.own.apply(market, usage, today), self.own.credits_usd(market, today)
-        found = market.search(demand, today)
-        if not found:
-            raise shown.nothing_matches(market.explain(demand, today))
-        if (measure := self.measure) is not None:
-            found.sort(key=lambda offer: shown.work_order(offer, measure))
-        chosen = ways(found, demand.purchases, self.limit)
-        _say_uncounted(self.app, self.own, market, chosen, usage)
-        estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
-        if not any(estimate.total is not None for estimate in estimates):
-            raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
-        comparison = Comparison(
-            market=market,
-            usage=usage,
-            assumed=self.assumed,
-            estimates=estimates,
-            layers=self.layers,
-            credit=credit,
-            measure=measure,
-        )
-        return comparison if measure is None else comparison.by_work()
+        write_report(answer.html, comparison, app.client.catalog, report_plots, utc_now())
+        app.output.say(f"Written: {answer.html}")
+    answer.write(app, comparison, before)
 
 
 def _draw(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> None:
@@ -289,28 +256,8 @@ def _draw(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> No
     places = comparison.lasting()
     if not places:
         raise NoOfferError("there is nothing to draw: no place has several ways of paying for what lasts")
-    plots.save(plots.draw_ways(places[0], shown.paid_text), file)
+    plots.save(plots.draw_ways(places[0], paid_text), file)
     app.output.say(f"Drawn: {file}, {at(places[0][0].offer)}")
-
-
-def _own_conditions(app: App, given: Path | None) -> OwnConditions | None:
-    """Somebody's own conditions; ``None`` where there are none."""
-    file = app.paths.config / CONDITIONS if given is None else given
-    written = given is not None or file.exists()
-    held = app.client.catalog.commitments()
-    if not written and not held:
-        return None
-    from gpucloud.market.discounts import OwnConditions
-
-    return OwnConditions.load(file, held) if written else OwnConditions(held=held)
-
-
-def _say_uncounted(
-    app: App, own: OwnConditions | None, market: Market, offers: Sequence[Offer], usage: Usage
-) -> None:
-    """Which savings plans would be for what is offered, if only their rates were known."""
-    for plan in own.uncounted(market, offers, usage, shown.today()) if own else ():
-        app.output.say(f"Not counted, as its rate is not known: {plan}. Ask: gpucloud prices refresh")
 
 
 def _other_spec(text: str) -> Spec:
@@ -337,88 +284,20 @@ def _other_spec(text: str) -> Spec:
         return load_spec(copy, {})
 
 
-def _exceeded(budget: Decimal, comparison: Comparison) -> PriceError | None:
-    """Why a budget does not hold; ``None`` where something that can be launched is expected to keep it."""
-    best = comparison.best
-    if best is None or best.expected_total is None:
-        return PriceError("nothing that can be launched has a known cost to hold against the budget")
-    where = f"{best.offer.cloud} {best.offer.region} {shown.paid_text(best.offer)}"
-    if best.expected_total > budget:
-        return PriceError(
-            f"the cheapest way is expected to cost {best.expected_total:.2f} USD ({where}), "
-            f"the budget is {budget:f} USD",
-            hint="fewer --hours, other ways to pay, or a larger --budget",
-        )
-    if any(each.complete and (each.expected_total or 0) <= budget for each in comparison.launchable):
-        return None
-    unknown = " and ".join(name for name in best.parts if name in best.unknown)
-    return PriceError(f"the budget cannot be shown to hold: the price of {unknown} is not known ({where})")
-
-
-def _usage(
-    spec: Spec,
-    *,
-    hours: str | None,
-    egress: str,
-    boot_minutes: int,
-    failed_attempts: int,
-    snapshot_gib: int,
-    checkpoint_s: int | None,
-    save_s: int,
-) -> Usage:
-    idle = spec.idles_out_after()
-    return Usage(
-        hours=HOURS_PER_MONTH if hours is None else _amount("--hours", hours, least=Decimal("0.01")),
-        nodes=spec.nodes,
-        disk_gib=spec.disk,
-        egress_gib=_amount("--egress", egress, least=Decimal(0)),
-        boot_s=boot_minutes * 60,
-        boot_limit_s=int(STEP_TIMEOUT_S),
-        failed_attempts=failed_attempts,
-        snapshot_gib=snapshot_gib,
-        checkpoint_s=checkpoint_s,
-        save_s=save_s,
-        idle_s=0 if idle is None else int(idle.total_seconds()),
-    )
-
-
-def _time_s(flag: str, text: str) -> int:
+def _time(flag: str, text: str) -> timedelta:
     from gpucloud.spec.fields import end
 
     try:
         time = end(text)
     except ValueError as error:
         raise UsageError(f"{flag}: {error}") from error
-    if isinstance(time, str) or time.total_seconds() < 1:
+    if isinstance(time, str):
         raise UsageError(f"{flag}: {text!r} is not allowed; allowed: 1s or more")
-    return int(time.total_seconds())
+    return time
 
 
-def _layers(profile: str | None, steady: int, burst: int) -> list[Layer]:
-    """Which boxes run for how long in a month; none where nothing was said of that."""
-    if profile is None:
-        if steady:
-            raise UsageError("--steady goes with --profile, which says when the other boxes run")
-        return []
+def _number(flag: str, text: str) -> Decimal:
     try:
-        hours = hours_per_month(profile)
-    except BadProfileError as error:
-        raise UsageError(f"--profile: {error}") from None
-    layers = [Layer(machines=steady, hours=HOURS_PER_MONTH), Layer(machines=burst, hours=hours)]
-    return [layer for layer in layers if layer.machines]
-
-
-def _amount(flag: str, text: str, *, least: Decimal) -> Decimal:
-    try:
-        amount = Decimal(text)
+        return Decimal(text)
     except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite() or not least <= amount <= 1_000_000:
-        raise UsageError(f"{flag}: {text!r} is not allowed; allowed: a number from {least} to 1000000")
-    return amount
-
-
-def _demand(spec: Spec, max_age: str | None, *, include_hidden: bool) -> Demand:
-    """The spec's demand; unless ways of paying are named, all of them."""
-    demand = spec.demand(max_age=shown.read_age(max_age), include_hidden=include_hidden)
-    return demand if "purchase" in spec.model_fields_set else replace(demand, purchases=PURCHASES)
+        raise UsageError(f"{flag}: {text!r} is no number") from None

@@ -10,10 +10,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.cost_documents import Comparison, figure_text, month_of, usage_text
-from gpucloud.cli.cost_tables import AMOUNTS, at, cost_columns, spot_text
+from gpucloud.cli.cost_tables import AMOUNTS, at, cost_columns, figure_text, spot_text, usage_text
 from gpucloud.cli.output import time_text, writing
-from gpucloud.cli.prices_history import series_of
+from gpucloud.costs.comparison import Comparison, month_of
+from gpucloud.market.history import series_of
+from gpucloud.market.search import paid_text
 from gpucloud_pricing.payment import cheapest_by_hours
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _heading(comparison: Comparison) -> str:
     if best is not None:
         told = (
             f"Cheapest that can be launched: <strong>{escape(shown.total_text(best.expected_total))}"
-            f"</strong>, {escape(shown.paid_text(best.offer))}, {escape(at(best.offer))}."
+            f"</strong>, {escape(paid_text(best.offer))}, {escape(at(best.offer))}."
         )
     return f"<h1>{escape(_title(comparison))}</h1>\n<p>{told}</p>"
 
@@ -113,9 +114,9 @@ def _crossings(comparison: Comparison, plots: ModuleType) -> Iterable[str]:
     for ways in comparison.lasting():
         yield f"<h2>By hours per month: {escape(at(ways[0].offer))}</h2>"
         stretches = cheapest_by_hours(ways)
-        rows = [(f"{s.start:.0f} h", f"{s.end:.0f} h", shown.paid_text(s.way.offer)) for s in stretches]
+        rows = [(f"{s.start:.0f} h", f"{s.end:.0f} h", paid_text(s.way.offer)) for s in stretches]
         yield _table(("FROM", "TO", "CHEAPEST"), rows, numbers=_NUMBERS)
-        yield f'<div class="wide">{plots.svg(plots.draw_ways(ways, shown.paid_text))}</div>'
+        yield f'<div class="wide">{plots.svg(plots.draw_ways(ways, paid_text))}</div>'
 
 
 def _mixes(comparison: Comparison) -> Iterable[str]:
@@ -126,7 +127,7 @@ def _mixes(comparison: Comparison) -> Iterable[str]:
             (
                 share.layer.machines,
                 f"{share.layer.hours:.0f}",
-                shown.paid_text(share.way.offer),
+                paid_text(share.way.offer),
                 shown.total_text(share.cost),
             )
             for share in shares
@@ -164,7 +165,7 @@ def _figures(comparison: Comparison) -> Iterable[str]:
             for row in figure.rows:
                 what = f"{row.amount.normalize():f} {row.currency}: {row.what}"
                 rows.append(("", "", what, row.as_of or "no date", row.source))
-        name = f"{at(estimate.offer)} {shown.paid_text(estimate.offer)}"
+        name = f"{at(estimate.offer)} {paid_text(estimate.offer)}"
         table = _table(("PART", "USD", "HOW", "OF", "SOURCE"), rows, numbers=frozenset({"USD"}))
         yield f"<details><summary>{escape(name)}</summary>{table}</details>"
     used = dict.fromkeys(_sources(comparison))
@@ -183,7 +184,7 @@ def _sources(comparison: Comparison) -> Iterable[str]:
 
 
 def _footer(comparison: Comparison, when: datetime) -> str:
-    rates = shown.rates_of(comparison.market, comparison.offers)
+    rates = comparison.market.rates_of(comparison.offers)
     told = [
         usage_text(comparison.usage),
         "List prices before tax, in USD. A commitment owes its whole term, used or not.",

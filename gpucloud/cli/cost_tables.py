@@ -7,10 +7,12 @@ from decimal import Decimal
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
-from gpucloud.cli.cost_documents import PERIODS, Comparison, difference, figure_text, month_of, usage_text
+from gpucloud.costs.comparison import PERIODS, Comparison, month_of
+from gpucloud.market.search import paid_text
 from gpucloud_pricing import Offer
 from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED
-from gpucloud_pricing.estimate import Estimate, SpotEstimate, hourly
+from gpucloud_pricing.estimate import Estimate, SpotEstimate, Usage, hourly
+from gpucloud_pricing.figures import Figure
 from gpucloud_pricing.payment import cheapest_by_hours
 
 AMOUNTS = (
@@ -49,7 +51,7 @@ def show(app: App, comparison: Comparison, before: Comparison | None, *, explain
 
 
 def _say_difference(app: App, comparison: Comparison, before: Comparison) -> None:
-    told = difference(comparison, before)
+    told = comparison.difference(before)
     if told is None:
         app.output.say("The difference is not known: one of the two costs is not.")
         return
@@ -82,7 +84,7 @@ def cost_columns(comparison: Comparison) -> dict[str, Sequence[object]]:
     """What is compared, by columns; a cell that says nothing is ``None``."""
     estimates, offers = comparison.estimates, comparison.offers
     return {
-        "PAID AS": [shown.paid_text(o) for o in offers],
+        "PAID AS": [paid_text(o) for o in offers],
         **unit_column(comparison, estimates),
         "EXPECTED": [_total_text(e.expected_total, e) for e in estimates],
         "PER NODE": [_per_node_text(comparison, e) for e in estimates],
@@ -139,7 +141,7 @@ def _show_periods(app: App, comparison: Comparison) -> None:
     ]
     if comparison.measure is None:
         rows.sort(key=lambda row: (bool(row[0].offer.flags), row[1] or Decimal(0)))
-    columns: dict[str, Sequence[object]] = {"PAID AS": [shown.paid_text(e.offer) for e, _, _ in rows]}
+    columns: dict[str, Sequence[object]] = {"PAID AS": [paid_text(e.offer) for e, _, _ in rows]}
     columns |= unit_column(comparison, [e for e, _, _ in rows])
     for name, period in PERIODS.items():
         columns[name.upper()] = [
@@ -183,7 +185,7 @@ def _upfront_text(estimate: Estimate) -> str | None:
 def _show_mixes(app: App, comparison: Comparison) -> None:
     """Which way pays from how many hours a month on; and the cheapest mix for a profile."""
     for found in comparison.lasting() if not comparison.layers else ():
-        parts = [f"{shown.paid_text(s.way.offer)} to {s.end:.0f} h" for s in cheapest_by_hours(found)]
+        parts = [f"{paid_text(s.way.offer)} to {s.end:.0f} h" for s in cheapest_by_hours(found)]
         app.output.say(f"Cheapest per month, {at(found[0].offer)}: {'; '.join(parts)}.")
     for shares in comparison.mixes():
         app.output.line("")
@@ -193,7 +195,7 @@ def _show_mixes(app: App, comparison: Comparison) -> None:
         columns: dict[str, Sequence[object]] = {
             "BOXES": [share.layer.machines for share in shares],
             "HOURS": [f"{share.layer.hours:.0f}" for share in shares],
-            "PAID AS": [shown.paid_text(share.way.offer) for share in shares],
+            "PAID AS": [paid_text(share.way.offer) for share in shares],
             "MONTH": [shown.total_text(share.cost) for share in shares],
         }
         shown.show_table(app.output, columns, right=("BOXES", "HOURS", "MONTH"))
@@ -206,7 +208,7 @@ def _show_figures(app: App, comparison: Comparison) -> None:
     for estimate in comparison.estimates:
         offer = estimate.offer
         line("")
-        line(f"{at(offer)} {shown.paid_text(offer)}")
+        line(f"{at(offer)} {paid_text(offer)}")
         for figure in comparison.figures(estimate):
             line(f"  {figure.part:<17}{figure_text(figure):>12}  {figure.formula}")
             for row in figure.rows:
@@ -293,5 +295,23 @@ def _say_notes(app: App, comparison: Comparison) -> None:
     if missing:
         reasons = {why for e in estimates for part, why in e.unknown.items() if part in e.parts}
         say(f"≥ and ?: {'; '.join(sorted(reasons))}.")
-    shown.say_rates(app.output, shown.rates_of(comparison.market, offers))
+    shown.say_rates(app.output, comparison.market.rates_of(offers), offers)
     app.output.say("Next: the same flags with `plan` or `launch`.")
+
+
+def usage_text(usage: Usage) -> str:
+    """What is counted besides the work."""
+    times = usage.failed_attempts
+    failed = f", {times} failed attempt{'s' if times > 1 else ''}" if times else ""
+    snapshots = f", {usage.snapshot_gib} GiB of snapshots" if usage.snapshot_gib else ""
+    return (
+        f"{usage.nodes} × {usage.disk_gib} GiB disk and a public address{snapshots}; "
+        f"{usage.boot_s // 60} min of boot{failed}, {usage.idle_s // 60} min idle at the end."
+    )
+
+
+def figure_text(figure: Figure) -> str:
+    """What was computed, for people."""
+    if figure.amount is not None and figure.unit == "h":
+        return f"{figure.amount:.0f} h"
+    return shown.total_text(figure.amount) if figure.unit == "USD" else shown.usd_text(figure.amount)

@@ -11,15 +11,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import typer
 
 from gpucloud.cli.output import Output, abandon_stdout, clean, encode
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
-
-if TYPE_CHECKING:
-    from gpucloud.cli.app import Switches
 
 RELAY_FAILED = 125
 """The exit code of ``exec`` and ``run`` if gpucloud itself fails; all others are the remote command's."""
@@ -60,13 +57,17 @@ class _Redacting(logging.Formatter):
         return redact(clean(super().format(record)))
 
 
-def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> int:
+def report(
+    error: BaseException, *, line: Sequence[str], json: bool = False, verbose: int = 0, relays: bool = False
+) -> int:
     """Reports how a command failed, and returns its exit code.
 
     Args:
         error: what ended it.
         line: the command line, without the program's name.
-        switches: the options that were parsed before the failure.
+        json: whether JSON was asked for, as far as the options were parsed before the failure.
+        verbose: how often ``-v`` was given.
+        relays: whether the command returns a remote command's exit code; its own failures then exit with 125.
 
     Returns:
         The exit code.
@@ -82,8 +83,8 @@ def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> 
         case _:
             pass
     failure = explain(error)
-    output = Output(json=switches.json or (isinstance(error, typer.TyperException) and _asks_json(line)))
-    if switches.verbose and failure.error_class == GpucloudError.error_class:
+    output = Output(json=json or (isinstance(error, typer.TyperException) and _asks_json(line)))
+    if verbose and failure.error_class == GpucloudError.error_class:
         output.say(redact(clean("".join(traceback.format_exception(error)))).rstrip())
     try:
         if output.json:
@@ -95,7 +96,7 @@ def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> 
     else:
         if not output.json:
             output.say(as_text(failure))
-    if _relays(line) and not isinstance(failure, InterruptedBySignal):
+    if relays and not isinstance(failure, InterruptedBySignal):
         return RELAY_FAILED
     return failure.exit_code
 
@@ -157,10 +158,3 @@ def _cell(value: object) -> str:
 def _asks_json(line: Sequence[str]) -> bool:
     """Whether a line that cannot be parsed asks for JSON; what follows ``--`` is a remote command."""
     return "--json" in (line[: line.index("--")] if "--" in line else line)
-
-
-def _relays(line: Sequence[str]) -> bool:
-    from gpucloud.cli.app import COMMANDS
-
-    name = next((word for word in line if not word.startswith("-")), "")
-    return name in COMMANDS and COMMANDS[name].relays

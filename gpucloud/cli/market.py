@@ -1,4 +1,4 @@
-"""What the commands before buying share: refusals, and how an offer is written."""
+"""How the commands before buying write offers, prices and tables."""
 
 from __future__ import annotations
 
@@ -6,52 +6,24 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 
-from gpucloud.cli.output import Output, money_text
-from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
-from gpucloud.spec.file import flag_of
+from gpucloud.cli.output import Output
+from gpucloud.errors import UsageError
+from gpucloud.resources import money_text
 from gpucloud_pricing import (
-    Explanation,
-    Market,
     Offer,
-    Price,
     Rate,
-    Relaxation,
     format_count,
 )
-
-MEASURES = {
-    "gpu-price": "gpu",
-    "gpu-memory-price": "memory",
-    "fp64-price": "fp64",
-    "fp32-price": "fp32",
-    "tf32-price": "tf32",
-    "fp16-price": "fp16",
-    "fp8-price": "fp8",
-}
-"""What work is measured in where ``--sort`` goes by what it costs; see :mod:`gpucloud_pricing.work`."""
 
 Columns = Mapping[str, Sequence[object]]
 """A table by columns: heading to cells."""
 
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-_RULE_FLAGS = {
-    "cloud": "--cloud",
-    "region": "--region",
-    "zone": "--zone",
-    "purchase": "the way of paying",
-    "partition": "the partition left out",
-    "opt_in_zone": "the opt-in zones left out",
-}
-
-
-def today() -> date:
-    """The day against which prices are old and types are retired."""
-    return datetime.now(UTC).date()
 
 
 def load_plots(flag: str, file: Path | None = None) -> ModuleType:
@@ -83,61 +55,9 @@ def read_age(text: str | None, flag: str = "--max-age") -> timedelta | None:
     return timedelta(days=int(match[1]) * _DAYS[match[2]])
 
 
-def nothing_matches(explanation: Explanation) -> GpucloudError:
-    """Why there is no answer: a price limit alone (exit 7), or anything else (exit 3), and what to relax."""
-    only_price = next((r for r in explanation.relaxations if r.rule == "max_price"), None)
-    if only_price:
-        return PriceError(
-            f"every matching offer costs more than the limit; the cheapest is {offer_text(only_price.best)}",
-            hint="raise --max-price",
-        )
-    hints = [relaxation_text(relaxation) for relaxation in explanation.relaxations[:3]]
-    return NoOfferError("no offer matches", hint="; ".join(hints) or "see all reasons with --why")
-
-
-def relaxation_text(relaxation: Relaxation) -> str:
-    """What leaving out one demand would bring, in one line."""
-    what, best = rule_text(relaxation.rule), offer_text(relaxation.best)
-    return f"without {what}: {relaxation.offers} more, the best {best}"
-
-
-def rule_text(rule: str) -> str:
-    """A rule in the user's terms: the flag that it belongs to."""
-    return _RULE_FLAGS.get(rule, flag_of(rule))
-
-
-def offer_text(offer: Offer) -> str:
-    """An offer in one line."""
-    where = " ".join(part for part in (offer.cloud, offer.region, offer.zone) if part)
-    return f"{usd_text(offer.price_usd)}/h {where} {offer.instance_type} {paid_text(offer)}"
-
-
 def usd_text(amount: Decimal | None) -> str:
     """USD for people; ``unknown`` where no price is known."""
     return "unknown" if amount is None else money_text(amount)
-
-
-def paid_text(offer: Offer) -> str:
-    """The way of paying as flags write it, ``on-demand``, and what else belongs to it: ``all upfront``."""
-    return way_text(offer.purchase, offer.terms)
-
-
-def way_text(purchase: str, terms: str) -> str:
-    """See :func:`paid_text`."""
-    return ", ".join(filter(None, (purchase.replace("_", "-"), terms)))
-
-
-def price_document(price: Price) -> dict[str, str | None]:
-    """What a price is of, for JSON; what it is stands beside it."""
-    return {
-        "cloud": price.cloud,
-        "region": price.region,
-        "zone": price.zone,
-        "instance_type": price.instance_type,
-        "purchase": price.purchase,
-        "terms": price.terms or None,
-        "source": price.source,
-    }
 
 
 def gpu_text(offer: Offer) -> str:
@@ -162,14 +82,6 @@ def flags_text(offer: Offer) -> str | None:
     """The flags; a commitment is one to buy."""
     flags = [flag.replace("_", " ") for flag in offer.flags] + (["to buy"] if offer.to_buy else [])
     return ", ".join(flags) or None
-
-
-def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
-    """What an hour of work costs, as a key to sort by: unknown ones last, doubtful ones before them."""
-    from gpucloud_pricing.work import price_for
-
-    price = price_for(offer, measure)
-    return price is None, bool(offer.flags), price or Decimal(0)
 
 
 def unit_heading(measure: str) -> str:
@@ -210,21 +122,9 @@ def _width(columns: Columns) -> int:
     return sum(max(map(len, [name, *map(str, cells)])) + 3 for name, cells in columns.items())
 
 
-def say_rates(output: Output, rates: Iterable[Rate]) -> None:
-    """Says at which rates foreign prices were compared."""
+def say_rates(output: Output, rates: Iterable[Rate], offers: Iterable[Offer]) -> None:
+    """Says at which rates the foreign ones of these offers' prices were compared."""
+    foreign = {offer.quote.currency for offer in offers if offer.quote}
     for rate in rates:
-        output.say(f"1 {rate.base} = {rate.rate} {rate.quote}, the reference rate of {rate.as_of}.")
-
-
-def rates_of(market: Market, offers: Iterable[Offer]) -> list[Rate]:
-    """The reference rates that these offers' prices in USD rest on."""
-    currencies = dict.fromkeys(offer.quote.currency for offer in offers if offer.quote)
-    return [rate for currency in currencies if (rate := market.rate(currency))]
-
-
-def rates_document(rates: Iterable[Rate]) -> list[dict[str, str]]:
-    """Reference rates for JSON."""
-    return [
-        {"base": r.base, "quote": r.quote, "rate": f"{r.rate}", "as_of": f"{r.as_of}", "source": r.source}
-        for r in rates
-    ]
+        if rate.quote in foreign:
+            output.say(f"1 {rate.base} = {rate.rate} {rate.quote}, the reference rate of {rate.as_of}.")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,8 +12,9 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import UsageError
+from gpucloud.market.search import MEASURES, Offers, Sort, offer_text, paid_text, relaxation_text, rule_text
 from gpucloud.spec.model import Spec
-from gpucloud_pricing import Explanation, Market, Offer, Refusal
+from gpucloud_pricing import Explanation, Offer
 
 ROWS = 20
 """How many rows a table has unless ``--limit`` says more."""
@@ -42,33 +42,6 @@ CSV_COLUMNS = (
 )
 
 
-class Sort(StrEnum):
-    """What the offers are sorted by, the best first."""
-
-    PRICE = "price"
-    PER_GPU = "gpu-price"
-    PER_GIB = "gpu-memory-price"
-    PER_FP64 = "fp64-price"
-    PER_FP32 = "fp32-price"
-    PER_TF32 = "tf32-price"
-    PER_FP16 = "fp16-price"
-    PER_FP8 = "fp8-price"
-    GPU_MEMORY = "gpu-memory"
-    VCPUS = "vcpus"
-    MEMORY = "memory"
-    AGE = "age"
-    NAME = "name"
-
-
-_ORDERS: dict[Sort, Callable[[Offer], Any]] = {
-    Sort.GPU_MEMORY: lambda o: -o.gpu_memory_gib * o.gpu_count,
-    Sort.VCPUS: lambda o: -o.vcpus,
-    Sort.MEMORY: lambda o: -o.memory_gib,
-    Sort.AGE: lambda o: -o.as_of.toordinal() if o.as_of else 0,
-    Sort.NAME: lambda o: (o.cloud, o.region, o.zone or "", o.instance_type, o.purchase),
-}
-
-
 @takes_spec
 def offers(
     app: App,
@@ -91,56 +64,29 @@ def offers(
     """Search the market: every matching offer, cheapest first. Changes nothing anywhere."""
     if csv and app.output.json:
         raise UsageError("--csv and --json contradict each other")
-    demand = spec.demand(max_age=shown.read_age(max_age), include_hidden=hidden)
-    market = app.client.catalog.market_for(demand)
-    day = shown.today()
+    most = limit or None
     # Zones of equal price share a row of the table, so how many offers fill it is not known beforehand.
-    whole = why or sort is not Sort.PRICE or not (app.output.json or csv)
-    found = market.search(demand, day, None if whole else limit or None)
-    explanation = market.explain(demand, day) if why or not found else None
-    if not found and explanation and not why:
-        raise shown.nothing_matches(explanation)
-    if measure := shown.MEASURES.get(sort):
-        found.sort(key=lambda offer: shown.work_order(offer, measure))
-    elif sort is not Sort.PRICE:
-        found.sort(key=_ORDERS[sort])
+    as_table = not (app.output.json or csv)
+    found = app.client.offers(
+        spec,
+        sort=sort,
+        limit=None if as_table else most,
+        why=why,
+        max_age=shown.read_age(max_age),
+        include_hidden=hidden,
+    )
     if app.output.json:
-        _write_document(app, market, found[: limit or None], explanation, limit)
+        app.output.document("offers", found.document(most))
     elif csv:
-        _write_csv(found[: limit or None])
+        _write_csv(found.offers)
     else:
-        _show(app, market, found, ROWS if limit is None else limit or sys.maxsize, measure)
-        if explanation:
-            _show_why(app, explanation)
-    if not found and explanation:
-        failure = shown.nothing_matches(explanation)
-        app.output.say(failure.message)
-        return failure.exit_code
+        _show(app, found, ROWS if limit is None else limit or sys.maxsize, MEASURES.get(sort))
+        if found.explanation:
+            _show_why(app, found.explanation)
+    if found.failure:
+        app.output.say(found.failure.message)
+        return found.failure.exit_code
     return None
-
-
-def _write_document(
-    app: App, market: Market, found: Sequence[Offer], explanation: Explanation | None, limit: int | None
-) -> None:
-    fields: dict[str, Any] = {
-        "as_of": max((offer.as_of for offer in found if offer.as_of), default=None),
-        "offers": [offer.document() for offer in found],
-        "rates": shown.rates_document(shown.rates_of(market, found)),
-    }
-    fields["as_of"] = fields["as_of"] and fields["as_of"].isoformat()
-    if explanation:
-        fields["turned_down"] = [_refusal(refusal) for refusal in explanation.refused[: limit or None]]
-        fields["turned_down_by"] = explanation.counts
-        fields["relax"] = [
-            {"rule": relaxation.rule, "offers": relaxation.offers, "best": relaxation.best.document()}
-            for relaxation in explanation.relaxations
-        ]
-    app.output.document("offers", fields)
-
-
-def _refusal(refusal: Refusal) -> dict[str, Any]:
-    reasons = [{"rule": reason.rule, "text": reason.text} for reason in refusal.reasons]
-    return {"offer": refusal.offer.document(), "reasons": reasons}
 
 
 def _write_csv(found: Sequence[Offer]) -> None:
@@ -158,9 +104,9 @@ def _write_csv(found: Sequence[Offer]) -> None:
         )
 
 
-def _show(app: App, market: Market, found: Sequence[Offer], limit: int, measure: str | None) -> None:
+def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
     groups: dict[tuple[Any, ...], list[Offer]] = {}
-    for offer in found:
+    for offer in found.offers:
         key = (offer.cloud, offer.region, offer.instance_type, offer.purchase, offer.price_usd, offer.as_of)
         groups.setdefault((*key, offer.flags), []).append(offer)
     rows = list(groups.values())[:limit]
@@ -181,7 +127,7 @@ def _show(app: App, market: Market, found: Sequence[Offer], limit: int, measure:
         "VCPUS": [o.vcpus for o in heads],
         "GIB": [f"{o.memory_gib.normalize():f}" for o in heads],
         "LINK": [o.interconnect for o in heads],
-        "PAID AS": [shown.paid_text(o) if purchases != {"on_demand"} else None for o in heads],
+        "PAID AS": [paid_text(o) if purchases != {"on_demand"} else None for o in heads],
         "PRICE OF": [o.as_of for o in heads],
         "FLAGS": [shown.flags_text(o) for o in heads],
     }
@@ -196,7 +142,7 @@ def _show(app: App, market: Market, found: Sequence[Offer], limit: int, measure:
     dates = sorted(offer.as_of for offer in heads if offer.as_of)
     if dates:
         app.output.say(f"List prices before tax, of {dates[0]} to {dates[-1]}.")
-    shown.say_rates(app.output, shown.rates_of(market, heads))
+    shown.say_rates(app.output, found.rates, heads)
     app.output.say("Next: the same flags with `cost`, `plan` or `launch`.")
 
 
@@ -215,12 +161,12 @@ def _show_why(app: App, explanation: Explanation) -> None:
     line("")
     line(f"{len(explanation.matched)} offers match, {len(explanation.refused)} were turned down:")
     for rule, count in explanation.counts.items():
-        line(f"  {count:5}  by {shown.rule_text(rule)}")
+        line(f"  {count:5}  by {rule_text(rule)}")
     if explanation.relaxations:
         line("What leaving out one demand would bring:")
         for relaxation in explanation.relaxations:
-            line(f"  {shown.relaxation_text(relaxation)}")
+            line(f"  {relaxation_text(relaxation)}")
     line("Nearest of those turned down:")
     for refusal in explanation.refused[:ROWS]:
         reasons = "; ".join(reason.text for reason in refusal.reasons)
-        line(f"  {shown.offer_text(refusal.offer)}: {reasons}")
+        line(f"  {offer_text(refusal.offer)}: {reasons}")

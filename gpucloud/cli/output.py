@@ -41,14 +41,6 @@ def money(amount: Decimal | None, currency: str = "USD") -> dict[str, str] | Non
     return None if amount is None else {"amount": format(amount, "f"), "currency": currency}
 
 
-def money_text(amount: Decimal | None, currency: str = "USD") -> str:
-    """Money as text: two decimals, four below 10 (``$0.5260``, ``CNY 229.00``, ``?`` if unknown)."""
-    if amount is None:
-        return "?"
-    digits = 4 if abs(amount) < 10 else 2
-    return f"{'$' if currency == 'USD' else currency + ' '}{amount:,.{digits}f}"
-
-
 def utc_now() -> datetime:
     """The current time in UTC."""
     return datetime.now(UTC)

@@ -11,7 +11,8 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import duration_text, money_text, time_text, writing
+from gpucloud.cli.output import duration_text, time_text, writing
+from gpucloud.resources import money_text
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:

@@ -11,21 +11,20 @@ from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from shutil import which
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import time_text, utc_now
-from gpucloud.cli.prices_refresh import wanted_of
 from gpucloud.errors import UsageError
+from gpucloud.market.search import offer_text
+from gpucloud.resources import rfc3339
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Offer
 
-LEAST = timedelta(minutes=1)
-"""Prices move a few times a day at most: to ask more often helps nobody."""
+if TYPE_CHECKING:
+    from gpucloud.market.watch import Look
 
 
 @takes_spec
@@ -50,59 +49,35 @@ def watch(
 
     With --json a line for each look.
     """
-    from gpucloud.market.refresh import refresh
-
-    limit, pause_s = _limit(below), _pause_s(every)
     command = None if execute is None else _command(execute)
-    market = app.client.catalog.shipped
-    demand = spec.demand()
-    was_below = False
-    with (
-        app.working(quiet=True) as (client, _),
-        client.operation() as context,
-        app.client.catalog.history() as history,
-    ):
-        wanted = wanted_of(market, spec, context.clouds.names())
-        while True:
-            results = refresh(context, market, history, wanted, anew=True, progress=_silent)
-            found = market.refreshed(history.current, history.interruptions).search(
-                demand, shown.today(), limit=1
-            )
-            best = next((offer for offer in found if offer.price_usd is not None), None)
-            is_below = best is not None and (best.price_usd or limit) < limit
-            _tell(app, best, is_below=is_below, failures=sum(len(r.failures) for r in results.values()))
-            if best is not None and is_below and not was_below:
-                code = 0 if command is None else _run(app, command, best)
+    with app.working(quiet=True) as (client, _):
+        looks = client.prices.watch(spec, below=_limit(below), every=_pause(every))
+        for look in looks:
+            _tell(app, look)
+            if look.offer is not None and look.fell:
+                code = 0 if command is None else _run(app, command, look.offer)
                 if once:
                     return code
-            was_below = is_below
-            context.tasks.pause(pause_s)
-
-
-def _silent(cloud: str, answered: int, asked: int) -> None:
-    """Each look is one line, and nothing in between."""
+    return 0
 
 
 def _limit(text: str) -> Decimal:
     try:
-        limit = Decimal(text)
+        return Decimal(text)
     except InvalidOperation:
-        limit = Decimal("NaN")
-    if not limit.is_finite() or limit <= 0:
-        raise UsageError(f"--below: {text!r} is no price; allowed: a number above 0")
-    return limit
+        raise UsageError(f"--below: {text!r} is no price; allowed: a number above 0") from None
 
 
-def _pause_s(text: str) -> float:
+def _pause(text: str) -> timedelta:
     from gpucloud.spec.fields import end
 
     try:
         pause = end(text)
     except ValueError as error:
         raise UsageError(f"--every: {error}") from error
-    if isinstance(pause, str) or pause < LEAST:
+    if isinstance(pause, str):
         raise UsageError(f"--every: {text!r} is not allowed; allowed: 1m or more")
-    return pause.total_seconds()
+    return pause
 
 
 def _command(text: str) -> list[str]:
@@ -115,25 +90,15 @@ def _command(text: str) -> list[str]:
     return command
 
 
-def _tell(app: App, best: Offer | None, *, is_below: bool, failures: int) -> None:
-    at = time_text(utc_now())
+def _tell(app: App, look: Look) -> None:
     if app.output.json:
-        document = {
-            "schema": "gpucloud.prices-watch/v1",
-            "at": at,
-            "below": is_below,
-            "offer": best and best.document(),
-            "failures": failures,
-        }
-        app.output.line(json.dumps(document))
-        sys.stdout.flush()
+        app.output.record(look.document())
         return
-    app.output.line(
-        f"{at}  {'BELOW' if is_below else 'above'}  {(best and shown.offer_text(best)) or 'no offer'}"
-    )
+    offer = "no offer" if look.offer is None else offer_text(look.offer)
+    app.output.line(f"{rfc3339(look.at)}  {'BELOW' if look.below else 'above'}  {offer}")
     sys.stdout.flush()
-    if failures:
-        app.output.say(f"{failures} inquiries were not answered: gpucloud prices refresh says why")
+    if look.failures:
+        app.output.say(f"{look.failures} inquiries were not answered: gpucloud prices refresh says why")
 
 
 def _run(app: App, command: Sequence[str], offer: Offer) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -12,6 +13,7 @@ import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
+from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
@@ -24,20 +26,16 @@ if TYPE_CHECKING:
     from gpucloud.cli.timeline import Timeline
 
 
-@takes_spec
-def run(
-    app: App,
-    spec: Spec,
-    command: Annotated[
-        list[str] | None, typer.Argument(help="Command to run, after --.", metavar="-- COMMAND...")
-    ] = None,
-    run_id: RunId = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(Options):
+    """How the command is run."""
+
     timeout: Annotated[
         str | None,
         typer.Option(
             "--timeout", help="Stop the command after this time, with exit code 124: 30m, 2h.", metavar="TIME"
         ),
-    ] = None,
+    ] = None
     retry_on: Annotated[
         str | None,
         typer.Option(
@@ -45,16 +43,44 @@ def run(
             help=f"Start again, at most {RETRIES} times, after: interruption, capacity.",
             metavar="REASONS",
         ),
-    ] = None,
+    ] = None
     fetch: Annotated[
         list[str] | None,
         typer.Option(
             "--fetch", help="File to copy back at the end: PATH or PATH:LOCAL. Repeatable.", metavar="PATH"
         ),
-    ] = None,
+    ] = None
     keep_on_failure: Annotated[
         bool, typer.Option("--keep-on-failure", help="Keep the box if the command fails, until its deadline.")
-    ] = False,
+    ] = False
+
+    @property
+    def timeout_s(self) -> float | None:
+        """When the command is ended."""
+        return _seconds(self.timeout)
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """After what it begins anew."""
+        return _reasons(self.retry_on)
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """What is brought back: (path on the box, path here)."""
+        return [_fetched(each) for each in self.fetch or ()]
+
+
+@takes_spec
+@takes_options
+def run(
+    app: App,
+    spec: Spec,
+    *,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Command to run, after --.", metavar="-- COMMAND...")
+    ] = None,
+    run_id: RunId = None,
+    job: JobOptions,
     summary: Annotated[
         Path | None,
         typer.Option("--summary", help="Append timeline and cost to this Markdown file.", metavar="FILE"),
@@ -66,11 +92,7 @@ def run(
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
     the home folder of the first node, where --sync copies its files.
     """
-    timeout_s, reasons, files = (
-        _seconds(timeout),
-        _reasons(retry_on),
-        [_fetched(each) for each in fetch or ()],
-    )
+    timeout_s, reasons, files = job.timeout_s, job.reasons, job.files
     with app.working() as (client, timeline), _summarised(app, client, timeline, run_id, summary) as told:
         ran = client.run(
             spec,
@@ -79,7 +101,7 @@ def run(
             timeout_s=timeout_s,
             retry_on=reasons,
             fetch=files,
-            keep_on_failure=keep_on_failure,
+            keep_on_failure=job.keep_on_failure,
             alone=run_id is not None,
             out=_sink(sys.stderr.buffer if app.output.json else sys.stdout.buffer),
             err=_sink(sys.stderr.buffer),

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.output import money_text
 from gpucloud.errors import UsageError
-from gpucloud.resources import short_id
+from gpucloud.resources import money_text, short_id
 
 if TYPE_CHECKING:
     from gpucloud.sandbox.client import SandboxClient

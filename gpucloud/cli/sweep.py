@@ -13,10 +13,10 @@ import typer
 from gpucloud.api.sweeping import tags_of
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.output import money, money_text
+from gpucloud.cli.output import money
 from gpucloud.cli.unread import say_unjudged, say_unread, unread_document, wrong_in
 from gpucloud.errors import OwedError, UsageError
-from gpucloud.resources import Ref, ResourceKind, rfc3339, short_id
+from gpucloud.resources import Ref, ResourceKind, money_text, rfc3339, short_id
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Searched

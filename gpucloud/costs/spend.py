@@ -3,15 +3,16 @@ is not known here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpucloud.journal.facts import Price, Usage, hours_of
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.resources import State
+from gpucloud.resources import State, rfc3339
 from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
@@ -57,6 +58,82 @@ class Charge:
     def amount(self) -> Decimal | None:
         """What it has cost; ``None`` where the price is not known."""
         return None if self.unit_price is None else self.unit_price * self.quantity
+
+    def document(self) -> dict[str, Any]:
+        """A charge of ``gpucloud.spend/v1``."""
+        amount = self.amount
+        return {
+            "part": self.part,
+            "from": rfc3339(self.start),
+            "to": rfc3339(self.end),
+            "quantity": float(round(self.quantity, 6)),
+            "unit": self.unit,
+            "unit_price": self._money(self.unit_price),
+            "amount": self._money(amount and round(amount, 6)),
+            "as_of": self.as_of,
+            "source": self.source,
+        }
+
+    def _money(self, amount: Decimal | None) -> dict[str, str] | None:
+        return None if amount is None else Money(amount=amount, currency=self.currency).document()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSpend:
+    """What one box has cost: its charges, oldest first."""
+
+    box: Box
+    charges: Sequence[Charge]
+
+    def document(self) -> dict[str, Any]:
+        """A box of ``gpucloud.spend/v1``."""
+        box, place, offer = self.box, self.box.place, self.box.offer
+        return {
+            "name": box.name,
+            "id": box.id,
+            "run_id": box.run_id,
+            "state": str(box.state),
+            "cloud": place and place.cloud,
+            "region": place and place.region,
+            "instance_type": offer and offer.instance_type,
+            "purchase": offer and str(offer.purchase),
+            "charges": [charge.document() for charge in self.charges],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """What boxes have cost, those that are over too. ``since``: what was before is left out."""
+
+    since: datetime | None
+    boxes: Sequence[BoxSpend]
+
+    @property
+    def charges(self) -> list[Charge]:
+        """Those of all boxes."""
+        return [charge for box in self.boxes for charge in box.charges]
+
+    @property
+    def totals(self) -> list[Money]:
+        """The known amounts, by currency."""
+        totals: dict[str, Decimal] = defaultdict(Decimal)
+        for charge in self.charges:
+            totals[charge.currency] += charge.amount or Decimal(0)
+        return [Money(amount=round(totals[name], 4), currency=name) for name in sorted(totals)]
+
+    def document(self) -> dict[str, Any]:
+        """The fields of ``gpucloud.spend/v1``."""
+        return {
+            "since": self.since and rfc3339(self.since),
+            "boxes": [box.document() for box in self.boxes],
+            "totals": [total.document() for total in self.totals],
+        }
+
+
+def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime) -> Spend:
+    """What boxes have cost; without those that have cost nothing. Arguments as :func:`charges`."""
+    found = [BoxSpend(box=box, charges=tuple(charges(box, since, now))) for box in boxes]
+    return Spend(since=since, boxes=[each for each in found if each.charges])
 
 
 def charges(box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]:

@@ -384,11 +384,12 @@ def _time(text: str | None) -> datetime | None:
 # --- money
 
 
-def cost_of(usage: Usage, until: datetime, since: datetime | None = None) -> Decimal | None:
-    """What an interval has cost until a moment, to the second; ``None`` where its price is not known."""
-    if usage.price is None:
-        return None
-    return usage.price.amount * hours_of(usage, until, since)
+def cost_of(usage: Usage, now: datetime) -> Decimal | None:
+    """What an interval has cost, to the second; ``None`` where its price is not known.
+
+    An end that the cloud told counts as it was told, whatever our own clock says.
+    """
+    return None if usage.price is None else usage.price.amount * hours_of(usage, usage.end or now)
 
 
 def hours_of(usage: Usage, until: datetime, since: datetime | None = None) -> Decimal:

@@ -277,8 +277,7 @@ class Journal:
         self._held: dict[str, tuple[int, Lease]] = {}
         self._lock = threading.RLock()
         self._idle: list[sqlite3.Connection] = []
-        self.close = weakref.finalize(self, _close_all, self._idle)
-        """Closes the file; so does the end of this object."""
+        weakref.finalize(self, _close_all, self._idle)
 
     @classmethod
     def open(
@@ -356,6 +355,10 @@ class Journal:
             return list(
                 map(_event, read("SELECT * FROM events WHERE box = :box ORDER BY number", {"box": box}))
             )
+
+    def close(self) -> None:
+        """Closes the file; a later call opens it again."""
+        _close_all(self._idle)
 
     # --- writing
 
@@ -839,13 +842,12 @@ def _snapshot(connection: sqlite3.Connection) -> Generator[None]:
     try:
         yield
     finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        connection.rollback()  # nothing, where SQLite itself has ended it
 
 
-def _close_all(connections: Sequence[sqlite3.Connection]) -> None:
-    for connection in connections:
-        connection.close()
+def _close_all(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 # --- the file

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import CommitmentInquiry
-from gpucloud.errors import CloudError, is_absent
+from gpucloud.errors import CloudError, UsageError, is_absent
 from gpucloud.runtime.context import Context
 from gpucloud_pricing import Commitment
 from gpucloud_pricing.history import PriceHistory
+from gpucloud_pricing.places import BadPlaceError, admits, knows
 
 ASKED_AT_ONCE = 16
 """Inquiries to one cloud at a time."""
@@ -36,12 +38,95 @@ class Told:
     doubts: list[str] = field(default_factory=list[str])
     absent: str | None = None
 
+    def document(self, cloud: str) -> dict[str, Any]:
+        """A cloud of ``gpucloud.commitments/v1``."""
+        return {
+            "cloud": cloud,
+            "account": self.account,
+            "inquiries": len(self.answers) + len(self.failures),
+            "answered": len(self.answers),
+            "failures": failure_documents(self.failures),
+            "doubts": self.doubts,
+            "left_out": self.absent,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commitments:
+    """What accounts have paid for already.
+
+    Attributes:
+        commitments: those in force, as each cloud told them last.
+        told: what each cloud answered now.
+    """
+
+    commitments: Sequence[Commitment]
+    told: Mapping[str, Told]
+
+    def document(self) -> dict[str, Any]:
+        """The fields of ``gpucloud.commitments/v1``."""
+        return {
+            "commitments": [commitment_document(each) for each in self.commitments],
+            "clouds": [told.document(cloud) for cloud, told in self.told.items()],
+        }
+
+
+def commitment_document(commitment: Commitment) -> dict[str, Any]:
+    """One commitment for JSON."""
+    plan = commitment.plan
+    return {
+        "cloud": commitment.cloud,
+        "kind": commitment.kind,
+        "id": commitment.id,
+        "region": commitment.region,
+        "zone": commitment.zone,
+        "instance_type": commitment.instance_type,
+        "count": None if plan else commitment.count,
+        "savings_plan": plan
+        and {
+            "per_hour": plan.per_hour.document(),
+            "purchase": plan.purchase,
+            "terms": plan.terms,
+            "family": plan.family,
+        },
+        "until": commitment.until and commitment.until.isoformat(),
+        "as_of": commitment.as_of.isoformat(),
+        "source": commitment.source,
+    }
+
+
+def failure_documents(failures: Mapping[str, CloudError]) -> list[dict[str, Any]]:
+    """Inquiries that were not answered, and why, for JSON."""
+    return [
+        {
+            "inquiry": inquiry,
+            "class": str(error.error_class),
+            "message": error.message,
+            "code": error.code,
+            "request_id": error.request_id,
+        }
+        for inquiry, error in failures.items()
+    ]
+
+
+def clouds_to_ask(names: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
+    """The clouds that patterns allow; all, where there is none.
+
+    Raises:
+        UsageError: a pattern names none.
+    """
+    known = frozenset(names)
+    for pattern in patterns:
+        if not knows(known, pattern):
+            raise UsageError(f"--cloud: {BadPlaceError('clouds', pattern, known)}")
+    return [name for name in names if not patterns or admits(patterns, frozenset({name}))]
+
 
 def ask_commitments(context: Context, history: PriceHistory, clouds: Sequence[str]) -> dict[str, Told]:
     """Asks for every commitment that is in force.
 
     Args:
-        world: the clouds, and where to wait.
+        context: the clouds, and where to wait.
         history: where the answers are kept.
         clouds: which ones to ask.
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Inquiry, PriceList
-from gpucloud.errors import CloudError, ErrorClass, is_absent
+from gpucloud.errors import CloudError, ErrorClass, NoOfferError, is_absent
+from gpucloud.market.catalog import check_places
+from gpucloud.market.commitments import failure_documents
 from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import PricesAnswered
+from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
 from gpucloud_pricing.history import Change, PriceHistory, SetAside
+from gpucloud_pricing.places import admits, region_names
 from gpucloud_pricing.validation import validate_prices
 
 ASKED_AT_ONCE = 16
@@ -22,9 +29,6 @@ ASKED_AT_ONCE = 16
 REFRESH_TIMEOUT_S = 3600.0
 RESUMED = timedelta(hours=1)
 """A refresh that was cut off no longer ago than this goes on where it stopped."""
-
-Progress = Callable[[str, int, int], object]
-"""Told after each answer: the cloud, how many of its inquiries are answered, and how many there are."""
 
 
 @dataclass(slots=True)
@@ -55,6 +59,21 @@ class Refreshed:
     failures: dict[str, CloudError] = field(default_factory=dict[str, CloudError])
     absent: str | None = None
 
+    def document(self) -> dict[str, Any]:
+        """A cloud of ``gpucloud.prices-refresh/v1``, without its name."""
+        return {
+            "inquiries": self.asked,
+            "answered": self.answered,
+            "resumed": self.skipped,
+            "prices": self.prices,
+            "new": self.new,
+            "moved": [change.document() for change in self.moved],
+            "gone": self.gone,
+            "set_aside": [asdict(each) for each in self.set_aside],
+            "failures": failure_documents(self.failures),
+            "left_out": self.absent,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -64,6 +83,36 @@ class Wanted:
     regions: Sequence[str] | None = None
 
 
+def wanted_of(market: Market, spec: Spec, clouds: Collection[str]) -> dict[str, Wanted]:
+    """What to ask each of some clouds that a spec allows: all that there is, or what the spec names.
+
+    Raises:
+        NoOfferError: none of them has such a GPU.
+        UsageError: a cloud, region or zone does not exist.
+    """
+    demand = spec.demand()
+    check_places(market, demand)
+    types: dict[str, list[str]] = defaultdict(list)
+    for kind in market.with_gpus(demand.gpus if spec.wants_gpu else ()):
+        if kind.cloud in clouds and admits(demand.clouds, frozenset({kind.cloud})):
+            types[kind.cloud].append(kind.name)
+    if not types:
+        raise NoOfferError("no cloud that can be asked has such a GPU", hint="see all: gpucloud offers")
+    regions = {
+        cloud: [
+            region.name
+            for region in market.regions.values()
+            if region.cloud == cloud and admits(demand.regions, region_names(region))
+        ]
+        for cloud in types
+    }
+    return {
+        cloud: Wanted(instance_types=sorted(names), regions=regions[cloud] if demand.regions else None)
+        for cloud, names in types.items()
+        if regions[cloud]
+    }
+
+
 def refresh(
     context: Context,
     market: Market,
@@ -71,17 +120,15 @@ def refresh(
     wanted: Mapping[str, Wanted],
     *,
     anew: bool,
-    progress: Progress,
 ) -> dict[str, Refreshed]:
     """Refreshes prices.
 
     Args:
-        world: the clouds, and where to wait.
+        context: the clouds, and where to wait.
         market: what is not in it is set aside.
         history: where the answers are kept.
         wanted: what, by cloud.
         anew: ask also what a refresh that was cut off had been answered.
-        progress: is told.
 
     Returns:
         What came of it, by cloud.
@@ -92,7 +139,7 @@ def refresh(
     since = history.begin(context.clock(), timedelta() if anew else RESUMED)
     done = {name for name, at in history.answered().items() if at >= since}
     writing, stopping = threading.Lock(), threading.Event()
-    clerks = {name: _Clerk(context, market, history, name, writing, stopping, progress) for name in wanted}
+    clerks = {name: _Clerk(context, market, history, name, writing, stopping) for name in wanted}
     calls = [context.tasks.start(partial(clerks[name].work, wanted[name], done)) for name in wanted]
     try:
         for call in calls:
@@ -115,7 +162,6 @@ class _Clerk:
     name: str
     writing: threading.Lock
     stopping: threading.Event
-    progress: Progress
     result: Refreshed = field(default_factory=Refreshed)
     given_up: set[str] = field(default_factory=set[str])
     """Sources that did not answer however often they were asked: each further question is asked once."""
@@ -183,4 +229,10 @@ class _Clerk:
         self.result.gone += recorded.gone
         self.result.moved += recorded.moved
         self.result.set_aside += answer.set_aside
-        self.progress(self.name, self.result.answered, self.result.asked)
+        self._tell()
+
+    def _tell(self) -> None:
+        answered, asked = self.result.answered, self.result.asked
+        text = f"{self.name}: {answered} of {asked} inquiries answered"
+        event = PricesAnswered("prices", text, cloud=self.name, answered=answered, asked=asked)
+        self.context.emit(event)

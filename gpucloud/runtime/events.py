@@ -63,6 +63,15 @@ class BootStep(Event):
     """The first boot of a machine has reached a step, as its own log tells."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricesAnswered(Event):
+    """A cloud has answered one more question of a refresh of prices: so many of those it is asked."""
+
+    cloud: str
+    answered: int
+    asked: int
+
+
 @dataclass(frozen=True, slots=True)
 class JobStarted(Event):
     """A command is started on a box; until :class:`JobEnded` its output comes."""

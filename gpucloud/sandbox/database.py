@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpucloud_pricing.sqlite_file import connect, run_script, transaction, use_wal
+
 Document = dict[str, Any]
 
 _SCHEMA = """
@@ -35,10 +37,10 @@ class Database:
         self._lock = threading.RLock()
         self._depth = 0
         self._readers: list[Callable[[], None]] = []
-        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.executescript(_SCHEMA)
+        self._connection = connect(path)
+        use_wal(self._connection)
+        with transaction(self._connection):
+            run_script(self._connection, _SCHEMA)
         path.chmod(0o600)
 
     @contextmanager

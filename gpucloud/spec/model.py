@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -88,6 +88,10 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
 
+    if TYPE_CHECKING:  # a field is read from text too: Spec(ttl="1h"), and type checkers cannot know that
+
+        def __init__(self, **fields: Any) -> None: ...
+
     name: Annotated[Name | None, Flag(BOX, "NAME")] = Field(
         default=None,
         description="Name of the box: 1-40 of a-z, 0-9 and -, unique among your boxes. Default: generated.",
@@ -162,10 +166,10 @@ class Spec(BaseModel):
         default=None, description="Time to live; then the box is deleted: 90m, 24h, 1h30m, 2d, or none."
     )
     ttl_role: Annotated[Text | None, Flag(BOX, "ARN")] = Field(
-        default=None, description="AWS: role of an EventBridge schedule that also ends the box at its ttl."
+        default=None, description="Role of the cloud's schedule that also ends the box at its ttl."
     )
     box_identity: Annotated[Text | None, Flag(BOX, "ROLE")] = Field(
-        default=None, description="Azure: role with which the box deletes itself; granted on the box alone."
+        default=None, description="Role with which the box deletes itself; granted on the box alone."
     )
     idle: Annotated[End | None, Flag(BOX, "TIME")] = Field(
         default=None,

@@ -17,9 +17,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction
 from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, SavingsPlan
 
-BUSY_S = 30.0
 _STEPS = (
     """
 CREATE TABLE series (
@@ -169,10 +169,32 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A price at two moments; ``None`` where there was none."""
+    """A price at two moments; ``None`` where there was none, but not at both."""
 
     before: Price | None
     after: Price | None
+
+    @property
+    def price(self) -> Price:
+        """The newer of the two."""
+        price = self.after or self.before
+        assert price is not None  # noqa: S101  (a change is of something)
+        return price
+
+    @property
+    def share(self) -> Decimal:
+        """By how much the price moved, as a share of what it was; infinite for what came or went."""
+        if self.before is None or self.after is None:
+            return Decimal("Infinity")
+        return abs(self.after.amount / self.before.amount - 1)
+
+    def document(self) -> dict[str, Any]:
+        """The change as the contract writes it in JSON."""
+        return {
+            **self.price.subject(),
+            "before": self.before and self.before.money.document(),
+            "after": self.after and self.after.money.document(),
+        }
 
 
 @dataclass(slots=True)
@@ -199,23 +221,14 @@ class PriceHistory:
             HistoryError: it is damaged, cannot be written, or is of a newer version.
         """
         with _explained():
-            connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > VERSION:
-                raise HistoryError(f"{path} was written by a newer version of this program")
+            connection = connect(path)
             history = cls(connection)
             weakref.finalize(history, connection.close)  # a market reads from it for as long as it lives
-            if version < VERSION:
-                history._make()
+            try:
+                migrate(connection, _STEPS)
+            except NewerFileError as error:
+                raise HistoryError(f"{path} was written by a newer version of this program") from error
         return history
-
-    def _make(self) -> None:
-        with self._transaction():
-            version = self._connection.execute("PRAGMA user_version").fetchone()[0]  # others may have by now
-            for number, step in enumerate(_STEPS[version:], version + 1):
-                for statement in step.split(";"):  # executescript() would commit first
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {number}")
 
     def close(self) -> None:
         """Closes the file."""
@@ -233,7 +246,7 @@ class PriceHistory:
         That is ``at``, or the beginning of a refresh that was cut off no longer ago than ``resumed``.
         """
         self._commit_without_waiting()
-        with _explained(), self._transaction():
+        with _explained(), transaction(self._connection):
             row = self._connection.execute("SELECT started FROM unfinished").fetchone()
             if row is not None and at - resumed <= _time(row[0]) <= at:
                 return _time(row[0])
@@ -273,7 +286,7 @@ class PriceHistory:
             interruptions: how often spot machines are taken back, by region and type: the newest counts.
         """
         recorded = Recorded()
-        with _explained(), self._transaction():
+        with _explained(), transaction(self._connection):
             known = self._in_force(coverage)
             for price in prices:
                 self._record_one(price, known.pop(_key(price), None), _text(at), recorded)
@@ -388,7 +401,7 @@ class PriceHistory:
             untold: the inquiries that have no answer: what was told to these before stays, as old as it is.
             at: when that was told.
         """
-        with _explained(), self._transaction():
+        with _explained(), transaction(self._connection):
             self._connection.execute(
                 "DELETE FROM commitments WHERE cloud = ? AND NOT "
                 "(account = ? AND inquiry IN (SELECT value FROM json_each(?)))",
@@ -465,17 +478,6 @@ class PriceHistory:
             name: [SetAside(reason=reason, row=row) for reason, row in json.loads(text)]
             for name, text in rows
         }
-
-    @contextmanager
-    def _transaction(self) -> Generator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._connection.in_transaction:  # SQLite itself takes it back where the disk is full
-                self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
 
 
 def _list(allowed: Collection[str] | None) -> str | None:

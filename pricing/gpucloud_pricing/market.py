@@ -349,6 +349,11 @@ class Market:
         """The reference rate from USD to a currency."""
         return next((rate for rate in self.rates if (rate.base, rate.quote) == ("USD", currency)), None)
 
+    def rates_of(self, offers: Iterable[Offer]) -> list[Rate]:
+        """The reference rates that these offers' prices in USD rest on."""
+        currencies = dict.fromkeys(offer.quote.currency for offer in offers if offer.quote)
+        return [rate for currency in currencies if (rate := self.rate(currency))]
+
     def prices(self) -> Iterator[Price]:
         """Every price, not spread over zones, types in the snapshot's order."""
         for kind in self.types.values():

@@ -33,6 +33,16 @@ class Rate:
     as_of: date
     source: str
 
+    def document(self) -> dict[str, str]:
+        """The rate as the contract writes it in JSON."""
+        return {
+            "base": self.base,
+            "quote": self.quote,
+            "rate": f"{self.rate}",
+            "as_of": self.as_of.isoformat(),
+            "source": self.source,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -133,6 +143,18 @@ class Price:
     def money(self) -> Money:
         """The amount with its currency."""
         return Money(amount=self.amount, currency=self.currency)
+
+    def subject(self) -> dict[str, str | None]:
+        """What the price is of, as the contract writes it in JSON; the amount stands beside it."""
+        return {
+            "cloud": self.cloud,
+            "region": self.region,
+            "zone": self.zone,
+            "instance_type": self.instance_type,
+            "purchase": self.purchase,
+            "terms": self.terms or None,
+            "source": self.source,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,4 +96,4 @@ def refuse_unlisted(
     if action == "RunInstances" and parameters.get("InstanceChargeType") != "PostPaid":
         raise ActionRefusedError("ecs:RunInstances was not sent: it must say InstanceChargeType=PostPaid")
     if protocol.lower() != "https" and not is_loopback(f"//{host}"):
-        raise ActionRefusedError(f"{product}:{action} was not sent: {protocol}://{host} has no TLS")
+        raise ActionRefusedError(f"{product}:{action} was not sent: {protocol}://{host} does not use TLS")

@@ -109,7 +109,7 @@ def _guarded(kind: Any) -> Any:
                 raise
             if not isinstance(answer["body"], dict):
                 answered("malformed", None)
-                raise MalformedAnswerError(f"the answer to {params.action} is no JSON object")
+                raise MalformedAnswerError(f"the answer to {params.action} is not a JSON object")
             request_id: Any = answer["body"].get("RequestId")
             answered("ok", str(request_id) if request_id else None)
             return answer

@@ -1,4 +1,4 @@
-"""Buying: an order becomes the exact call of RunInstances, and the call becomes machines."""
+"""Creates instances: an order becomes a RunInstances request, and its answer becomes machines."""
 
 from __future__ import annotations
 

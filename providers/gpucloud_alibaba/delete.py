@@ -1,4 +1,4 @@
-"""Ending: one thing of any kind."""
+"""Deletes one resource of any kind."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ GRAPH = DeletionGraph(
 
 
 def delete(ref: Ref, clients: Clients) -> None:
-    """Asks the cloud to end one thing; one that is gone already is fine.
+    """Asks the cloud to delete one resource. One that no longer exists is success.
 
     Args:
-        ref: the thing.
+        ref: the resource.
         clients: the SDK's.
 
     Raises:
@@ -89,6 +89,6 @@ def delete(ref: Ref, clients: Clients) -> None:
     """
     call = _CALLS.get(ref.kind)
     if call is None:
-        raise UsageError(f"Alibaba Cloud has no things of kind {ref.kind}")
+        raise UsageError(f"Alibaba Cloud has no resources of kind {ref.kind}")
     with gone_is_fine(classify):
         call(clients, ref)

@@ -1,4 +1,4 @@
-"""Looking: one thing by id, or everything with gpucloud's tags, as Alibaba Cloud shows it now."""
+"""Reads one resource by id, or all that carry gpucloud's tags, as Alibaba Cloud shows it now."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _look_for(ref: Ref) -> Look:
     for kind, prefix, look in SHELVES:
         if kind is ref.kind and ref.id.startswith(prefix):
             return look
-    raise UsageError(f"Alibaba Cloud has no things of kind {ref.kind} with an id like {ref.id}")
+    raise UsageError(f"Alibaba Cloud has no resources of kind {ref.kind} with an id like {ref.id}")
 
 
 def _disks_of(ref: Ref, clients: Clients) -> Sequence[Ref]:

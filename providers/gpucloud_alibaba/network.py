@@ -1,4 +1,4 @@
-"""What instances stand on: a network, a switch in the order's zone and a security group, all the box's own.
+"""The network of instances: a VPC, a vSwitch in the order's zone and a security group for each box.
 
 Everything has the order's name and tags. What is there already is found by them; what is made twice at the
 same time is the same thing, by its ClientToken.

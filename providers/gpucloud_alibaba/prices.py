@@ -1,4 +1,4 @@
-"""Asking for today's prices, and for capacity that is already held."""
+"""Reads current prices, and the capacity that the account already holds."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class AlibabaProvider:
     # --- looking and ending
 
     def get(self, ref: Ref, /) -> Resource:
-        """One thing by id."""
+        """One resource by id."""
         self._refuse_foreign(ref)
         return find.get(ref, self.clients, self._proof)
 
@@ -171,7 +171,7 @@ class AlibabaProvider:
         return find.find(search, places, self._proof, self._sleep)
 
     def delete(self, ref: Ref, /) -> None:
-        """Ends one thing of any kind."""
+        """Deletes one resource of any kind."""
         self._refuse_foreign(ref)
         delete.delete(ref, self.clients)
 

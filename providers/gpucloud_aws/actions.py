@@ -72,7 +72,7 @@ def refuse_nonsense(*, http_response: Any, parsed: Any, model: Any, **_: Any) ->
     members: Any = model.output_shape.members if model.output_shape is not None else {}
     empty = not any(name in parsed for name in members)
     if http_response.status_code < 300 and members and empty and not model.name.startswith(_SILENT):
-        raise MalformedAnswerError(f"the answer to {model.name} makes no sense")
+        raise MalformedAnswerError(f"the answer to {model.name} is malformed")
 
 
 _SILENT = ("Authorize", "CreateTags", "Delete", "Release", "Revoke")
@@ -95,4 +95,4 @@ def refuse_unlisted(*, event_name: str, request: Any, **_: Any) -> None:
         )
     url = str(request.url)
     if urlsplit(url).scheme != "https" and not is_loopback(url):
-        raise ActionRefusedError(f"{service}:{operation} was not sent: {url} has no TLS")
+        raise ActionRefusedError(f"{service}:{operation} was not sent: {url} does not use TLS")

@@ -1,4 +1,4 @@
-"""Ending: one thing of any kind."""
+"""Deletes one resource of any kind."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ GRAPH = DeletionGraph(
 
 
 def delete(ref: Ref, ec2: EC2Client) -> None:
-    """Asks AWS to end one thing; one that is gone already is fine.
+    """Asks AWS to delete one resource. One that no longer exists is success.
 
     Args:
-        ref: the thing.
+        ref: the resource.
         ec2: a client that sends once.
 
     Raises:
@@ -53,6 +53,6 @@ def delete(ref: Ref, ec2: EC2Client) -> None:
     """
     call = _CALLS.get(ref.kind)
     if call is None:
-        raise UsageError(f"AWS has no things of kind {ref.kind}")
+        raise UsageError(f"AWS has no resources of kind {ref.kind}")
     with gone_is_fine(classify):
         call(ec2, ref.id)

@@ -1,4 +1,4 @@
-"""Asking AWS from which address this machine is seen."""
+"""Asks AWS for the public address of this machine."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ def caller_address(profile: Profile) -> str:
     """
     url = profile.get(ECHO_VARIABLE) or ECHO_URL
     if not is_trusted(url):
-        raise UsageError(f"{ECHO_VARIABLE}={url} has no TLS and is not on this machine", hint=_HINT)
+        raise UsageError(f"{ECHO_VARIABLE}={url} does not use TLS and is not on this machine", hint=_HINT)
     try:
         answer = fetched(url, profile, most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S).decode("ascii").strip()
         address = ipaddress.ip_address(answer)
     except (OSError, ValueError) as error:
-        raise UsageError(f"could not learn this machine's address from {url}: {error}", hint=_HINT) from error
+        raise UsageError(
+            f"could not determine this machine's public address from {url}: {error}", hint=_HINT
+        ) from error
     if address.is_unspecified or address.is_multicast:
-        raise UsageError(f"{url} says that this machine's address is {address}, which cannot be", hint=_HINT)
+        raise UsageError(
+            f"{url} gives {address} as this machine's address, which is not a valid one", hint=_HINT
+        )
     return str(address)

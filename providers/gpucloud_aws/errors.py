@@ -74,7 +74,7 @@ def reading(operation: str) -> Generator[None]:
     except KeyError as error:
         raise MalformedAnswerError(f"the answer to {operation} lacks {error}") from error
     except (AttributeError, IndexError, TypeError, ValueError) as error:
-        raise MalformedAnswerError(f"the answer to {operation} makes no sense: {error}") from error
+        raise MalformedAnswerError(f"the answer to {operation} is malformed: {error}") from error
 
 
 def table() -> Table:

@@ -35,7 +35,7 @@ def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) ->
         with build_opener(*handlers).open(Request(url), timeout=timeout_s) as answer:  # noqa: S310  (checked)
             text: bytes = answer.read(most_bytes + 1)
     except HTTPException as error:
-        raise OSError(f"the answer is no HTTP: {error!r}") from error
+        raise OSError(f"the answer is not HTTP: {error!r}") from error
     if len(text) > most_bytes:
         raise ValueError(f"the answer has more than {most_bytes} bytes")
     return text

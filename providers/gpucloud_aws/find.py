@@ -1,4 +1,4 @@
-"""Looking: one thing by id, or everything with gpucloud's tags, as AWS shows it now."""
+"""Reads one resource by id, or all that carry gpucloud's tags, as AWS shows it now."""
 
 # The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
 # pyright: reportTypedDictNotRequiredAccess=false
@@ -214,7 +214,7 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     """
     shelf = _SHELVES.get(ref.kind)
     if shelf is None:
-        raise UsageError(f"AWS has no things of kind {ref.kind}")
+        raise UsageError(f"AWS has no resources of kind {ref.kind}")
     answer = getattr(ec2, shelf.operation)(**{shelf.ids: [ref.id]})
     with reading(shelf.operation):
         for item in shelf.items(answer):

@@ -1,4 +1,4 @@
-"""What instances stand on: a subnet that is there already, and one security group per box."""
+"""The network of instances: an existing subnet, and one security group for each box."""
 
 # The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
 # pyright: reportTypedDictNotRequiredAccess=false

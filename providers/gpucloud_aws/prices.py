@@ -1,4 +1,4 @@
-"""Asking for today's prices, and for capacity that is already held."""
+"""Reads current prices, and the capacity that the account already holds."""
 
 # The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
 # pyright: reportTypedDictNotRequiredAccess=false

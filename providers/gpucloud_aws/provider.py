@@ -158,7 +158,7 @@ class AwsProvider:
     # --- looking and ending
 
     def get(self, ref: Ref, /) -> Resource:
-        """One thing by id."""
+        """One resource by id."""
         self._refuse_foreign(ref)
         if ref.kind is ResourceKind.SCHEDULE:
             return schedule.get(self._scheduler(ref.region), ref)
@@ -171,7 +171,7 @@ class AwsProvider:
         return find.find(search, regions, account.result(), self.clients.ec2, self._zone_id_in)
 
     def delete(self, ref: Ref, /) -> None:
-        """Ends one thing of any kind."""
+        """Deletes one resource of any kind."""
         self._refuse_foreign(ref)
         if ref.kind is ResourceKind.SCHEDULE:
             schedule.delete(self._scheduler(ref.region), ref.id)

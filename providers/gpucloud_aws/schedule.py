@@ -30,7 +30,9 @@ def checked_role(arn: str) -> str:
         UsageError: it is none.
     """
     if not _ROLE.fullmatch(arn):
-        raise UsageError(f"--ttl-role: {arn!r} is no role's ARN", hint="arn:aws:iam::ACCOUNT:role/NAME")
+        raise UsageError(
+            f"--ttl-role: {arn!r} is not the ARN of a role", hint="arn:aws:iam::ACCOUNT:role/NAME"
+        )
     return arn
 
 
@@ -75,7 +77,7 @@ def arm(scheduler: Any, machines: Sequence[Machine], deadline: datetime, role: s
         if verdict is None or RULES[verdict.error_class].next is Next.AGAIN:
             raise
         if verdict.error_class is not ErrorClass.CONFLICT:
-            said = f"no rule would end the box from outside: {verdict.code}: {verdict.message}"
+            said = f"the schedule that ends the box could not be created: {verdict.code}: {verdict.message}"
             raise NotEndingError(said) from error
     return Ref(
         cloud=first.cloud, account=first.account, region=first.region, kind=ResourceKind.SCHEDULE, id=name

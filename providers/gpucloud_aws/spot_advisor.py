@@ -1,4 +1,4 @@
-"""How often spot instances are taken back: the file that the page of AWS's Spot Instance Advisor reads.
+"""How often spot instances are interrupted: the file that the page of AWS's Spot Instance Advisor reads.
 
 It is public, asked for without credentials, and speaks of the last thirty days. Source:
 aws.amazon.com/ec2/spot/instance-advisor.
@@ -49,7 +49,7 @@ def _asked(profile: Profile, instance_types: Sequence[str], regions: Sequence[st
     """
     url = profile.get(VARIABLE) or URL
     if not is_trusted(url):
-        raise MalformedAnswerError(f"{VARIABLE}={url} has no TLS and is not on this machine")
+        raise MalformedAnswerError(f"{VARIABLE}={url} does not use TLS and is not on this machine")
     try:
         document = json.loads(fetched(url, profile, most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S))
         labels = {int(each["index"]): str(each["label"]) for each in document["ranges"]}

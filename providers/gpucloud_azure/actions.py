@@ -202,6 +202,6 @@ def refuse_unlisted(method: str, url: str, endpoint: str) -> None:
     if (at.scheme, at.netloc) != (home.scheme, home.netloc):
         raise ActionRefusedError(f"{what} was not sent: {at.netloc} is not {home.netloc}")
     if at.scheme != "https" and not is_loopback(url):
-        raise ActionRefusedError(f"{what} was not sent: {endpoint} has no TLS")
+        raise ActionRefusedError(f"{what} was not sent: {endpoint} does not use TLS")
     if not any(action.fits(method, at.path) for action in ACTIONS):
         raise ActionRefusedError(f"{what} is not among the calls that gpucloud may send, and was not sent")

@@ -1,4 +1,4 @@
-"""Buying: an order becomes the exact PUTs of its machines, and the PUTs become machines."""
+"""Creates machines: an order becomes one PUT for each machine, and the answers become machines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(order: Order) -> None:
     """
     check_user_data(order, CUSTOM_DATA_BYTES, cloud="Azure")
     if len(order.extra_tags) > MAX_TAGS:
-        raise UsageError(f"{len(order.extra_tags)} tags are more than the {MAX_TAGS} that Azure has room for")
+        raise UsageError(f"Azure accepts {MAX_TAGS} tags of your own; {len(order.extra_tags)} are given")
     for key, value in order.extra_tags.items():
         reserved = key.lower().startswith(("microsoft", "azure", "windows"))
         if not key or len(key) > 512 or set(key) & set("<>%&\\?/") or reserved:

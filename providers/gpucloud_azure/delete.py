@@ -1,4 +1,4 @@
-"""Ending: one thing of any kind."""
+"""Deletes one resource of any kind."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ takes the rest along."""
 
 
 def delete(ref: Ref, clients: Clients) -> None:
-    """Asks Azure to end one thing; one that is gone already is fine.
+    """Asks Azure to delete one resource. One that no longer exists is success.
 
     Args:
-        ref: the thing.
+        ref: the resource.
         clients: the clients.
 
     Raises:
         UsageError: Azure has no such kind, or the resource group, with all that is in it, is not ours.
     """
     if ref.kind not in TYPES:
-        raise UsageError(f"Azure has no things of kind {ref.kind}")
+        raise UsageError(f"Azure has no resources of kind {ref.kind}")
     with gone_is_fine(classify):
         _delete(ref, clients)
 

@@ -1,4 +1,4 @@
-"""Looking: one thing by id, or everything with gpucloud's tags, as Azure shows it now."""
+"""Reads one resource by id, or all that carry gpucloud's tags, as Azure shows it now."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
         UsageError: Azure has no such kind, or the id is no id.
     """
     if ref.kind not in TYPES:
-        raise UsageError(f"Azure has no things of kind {ref.kind}")
+        raise UsageError(f"Azure has no resources of kind {ref.kind}")
     if ref.kind is ResourceKind.INSTANCE:
         machine = machine_of(show(clients, ref.id), ref.account, failed=State.GONE)
         return addresses.on(machine, clients)

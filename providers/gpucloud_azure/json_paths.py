@@ -62,17 +62,17 @@ def refuse_nonsense(answer: Any) -> None:
         answer: azure-core's ``HttpResponse``; it is read.
 
     Raises:
-        MalformedAnswerError: it makes no sense, or sends us to another place.
+        MalformedAnswerError: the answer is malformed, or is a redirect.
     """
     asked = f"{answer.request.method} {urlsplit(str(answer.request.url)).path}"
     if 300 <= answer.status_code < 400:
-        raise MalformedAnswerError(f"the answer to {asked} sends us elsewhere, and was not followed")
+        raise MalformedAnswerError(f"the answer to {asked} is a redirect, which gpucloud does not follow")
     if answer.status_code >= 400 or "json" not in str(answer.headers.get("Content-Type", "")):
         return
     try:
         body: Any = json.loads(answer.read() or b"{}")
     except ValueError as error:
-        raise MalformedAnswerError(f"the answer to {asked} is no JSON: {error}") from error
+        raise MalformedAnswerError(f"the answer to {asked} is not JSON: {error}") from error
     listed: Any = cast("Json", body).get("value", []) if isinstance(body, dict) else None
     if not isinstance(listed, list):
-        raise MalformedAnswerError(f"the answer to {asked} makes no sense")
+        raise MalformedAnswerError(f"the answer to {asked} is malformed")

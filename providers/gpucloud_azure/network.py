@@ -1,4 +1,4 @@
-"""What machines stand on: a resource group per box and region, and in it network, firewall and addresses."""
+"""The network of machines: a resource group for each box and region, with network, firewall and addresses."""
 
 from __future__ import annotations
 

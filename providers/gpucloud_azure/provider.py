@@ -162,7 +162,7 @@ class AzureProvider:
     # --- looking and ending
 
     def get(self, ref: Ref, /) -> Resource:
-        """One thing by id."""
+        """One resource by id."""
         self._refuse_foreign(ref)
         return find.get(ref, self.clients, self._addresses)
 
@@ -171,7 +171,7 @@ class AzureProvider:
         return find.find(search, self.clients, _regions)
 
     def delete(self, ref: Ref, /) -> None:
-        """Ends one thing of any kind."""
+        """Deletes one resource of any kind."""
         self._refuse_foreign(ref)
         delete.delete(ref, self.clients)
 

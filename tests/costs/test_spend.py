@@ -51,6 +51,7 @@ def test_compute_is_charged_as_agreed_for_each_node() -> None:
     assert spent(used(None), now=START + timedelta(hours=3)) == 3, "so far"
     assert used(None).compute_cost(START + timedelta(hours=3)) == 3, "as lists show it"
     assert used(None).compute_cost(START - timedelta(hours=3)) == 0, "whatever the clocks say"
+    assert used(10).compute_cost(START + timedelta(hours=3)) == 10, "an end that the cloud told"
 
 
 def test_disk_and_address_are_at_the_list_prices_of_the_launch() -> None:

@@ -43,3 +43,68 @@ def test_the_core_names_no_cloud() -> None:
 
 def test_a_named_cloud_would_be_seen() -> None:
     assert named_clouds('"""Of AWS."""\n# azure\nx = "aws"\n') == ['3: x = "aws"']
+
+
+# --- the command line stands on the library
+
+PACKAGE = Path(gpucloud.__file__).parent
+ROOT = PACKAGE.parent
+LONGEST = 60
+"""Lines of a function of the command line: parse, one call, print."""
+FILES_OUTSIDE_ROOMS = 7
+
+
+def long_functions(source: str, longest: int = LONGEST) -> list[str]:
+    """The functions of a module that are longer, their signature included."""
+    return [
+        f"{node.name}: {lines} lines"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > longest
+    ]
+
+
+def imported(source: str) -> set[str]:
+    """The modules that a module imports, wherever in it, and the names that it takes from them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def uses_the_command_line(source: str) -> bool:
+    return any(name == "gpucloud.cli" or name.startswith("gpucloud.cli.") for name in imported(source))
+
+
+def test_a_command_is_short() -> None:
+    """What a program would need too is in the library, and not in a command."""
+    found = {
+        f"{path.name} {function}"
+        for path in (PACKAGE / "cli").glob("*.py")
+        for function in long_functions(path.read_text(encoding="utf-8"))
+    }
+    assert not found
+
+
+def test_only_the_program_uses_the_command_line() -> None:
+    """``gpucloud.cli`` stands above everything; the entry point in ``__main__`` starts it."""
+    folders = [PACKAGE, ROOT / "providers", ROOT / "pricing", ROOT / "templates"]
+    files = {path for folder in folders for path in folder.rglob("*.py")}
+    allowed = {PACKAGE / "__main__.py", *(PACKAGE / "cli").rglob("*.py")}
+    assert [path.name for path in files - allowed if uses_the_command_line(path.read_text("utf-8"))] == []
+
+
+def test_modules_lie_in_rooms() -> None:
+    """What everybody uses lies at the top, and nothing else."""
+    assert len(list(PACKAGE.glob("*.py"))) <= FILES_OUTSIDE_ROOMS
+
+
+def test_a_long_function_and_a_wrong_import_would_be_seen() -> None:
+    assert long_functions("def f(\n    a: int,\n):\n    pass\n", longest=3) == ["f: 4 lines"]
+    assert uses_the_command_line("def f():\n    from gpucloud import cli\n")
+    assert uses_the_command_line("import gpucloud.cli.app")
+    assert not uses_the_command_line("from gpucloud.client import cli")

@@ -213,7 +213,7 @@ def test_the_users_own_tags_cannot_replace_the_five(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"user_data": b"#" * (32 * 1024 + 1)}, "takes 32768"),
+        ({"user_data": b"#" * (32 * 1024 + 1)}, "accepts 32768"),
         ({"extra_tags": {"acs:x": "x"}}, "acs:"),
         ({"extra_tags": {"Aliyun": "x"}}, "Aliyun"),
         ({"extra_tags": {"x": "see https://example.org"}}, "https://"),
@@ -691,12 +691,12 @@ def test_a_box_without_an_end_is_not_released(wire: Wire) -> None:
 @pytest.mark.parametrize("verb", ["get", "delete", "console"])
 def test_what_belongs_to_another_account_is_never_touched(wire: Wire, verb: str) -> None:
     """Another account would show nothing, which must not pass for gone."""
-    with pytest.raises(UsageError, match=f"of account {ACCOUNT}"):
+    with pytest.raises(UsageError, match=f"for {ACCOUNT}"):
         getattr(provider(), verb)(ref(ResourceKind.INSTANCE, "i-1", account="999"))
     assert set(wire.sent) == {"GetCallerIdentity"}
 
 
 def test_a_kind_that_the_cloud_does_not_have_is_refused(wire: Wire) -> None:
     for verb in ("get", "delete"):
-        with pytest.raises(UsageError, match="no things of kind"):
+        with pytest.raises(UsageError, match="no resources of kind"):
             getattr(provider(), verb)(ref(ResourceKind.RESOURCE_GROUP, "rg-1"))

@@ -1,0 +1,172 @@
+"""How prices went, from what refreshes have kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.errors import NoOfferError
+from gpucloud.market.catalog import check_places
+from gpucloud.resources import rfc3339
+from gpucloud.spec.model import Spec
+from gpucloud_pricing import Demand, InstanceType, Market, Price
+from gpucloud_pricing.history import Change, PriceHistory, Span
+from gpucloud_pricing.places import admits, region_names
+
+Series = tuple[str, str, str, str, str, str]
+"""What has one price at a time: cloud, region, zone, type, way of paying, terms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceCourses:
+    """How some prices went since a moment: the cheapest now first, each with its spans, oldest first."""
+
+    since: datetime
+    series: Mapping[Series, Sequence[Span]]
+
+    def document(self) -> dict[str, Any]:
+        """The fields of ``gpucloud.prices-history/v1``."""
+        return {
+            "since": rfc3339(self.since),
+            "series": [
+                {
+                    **spans[-1].price.subject(),
+                    "spans": [_span_document(span) for span in self.within(spans)],
+                }
+                for spans in self.series.values()
+            ],
+        }
+
+    def within(self, spans: Sequence[Span]) -> list[Span]:
+        """Those of some spans that lasted beyond the moment."""
+        return [span for span in spans if span.ended is None or span.ended >= self.since]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceChanges:
+    """Which prices differ between two moments, what came or went and what moved most first.
+
+    ``compared`` is how many were in force at one of the moments.
+    """
+
+    before: datetime
+    after: datetime
+    changes: Sequence[Change]
+    compared: int
+
+    def document(self) -> dict[str, Any]:
+        """The fields of ``gpucloud.prices-diff/v1``."""
+        return {
+            "from": rfc3339(self.before),
+            "to": rfc3339(self.after),
+            "changes": [change.document() for change in self.changes],
+        }
+
+
+def price_courses(
+    market: Market, history: PriceHistory, demand: Demand, *, since: datetime | None = None, limit: int
+) -> PriceCourses:
+    """How the prices that are cheapest now went.
+
+    Args:
+        market: the types and regions.
+        history: what refreshes have kept.
+        demand: of what.
+        since: from when on; ``None`` for all that was kept.
+        limit: at most this many prices.
+
+    Raises:
+        NoOfferError: none of this kind has been asked for yet.
+    """
+    in_force = history.spans(
+        _kinds(market, demand),
+        purchases=demand.purchases,
+        regions=_regions(market, demand),
+        current=True,
+    )
+    if not in_force:
+        raise NoOfferError(
+            "no price of this kind has been asked for yet", hint="ask now: gpucloud prices refresh"
+        )
+    in_force.sort(key=lambda span: market.usd(span.price.amount, span.price.currency) or Decimal("Infinity"))
+    found: dict[Series, list[Span]] = {}
+    for span in in_force[:limit]:
+        price = span.price
+        kind = market.types[price.cloud, price.instance_type]
+        spans = history.spans((kind,), purchases=(price.purchase,), regions=(price.region,))
+        found[series_of(price)] = [each for each in spans if series_of(each.price) == series_of(price)]
+    first = min(spans[0].since for spans in found.values())
+    return PriceCourses(since=first if since is None else max(first, since), series=found)
+
+
+def price_changes(
+    market: Market,
+    history: PriceHistory,
+    spec: Spec,
+    *,
+    before: datetime,
+    after: datetime,
+) -> PriceChanges:
+    """Which prices differ between two moments.
+
+    Args:
+        market: the types and regions.
+        history: what refreshes have kept.
+        spec: of what: all GPUs and ways of paying, where it names none.
+        before: the earlier moment.
+        after: the later one.
+    """
+    demand = spec.demand()
+    purchases = demand.purchases if "purchase" in spec.model_fields_set else None
+    demand = demand if spec.wants_gpu else replace(demand, gpus=())
+    kinds, regions = _kinds(market, demand), _regions(market, demand)
+    then, later = (
+        {
+            series_of(span.price): span.price
+            for span in history.spans(kinds, purchases=purchases, regions=regions, at=moment)
+        }
+        for moment in (before, after)
+    )
+    series = sorted(then.keys() | later.keys())
+    changes = [
+        Change(before=then.get(each), after=later.get(each))
+        for each in series
+        if _amounts(then.get(each)) != _amounts(later.get(each))
+    ]
+    changes.sort(key=lambda change: change.share, reverse=True)
+    return PriceChanges(before=before, after=after, changes=changes, compared=len(series))
+
+
+def series_of(price: Price) -> Series:
+    """What a price is of."""
+    where = (price.cloud, price.region, price.zone or "", price.instance_type)
+    return (*where, price.purchase, price.terms)
+
+
+def _kinds(market: Market, demand: Demand) -> list[InstanceType]:
+    check_places(market, demand)
+    return [kind for kind in market.with_gpus(demand.gpus) if admits(demand.clouds, frozenset({kind.cloud}))]
+
+
+def _regions(market: Market, demand: Demand) -> list[str] | None:
+    if not demand.regions:
+        return None
+    return sorted(
+        {region.name for region in market.regions.values() if admits(demand.regions, region_names(region))}
+    )
+
+
+def _amounts(price: Price | None) -> tuple[Decimal, Decimal] | None:
+    return None if price is None else (price.amount, price.upfront)
+
+
+def _span_document(span: Span) -> dict[str, Any]:
+    return {
+        "amount": span.price.money.document(),
+        "since": rfc3339(span.since),
+        "seen": rfc3339(span.seen),
+        "ended": span.ended and rfc3339(span.ended),
+    }

@@ -1,0 +1,201 @@
+"""Searching the market: what matches a spec, in which order, and why nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
+from gpucloud.resources import money_text
+from gpucloud.spec.file import flag_of
+from gpucloud_pricing import Demand, Explanation, Market, Offer, Rate, Refusal, Relaxation
+
+_RULE_FLAGS = {
+    "cloud": "--cloud",
+    "region": "--region",
+    "zone": "--zone",
+    "purchase": "the way of paying",
+    "partition": "the partition left out",
+    "opt_in_zone": "the opt-in zones left out",
+}
+
+
+class Sort(StrEnum):
+    """What offers are sorted by, the best first."""
+
+    PRICE = "price"
+    PER_GPU = "gpu-price"
+    PER_GIB = "gpu-memory-price"
+    PER_FP64 = "fp64-price"
+    PER_FP32 = "fp32-price"
+    PER_TF32 = "tf32-price"
+    PER_FP16 = "fp16-price"
+    PER_FP8 = "fp8-price"
+    GPU_MEMORY = "gpu-memory"
+    VCPUS = "vcpus"
+    MEMORY = "memory"
+    AGE = "age"
+    NAME = "name"
+
+
+MEASURES = {
+    Sort.PER_GPU: "gpu",
+    Sort.PER_GIB: "memory",
+    Sort.PER_FP64: "fp64",
+    Sort.PER_FP32: "fp32",
+    Sort.PER_TF32: "tf32",
+    Sort.PER_FP16: "fp16",
+    Sort.PER_FP8: "fp8",
+}
+"""The unit of work where offers are sorted by what work costs; see :mod:`gpucloud_pricing.work`."""
+
+_ORDERS: dict[Sort, Callable[[Offer], Any]] = {
+    Sort.GPU_MEMORY: lambda o: -o.gpu_memory_gib * o.gpu_count,
+    Sort.VCPUS: lambda o: -o.vcpus,
+    Sort.MEMORY: lambda o: -o.memory_gib,
+    Sort.AGE: lambda o: -o.as_of.toordinal() if o.as_of else 0,
+    Sort.NAME: lambda o: (o.cloud, o.region, o.zone or "", o.instance_type, o.purchase),
+}
+
+
+def order_named(name: str) -> Sort:
+    """The order with a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        return Sort(name)
+    except ValueError:
+        raise UsageError(f"--sort: {name!r} is no order; allowed: {', '.join(Sort)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """What a search of the market found.
+
+    Attributes:
+        offers: those that match, the best first.
+        explanation: every offer that was refused and why, where that was asked for.
+        rates: the exchange rates behind prices in USD.
+    """
+
+    offers: Sequence[Offer]
+    explanation: Explanation | None
+    rates: Sequence[Rate]
+
+    @property
+    def failure(self) -> GpucloudError | None:
+        """Why nothing matches, as the error that :func:`search` raises; ``None`` where something does."""
+        if self.offers or self.explanation is None:
+            return None
+        return nothing_matches(self.explanation)
+
+    def document(self, limit: int | None = None) -> dict[str, Any]:
+        """The fields of ``gpucloud.offers/v1``; at most ``limit`` offers that were refused."""
+        dates = [offer.as_of for offer in self.offers if offer.as_of]
+        fields: dict[str, Any] = {
+            "as_of": max(dates).isoformat() if dates else None,
+            "offers": [offer.document() for offer in self.offers],
+            "rates": [rate.document() for rate in self.rates],
+        }
+        if self.explanation:
+            fields["turned_down"] = [_refusal(refusal) for refusal in self.explanation.refused[:limit]]
+            fields["turned_down_by"] = self.explanation.counts
+            fields["relax"] = [
+                {"rule": relaxation.rule, "offers": relaxation.offers, "best": relaxation.best.document()}
+                for relaxation in self.explanation.relaxations
+            ]
+        return fields
+
+
+def search(
+    market: Market,
+    demand: Demand,
+    today: date,
+    *,
+    sort: Sort = Sort.PRICE,
+    limit: int | None = None,
+    why: bool = False,
+) -> Offers:
+    """The offers that match a demand.
+
+    Args:
+        market: where to look.
+        demand: what is wanted.
+        today: against which prices are old and types are retired.
+        sort: what comes first.
+        limit: at most this many.
+        why: holds every offer of the market against every rule; that nothing matches is then no error.
+
+    Raises:
+        PriceError: what matches costs more than the limit.
+        NoOfferError: nothing matches.
+    """
+    found = market.search(demand, today, limit if sort is Sort.PRICE else None)
+    explanation = market.explain(demand, today) if why or not found else None
+    if not found and explanation and not why:
+        raise nothing_matches(explanation)
+    if measure := MEASURES.get(sort):
+        found.sort(key=lambda offer: work_order(offer, measure))
+    elif sort is not Sort.PRICE:
+        found.sort(key=_ORDERS[sort])
+    offers = found[:limit]
+    return Offers(offers=offers, explanation=explanation, rates=market.rates_of(offers))
+
+
+def nothing_matches(explanation: Explanation) -> GpucloudError:
+    """Why there is no answer: a price limit alone, or anything else, and what to relax."""
+    only_price = next((r for r in explanation.relaxations if r.rule == "max_price"), None)
+    if only_price:
+        return PriceError(
+            f"every matching offer costs more than the limit; the cheapest is {offer_text(only_price.best)}",
+            hint="raise --max-price",
+        )
+    hints = [relaxation_text(relaxation) for relaxation in explanation.relaxations[:3]]
+    return NoOfferError("no offer matches", hint="; ".join(hints) or "see all reasons with --why")
+
+
+def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
+    """What an hour of work costs, as a key to sort by: unknown ones last, doubtful ones before them."""
+    from gpucloud_pricing.work import price_for
+
+    price = price_for(offer, measure)
+    return price is None, bool(offer.flags), price or Decimal(0)
+
+
+def relaxation_text(relaxation: Relaxation) -> str:
+    """What leaving out one demand would bring, in one line."""
+    what, best = rule_text(relaxation.rule), offer_text(relaxation.best)
+    return f"without {what}: {relaxation.offers} more, the best {best}"
+
+
+def rule_text(rule: str) -> str:
+    """A rule in the user's terms: the flag that it belongs to."""
+    return _RULE_FLAGS.get(rule, flag_of(rule))
+
+
+def offer_text(offer: Offer) -> str:
+    """An offer in one line."""
+    where = " ".join(part for part in (offer.cloud, offer.region, offer.zone) if part)
+    price = "unknown" if offer.price_usd is None else money_text(offer.price_usd)
+    return f"{price}/h {where} {offer.instance_type} {paid_text(offer)}"
+
+
+def paid_text(offer: Offer) -> str:
+    """The way of paying as flags write it, ``on-demand``, and what else belongs to it: ``all upfront``."""
+    return way_text(offer.purchase, offer.terms)
+
+
+def way_text(purchase: str, terms: str) -> str:
+    """See :func:`paid_text`."""
+    return ", ".join(filter(None, (purchase.replace("_", "-"), terms)))
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    reasons = [{"rule": reason.rule, "text": reason.text} for reason in refusal.reasons]
+    return {"offer": refusal.offer.document(), "reasons": reasons}

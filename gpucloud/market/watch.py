@@ -1,0 +1,106 @@
+"""Watching prices: asks the clouds again and again for the cheapest offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.errors import UsageError
+from gpucloud.market.refresh import refresh, wanted_of
+from gpucloud.resources import rfc3339
+from gpucloud.runtime.context import Context
+from gpucloud.spec.model import Spec
+from gpucloud_pricing import Demand, Market, Offer
+from gpucloud_pricing.history import PriceHistory
+
+LEAST = timedelta(minutes=1)
+"""Prices move a few times a day at most: to ask more often helps nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What the clouds answered at one moment.
+
+    Attributes:
+        at: when.
+        offer: the cheapest offer with a known price; ``None`` where there is none.
+        below: whether it costs less than the limit.
+        fell: whether it has fallen below the limit since the last look.
+        failures: how many inquiries were not answered.
+    """
+
+    at: datetime
+    offer: Offer | None
+    below: bool
+    fell: bool
+    failures: int
+
+    def document(self) -> dict[str, Any]:
+        """One line of ``gpucloud.prices-watch/v1``."""
+        return {
+            "schema": "gpucloud.prices-watch/v1",
+            "at": rfc3339(self.at),
+            "below": self.below,
+            "offer": self.offer and self.offer.document(),
+            "failures": self.failures,
+        }
+
+
+def refuse_hasty(below: Decimal, every: timedelta) -> None:
+    """Makes sure that a limit can be watched for.
+
+    Raises:
+        UsageError: the limit is no price, or the pause between two looks is too short.
+    """
+    if not below.is_finite() or below <= 0:
+        raise UsageError(f"--below: {below} is no price; allowed: a number above 0")
+    if every < LEAST:
+        raise UsageError(f"--every: {every} is not allowed; allowed: 1m or more")
+
+
+def watch(
+    context: Context,
+    market: Market,
+    history: PriceHistory,
+    spec: Spec,
+    *,
+    below: Decimal,
+    every: timedelta,
+) -> Iterator[Look]:
+    """Asks for prices, tells what came of it, waits, and begins anew; ends when nobody asks for more.
+
+    Args:
+        context: the clouds, and where to wait.
+        market: the shipped market.
+        history: where the answers are kept.
+        spec: what is wanted.
+        below: the limit, in USD per hour and node.
+        every: how long to wait between two looks.
+
+    Raises:
+        NoOfferError: no cloud that can be asked has such a GPU.
+    """
+    wanted, demand = wanted_of(market, spec, context.clouds.names()), spec.demand()
+    was_below = False
+    while True:
+        results = refresh(context, market, history, wanted, anew=True)
+        best = _cheapest(market, history, demand, context.clock().date())
+        is_below = best is not None and (best.price_usd or below) < below
+        yield Look(
+            at=context.clock(),
+            offer=best,
+            below=is_below,
+            fell=is_below and not was_below,
+            failures=sum(len(result.failures) for result in results.values()),
+        )
+        was_below = is_below
+        context.tasks.pause(every.total_seconds())
+
+
+def _cheapest(market: Market, history: PriceHistory, demand: Demand, today: date) -> Offer | None:
+    refreshed = market.refreshed(history.current, history.interruptions)
+    found = refreshed.search(demand, today, limit=1)
+    return next((offer for offer in found if offer.price_usd is not None), None)

@@ -97,7 +97,7 @@ def _taken_back(context: Context, box: Box) -> Box:
         OwedError: neither within the tasks's budget.
         StaleWriterError: the other process does not end it.
     """
-    context.tell("down", f"another gpucloud is ending {box.name!r}; waiting for it")
+    context.tell("down", f"another gpucloud process is ending {box.name!r}; waiting for it")
     while True:
         now = context.journal.box(box.id)
         if now.state in OVER:
@@ -304,7 +304,7 @@ def owed(context: Context, box: Box) -> list[Owed]:
                 kind=ResourceKind.INSTANCE,
                 id="",
             )
-            name = f"the instance of {intent.token}, if the cloud made it"
+            name = f"the instance of {intent.token}, if it was created"
             left.append(
                 Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=price.get("currency"))
             )
@@ -317,7 +317,7 @@ def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> O
     names = ", ".join(f"{item.ref.kind} {item.ref.id or item.name}" for item in left)
     error = OwedError(
         f"box {box.name!r} may still be billed: {names}{said}",
-        hint="repeat the command below until it says that nothing is left",
+        hint="repeat the command below until it reports that nothing is left",
         left=[dict(item.as_dict()) for item in left],
         owed_command=f"gpucloud down {box.name} --yes",
     )
@@ -392,7 +392,7 @@ def _same_account(context: Context, name: str, account: str) -> Cloud:
     now = context.tasks.run(cloud.account, CALL_TIMEOUT_S)
     if now != account:
         raise CloudError(
-            f"{name}: this belongs to account {account}, the credentials in use are of {now}",
+            f"{name}: the box belongs to account {account}, but the credentials are for {now}",
             error_class=ErrorClass.AUTH,
             cloud=name,
             hint=f"use the credentials of account {account}",
@@ -517,14 +517,8 @@ def made_data(ref: Ref, *, name: str) -> dict[str, Any]:
 
 
 def machine_ref(box: Box, node: int) -> Ref:
-    """Which machine is a node of a box, from its facts."""
-    return Ref(
-        cloud=box.facts["cloud"],
-        account=str(box.facts.get("account", "")),
-        region=box.facts["region"],
-        kind=ResourceKind.INSTANCE,
-        id=box.facts["nodes"][node]["instance_id"],
-    )
+    """Which machine is a node of a box."""
+    return box.machine(node)
 
 
 def node_facts(machine: Machine) -> dict[str, Any]:

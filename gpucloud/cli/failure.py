@@ -11,15 +11,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import typer
 
 from gpucloud.cli.output import Output, abandon_stdout, clean, encode
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
-
-if TYPE_CHECKING:
-    from gpucloud.cli.app import Switches
 
 RELAY_FAILED = 125
 """The exit code of ``exec`` when gpucloud itself failed: every other one is the remote command's own."""
@@ -60,13 +57,17 @@ class _Redacting(logging.Formatter):
         return redact(clean(super().format(record)))
 
 
-def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> int:
+def report(
+    error: BaseException, *, line: Sequence[str], json: bool = False, verbose: int = 0, relays: bool = False
+) -> int:
     """Tells how a command ended, if there is something to tell.
 
     Args:
         error: what ended it.
         line: the command line, without the program's name.
-        switches: what was read of the options before the failure.
+        json: whether a document was asked for, as far as the options were read before the failure.
+        verbose: how much is told.
+        relays: whether the command gives a remote command's exit code, so that its own failures are 125.
 
     Returns:
         The exit code.
@@ -82,8 +83,8 @@ def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> 
         case _:
             pass
     failure = explain(error)
-    output = Output(json=switches.json or (isinstance(error, typer.TyperException) and _asks_json(line)))
-    if switches.verbose and failure.error_class == GpucloudError.error_class:
+    output = Output(json=json or (isinstance(error, typer.TyperException) and _asks_json(line)))
+    if verbose and failure.error_class == GpucloudError.error_class:
         output.say(redact(clean("".join(traceback.format_exception(error)))).rstrip())
     try:
         if output.json:
@@ -95,7 +96,7 @@ def report(error: BaseException, *, line: Sequence[str], switches: Switches) -> 
     else:
         if not output.json:
             output.say(as_text(failure))
-    if _relays(line) and not isinstance(failure, InterruptedBySignal):
+    if relays and not isinstance(failure, InterruptedBySignal):
         return RELAY_FAILED
     return failure.exit_code
 
@@ -157,10 +158,3 @@ def _cell(value: object) -> str:
 def _asks_json(line: Sequence[str]) -> bool:
     """Whether an unreadable line asks for JSON; what follows ``--`` belongs to a remote command."""
     return "--json" in (line[: line.index("--")] if "--" in line else line)
-
-
-def _relays(line: Sequence[str]) -> bool:
-    from gpucloud.cli.app import COMMANDS
-
-    name = next((word for word in line if not word.startswith("-")), "")
-    return name in COMMANDS and COMMANDS[name].relays

@@ -842,8 +842,7 @@ def _snapshot(connection: sqlite3.Connection) -> Generator[None]:
     try:
         yield
     finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        connection.rollback()  # nothing, where SQLite itself has ended it
 
 
 def _close_all(connections: list[sqlite3.Connection]) -> None:

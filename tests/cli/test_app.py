@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import typer
 
-from gpucloud.cli.app import COMMANDS, Switches
+from gpucloud.cli.app import COMMANDS, relays
 from gpucloud.cli.failure import as_text, redact, report
 from gpucloud.cli.output import Output, clean, encode
 from gpucloud.config import find_owner, find_paths
@@ -343,7 +343,7 @@ def test_what_is_left_is_told_with_the_command_that_ends_it() -> None:
 def test_every_way_out_has_its_exit_code(
     error: BaseException, line: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert report(error, line=line, switches=Switches()) == code
+    assert report(error, line=line, relays=relays(line)) == code
     assert capsys.readouterr().out == ""
 
 
@@ -352,9 +352,9 @@ def test_the_unexpected_is_one_line_and_with_verbose_a_traceback(capsys: pytest.
         raise ValueError("first\nsecond")
     except ValueError as raised:
         error = raised
-    report(error, line=["list"], switches=Switches())
+    report(error, line=["list"])
     assert "Traceback" not in capsys.readouterr().err
-    report(error, line=["list"], switches=Switches(verbose=1))
+    report(error, line=["list"], verbose=1)
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -372,7 +372,7 @@ def test_the_unexpected_is_one_line_and_with_verbose_a_traceback(capsys: pytest.
 def test_no_credential_is_printed_with_a_failure(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "hunter2" not in redact(text).lower()
     for json_wanted in (False, True):
-        report(RuntimeError(text), line=["list"], switches=Switches(json=json_wanted))
+        report(RuntimeError(text), line=["list"], json=json_wanted)
         told = capsys.readouterr()
         assert "hunter2" not in (told.out + told.err).lower()
 

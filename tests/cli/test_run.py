@@ -95,7 +95,7 @@ def test_a_variable_that_is_not_there_is_refused_before_anything_is_bought(cli: 
     ("arguments", "said"),
     [
         ((), "say what to run"),
-        (("--retry-on", "luck", "--", "true"), "'luck' is no reason"),
+        (("--retry-on", "luck", "--", "true"), "unknown reason 'luck'"),
         (("--timeout", "5", "--", "true"), "--timeout"),
         (("--fetch", ":", "--", "true"), "--fetch"),
         (("--sync", "nowhere", "--", "true"), "there is no nowhere"),
@@ -181,11 +181,11 @@ def test_a_reader_who_goes_away_takes_the_box_down(cli: Shell) -> None:
 def test_what_a_killed_run_leaves_is_said_and_the_next_command_ends_it(cli: Shell) -> None:
     """As its machine would be gone: nobody answers a signal any more."""
     process = started(cli, "--run-id", "ci-9")
-    assert "what a command left" not in cli("list").err
+    assert "was left unfinished" not in cli("list").err
     process.kill()
     process.communicate(timeout=60)
     assert len(cli.billed()) == 1
-    assert "is what a command left that has ended" in cli("list").err
+    assert "was left unfinished by a command that ended" in cli("list").err
     again = cli(*RUN, "--run-id", "ci-9", "--", "true")
     assert again.code == 0, again.err
     assert cli.sandbox.status()["billing"] == []
@@ -320,9 +320,9 @@ def ssh_of(runtime: Path) -> list[int]:
 
 
 def test_launch_starts_the_command_of_a_spec_and_leaves_it_running(cli: Shell) -> None:
-    cli.launch("--gpu", "T4", "--name", "x", "--run", 'echo "$WORD" here', "--env", "WORD=over")
+    cli.launch("--gpu", "T4", "--name", "x", "--run", 'echo "$WORD" here', "--env", "WORD=sesame")
     for _ in range(100):
-        if "over here" in (logs := cli("logs", "x", "--job").out):
+        if "sesame here" in (logs := cli("logs", "x", "--job").out):
             break
-    assert "over here" in logs
-    assert "over" not in (cli.home / "state-sandbox" / "journal.db").read_bytes().decode(errors="replace")
+    assert "sesame here" in logs
+    assert "sesame" not in (cli.home / "state-sandbox" / "journal.db").read_bytes().decode(errors="replace")

@@ -21,7 +21,15 @@ from gpucloud.journal.events import GoneOnce, Made, Seen, StateChanged, named
 from gpucloud.journal.facts import Facts, Node, Price
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease
-from gpucloud.journal.store import Appended, Box, Journal, NameTakenError, NewEvent, StaleWriterError
+from gpucloud.journal.store import (
+    Appended,
+    Box,
+    Journal,
+    JournalError,
+    NameTakenError,
+    NewEvent,
+    StaleWriterError,
+)
 from gpucloud.resources import State
 from tests.builders import a_ref
 
@@ -354,3 +362,18 @@ def test_the_start_that_a_cloud_tells_counts_more_than_when_we_learned_of_it(jou
     born = NOW - timedelta(minutes=3)
     journal.observe(box, Facts(nodes=(Node(instance_id="i-1", state=State.RUNNING, started_at=born),)))
     assert {each.start for each in journal.box(box.id).usage} == {born}
+
+
+def test_an_intent_that_was_written_is_not_written_over(journal: Journal) -> None:
+    """It would hide the first create call; and it is no name that is taken."""
+    box = a_box(journal)
+    journal.write(box, "intended", intended())
+    with pytest.raises(JournalError, match=r"intents\.id"):
+        journal.write(box, "intended", intended())
+    assert [each.number for each in journal.history(box.id)] == [1, 2]
+
+
+def test_a_journal_that_was_closed_opens_again(journal: Journal) -> None:
+    box = a_box(journal)
+    journal.close()
+    assert journal.box(box.id) == box

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -87,6 +87,10 @@ class Spec(BaseModel):
     # A field's description is its help text, too: of its flag and in the JSON Schema.
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
+
+    if TYPE_CHECKING:  # a field is read from text too: Spec(ttl="1h"), and type checkers cannot know that
+
+        def __init__(self, **fields: Any) -> None: ...
 
     name: Annotated[Name | None, Flag(BOX, "NAME")] = Field(
         default=None,

@@ -10,9 +10,9 @@ import pytest
 
 from gpucloud.cli.app import COMMANDS
 from gpucloud.spec.yaml import read_file
+from tests.pages import ROOT, shape
 from tests.shell import Shell
 
-ROOT = Path(__file__).parents[2]
 READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
 
 
@@ -29,13 +29,6 @@ def session() -> list[tuple[str, list[str]]]:
     [console] = re.findall(r"```console\n(.*?)```", text(READMES[0]), re.DOTALL)
     parts = re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]
     return [(part.splitlines()[0], part.splitlines()[1:]) for part in parts]
-
-
-def shape(line: str) -> str:
-    """A line without what differs each time: ids, addresses, seconds, ages, amounts."""
-    line = re.sub(r"i-[0-9a-f]+|GPU-[0-9a-f-]+|203\.0\.113\.\d+", "ID", line)
-    line = re.sub(r"[$]?\d+(\.\d+)?(ms|[smhd]\b)?|\d+m\d+s|\b\d+h\d+m\b", "N", line)
-    return re.sub(r"N+", "N", " ".join(line.split()))
 
 
 def test_both_readmes_have_the_same_blocks_headings_and_links() -> None:

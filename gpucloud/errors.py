@@ -15,9 +15,10 @@ The tree::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 class ErrorClass(StrEnum):

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from json import dumps
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpucloud.errors import UsageError
+from gpucloud_pricing.lazy_dataclass import dataclass
 
 Document = Mapping[str, Any]
 

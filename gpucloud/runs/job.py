@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -19,6 +18,7 @@ from gpucloud.runtime.events import JobEnded, JobStarted
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.ssh.client import ConnectionFailedError, Target
 from gpucloud.ssh.job import Follower, script_of, start, stop
+from gpucloud_pricing.lazy_dataclass import dataclass
 
 FOREVER_S = 1e8
 TIMED_OUT = 124

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from werkzeug.wrappers import Request
 
@@ -35,6 +34,7 @@ from gpucloud_azure.sandbox.subscription import (
     shown,
 )
 from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
+from gpucloud_pricing.lazy_dataclass import dataclass
 
 PAGE = 500
 _READ_PROVIDERS = "Microsoft.Resources/subscriptions/providers/read"

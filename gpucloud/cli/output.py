@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -114,7 +114,7 @@ class Output:
         sys.stdout.write(text + "\n")
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+        self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Collection[str] = ()
     ) -> None:
         """Writes a table to stdout; on a terminal in its width, into a file or pipe one line a row, uncut.
 
@@ -123,6 +123,14 @@ class Output:
             rows: one cell per column; ``None`` is shown as ``-``.
             right: the headings of columns that are aligned to the right (numbers).
         """
+        cells = [["-" if cell is None else clean(str(cell)) for cell in row] for row in rows]
+        lines = (self._framed if sys.stdout.isatty() else _aligned)(columns, cells, right)
+        sys.stdout.write("".join(line.rstrip() + "\n" for line in lines))
+
+    def _framed(
+        self, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str]
+    ) -> Iterable[str]:
+        """A table in the terminal's width: long cells are folded."""
         import io
 
         from rich import box
@@ -130,24 +138,20 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        terminal = sys.stdout.isatty()
-        table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, header_style="bold")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
         for column in columns:
-            table.add_column(
-                column, justify="right" if column in right else "left", overflow="fold", no_wrap=not terminal
-            )
+            table.add_column(column, justify="right" if column in right else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text("-" if cell is None else clean(str(cell))) for cell in row))
+            table.add_row(*map(Text, row))
         buffer = io.StringIO()
         styled = self.styled(sys.stdout)
         Console(
             file=buffer,
-            width=None if terminal else 10_000,
             force_terminal=styled,
             color_system="standard" if styled else None,
             highlight=False,
         ).print(table)
-        sys.stdout.write("".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines()))
+        return buffer.getvalue().splitlines()
 
     def say(self, text: str) -> None:
         """Writes progress, prose or a hint to stderr. A reader who went away is no reason to stop."""
@@ -163,6 +167,27 @@ class Output:
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _aligned(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str]) -> Iterator[str]:
+    """A table without a frame, one line a row: quick, without rich."""
+    lines = [list(columns), *([cell.replace("\n", " ").replace("\t", " ") for cell in row] for row in rows)]
+    widths = [max(map(_cells_of, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        spaces = [" " * (width - _cells_of(cell)) for cell, width in zip(line, widths, strict=True)]
+        yield "  ".join(
+            space + cell if column in right else cell + space
+            for column, cell, space in zip(columns, line, spaces, strict=True)
+        )
+
+
+def _cells_of(text: str) -> int:
+    """How wide a text is in a font whose characters are one or two cells wide."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def abandon_stdout() -> None:

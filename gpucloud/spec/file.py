@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from gpucloud.errors import UsageError
 from gpucloud.spec.fields import nearest
-from gpucloud.spec.model import FLAGS, Spec
+from gpucloud.spec.model import FLAGS, BadSpecError, Problem, Spec, read_spec
 
 
 def flag_of(name: str) -> str:
@@ -38,19 +35,20 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
         fields, lines = read.fields, read.lines
     given = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
     try:
-        return Spec.model_validate({**fields, **given})
-    except ValidationError as error:
-        problems = [_problem(each, given, file, lines) for each in error.errors(include_url=False)]
+        return read_spec({**fields, **given})
+    except BadSpecError as error:
+        problems = [_problem(each, given, file, lines) for each in error.problems]
         hint = None if file is None else "`gpucloud schema` prints what a spec file may hold"
         raise UsageError("; ".join(problems), hint=hint) from None
 
 
-def _problem(error: Any, given: Mapping[str, object], file: Path | None, lines: Mapping[str, int]) -> str:
-    """One of pydantic's errors in the user's terms."""
-    if not error["loc"]:
-        return str(error["ctx"]["error"])
-    name = str(error["loc"][0])
+def _problem(
+    problem: Problem, given: Mapping[str, object], file: Path | None, lines: Mapping[str, int]
+) -> str:
+    """A problem in the user's terms."""
+    name = problem.field
+    if name is None:
+        return problem.text
     where = flag_of(name) if name in given else f"{file}:{lines.get(name, 1)}: {name}"
-    if error["type"] == "extra_forbidden":
-        return f"{where}: unknown field{nearest(name, Spec.model_fields)}"
-    return f"{where}: {error.get('ctx', {}).get('error', error['msg'])}"
+    text = problem.text or f"unknown field{nearest(name, Spec.model_fields)}"
+    return f"{where}: {text}"

@@ -13,11 +13,12 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from gpucloud.errors import UsageError
 from gpucloud.resources import Purchase
 from gpucloud.spec.file import flag_of, load_spec
-from gpucloud.spec.model import Spec, deadline, json_schema
+from gpucloud.spec.model import BadSpecError, Problem, Spec, deadline, json_schema, read_spec
 from gpucloud.spec.yaml import MAX_BYTES, parse
 from gpucloud_pricing import PURCHASES
 
@@ -408,6 +409,32 @@ def test_whatever_the_flags_hold_the_answer_is_a_spec_or_a_usage_error(flags: di
     except UsageError:
         return
     assert Spec.model_validate(spec.model_dump(mode="json")) == spec
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*Spec.model_fields, "gpus"]),
+        json_like
+        | st.sampled_from(["T4:1", "spot", "none", "2h", "1", "us-*", "!us-*", "203.0.113.7", "a=b"]),
+        max_size=4,
+    )
+)
+def test_a_spec_is_read_as_pydantic_validates_it(values: dict[str, Any]) -> None:
+    try:
+        expected = Spec.model_validate(values)
+    except ValidationError as error:
+        said = [(str(each["loc"][0]) if each["loc"] else None, each) for each in error.errors()]
+        with pytest.raises(BadSpecError) as caught:
+            read_spec(values)
+        assert caught.value.problems == [
+            Problem(field, "" if each["type"] == "extra_forbidden" else str(each["ctx"]["error"]))
+            for field, each in said
+        ]
+    else:
+        read = read_spec(values)
+        assert read == expected
+        assert read.model_fields_set == expected.model_fields_set
+        assert read.model_dump_json() == expected.model_dump_json()
 
 
 PIECES = [

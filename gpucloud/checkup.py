@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,6 @@ from gpucloud.planning.quota import shortfall
 from gpucloud.resources import Identity, Permission, Quota
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 CHECK_TIMEOUT_S = 60.0
 SKEW_WARNS = timedelta(seconds=30)

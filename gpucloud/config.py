@@ -11,11 +11,11 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpucloud.errors import UsageError
 from gpucloud.resources import OWNER_ID
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

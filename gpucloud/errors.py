@@ -15,10 +15,9 @@ The tree::
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 class ErrorClass(StrEnum):

@@ -6,13 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 Request = Mapping[str, Any]
 """What a provider's ``prepare`` returns and its ``create`` sends: plain JSON, so that it can be hashed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
 from gpucloud.resources import Purchase, rfc3339
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gpucloud.api.results import Proposal
@@ -26,7 +26,6 @@ from gpucloud.ssh.client import forget
 from gpucloud.ssh.job import script_of, start
 from gpucloud.ssh.keys import key_folder
 from gpucloud_pricing import Market
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.places import admits
 
 NAME_S = 2.0

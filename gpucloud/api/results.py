@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from gpucloud.api.box import Box
@@ -11,7 +12,6 @@ from gpucloud.inventory.sweep import Find
 from gpucloud.planning.lifetime import CostLimit
 from gpucloud.planning.plan import Plan
 from gpucloud.resources import Ref, Resource, UnreadableRegion
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -55,7 +55,6 @@ from gpucloud.resources import (
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import AttemptStarted, MachinesCreated
 from gpucloud.runtime.tasks import Call, TimedOutError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 PREPARE_TIMEOUT_S = 120.0
 CREATE_TIMEOUT_S = 180.0

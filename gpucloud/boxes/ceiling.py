@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -14,7 +14,6 @@ from gpucloud.planning.plan import Candidate, repriced
 from gpucloud.resources import Purchase
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 QUOTE_AGE = timedelta(seconds=60)
 """How old a price may be that is bought on without asking again."""

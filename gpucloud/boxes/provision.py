@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from ipaddress import ip_network
@@ -30,7 +30,6 @@ from gpucloud.ssh.job import script_of
 from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, read_public_key
 from gpucloud_pricing import Market
 from gpucloud_pricing.gpus import parse_wishes
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_templates import BootPlan, TooLargeError, packed, render
 from gpucloud_templates.software import Software, later
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.output import Output
 from gpucloud.config import Paths, find_paths
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client

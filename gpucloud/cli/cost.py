@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import partial
@@ -29,7 +29,6 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import PURCHASES, Demand, Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Usage, compare, on_demand_prices, ways
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
 
 if TYPE_CHECKING:

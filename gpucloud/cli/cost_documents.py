@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,6 @@ from gpucloud_pricing import Market, Offer
 from gpucloud_pricing.demand import HOURS_PER_MONTH, OWNED
 from gpucloud_pricing.estimate import PARTS, Estimate, Place, Usage, hourly, place_of, usage_document
 from gpucloud_pricing.figures import Figure, Row, figures
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.payment import Layer, Share, Stretch, Way, cheapest_by_hours, cheapest_mix, way_of
 from gpucloud_pricing.values import usd_document
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.context import App
@@ -10,7 +11,6 @@ from gpucloud.cli.market import today
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.spec.model import Spec
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from gpucloud.clouds.profile import Profile

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from json import dumps
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpucloud.errors import UsageError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 Document = Mapping[str, Any]
 

@@ -14,13 +14,13 @@ import socket
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gpucloud.clouds.provider import Answered, ApiCall
 from gpucloud.resources import rfc3339
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 FILE = "audit.jsonl"
 LONGEST = 2000

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,7 +70,6 @@ from gpucloud.resources import (
     SearchResult,
     Timers,
 )
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment

@@ -11,12 +11,12 @@ from __future__ import annotations
 import csv
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, Scope
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar, cast
@@ -27,7 +27,6 @@ from typing import Any, Generic, TypeVar, cast
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Order, Ref
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 U = TypeVar("U")

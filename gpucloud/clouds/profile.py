@@ -7,12 +7,10 @@ and several sandboxes, at the same time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 CA_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """The variables in which a user names further certificate authorities, as ``requests`` reads them."""

@@ -13,7 +13,7 @@ accounts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -37,7 +37,6 @@ from gpucloud.resources import (
     SearchResult,
     Timers,
 )
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment, Interruption, Price

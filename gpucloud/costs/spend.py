@@ -4,6 +4,7 @@ is not known here."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State
 from gpucloud_pricing.billing import billed_disk_gib
 from gpucloud_pricing.demand import HOURS_PER_MONTH
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -28,7 +28,6 @@ from gpucloud.resources import (
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud.runtime.tasks import Call
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 POLL_S = 0.1
 
@@ -105,7 +104,7 @@ def begin(
     return {name: _ask(context, name, each) for name, each in searches.items()}
 
 
-def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:  # noqa: B008
+def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:
     """What was found. A cloud that does not answer keeps the others waiting no longer than ``patience``."""
     _wait(context, asked.values(), patience)
     used = {row.ref.cloud for row in context.journal.resources()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -24,7 +24,6 @@ from gpucloud.resources import Machine, Ref, Resource, Search, Tags
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud_pricing import Market
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 OLD_ENOUGH = timedelta(minutes=15)
 REMOVAL_S = 600.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -16,7 +16,6 @@ from typing import Any, cast
 
 from gpucloud.journal.lifecycle import EndedBy
 from gpucloud.resources import Machine, Purchase, Ref, State
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 Data = Mapping[str, Any]
 """Plain JSON."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
 from gpucloud.resources import Ref, State
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 CONSISTENCY_WINDOW = timedelta(minutes=10)
 """How long a cloud may show something late; EC2's reference says "a few minutes" of eventual consistency."""

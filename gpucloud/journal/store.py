@@ -19,7 +19,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -51,7 +51,6 @@ from gpucloud.journal.facts import (
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Claim, EndedBy, Lease, may_become
 from gpucloud.journal.schema import LIVING, PRESENT, PROJECTIONS, STEPS, UNRESOLVED, replay
 from gpucloud.resources import Ref, ResourceKind, State, Tags
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.sqlite_file import (
     BUSY_S,
     NewerFileError,
@@ -99,9 +98,9 @@ class Box:
     listed: Mapping[str, Price] = field(default_factory=dict[str, Price])
     nodes: tuple[Node, ...] = ()
     usage: tuple[Usage, ...] = ()
-    wanted: Wanted = Wanted(spec={})
+    wanted: Wanted = Wanted(spec={})  # noqa: RUF009  (frozen)
     attended: bool = False
-    boot: FirstBoot = FirstBoot()
+    boot: FirstBoot = FirstBoot()  # noqa: RUF009
     allow_from: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     measured: Measured | None = None

@@ -7,7 +7,7 @@ They stand in a YAML file, commitments also in what the clouds told of their acc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -22,7 +22,6 @@ from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Pri
 from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
 from gpucloud_pricing.demand import OWNED, PURCHASES
 from gpucloud_pricing.estimate import Usage
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.values import SavingsPlan, Source
 
 SOURCE = "own-conditions"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -15,7 +15,6 @@ from gpucloud.errors import CloudError, ErrorClass, is_absent
 from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market
 from gpucloud_pricing.history import Change, PriceHistory, SetAside
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.validation import validate_prices
 
 ASKED_AT_ONCE = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpucloud.clouds.cloud import Cloud
@@ -9,7 +10,6 @@ from gpucloud.errors import CloudError, UsageError
 from gpucloud.resources import rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 SKEW_FAILS = timedelta(minutes=5)
 """From here on nothing is bought, and the clouds refuse what this machine signs (AWS at 5 minutes)."""

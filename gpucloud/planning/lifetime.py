@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from typing import Any
@@ -17,7 +17,6 @@ from gpucloud.spec.model import Spec, deadline
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import tariff_at
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 LAUNCH_TTL = timedelta(hours=24)
 """How long a box lives where its spec does not say."""

@@ -6,14 +6,13 @@ Pure functions over the market's offers; nothing here asks a cloud or reads a cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from gpucloud.errors import UsageError
 from gpucloud.resources import HeldCapacity, Purchase, Quote, request_hash, rfc3339
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.rules import IMPLAUSIBLE
 
 SCHEMA = "gpucloud.plan/v1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
@@ -21,7 +21,6 @@ from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import Demand
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.values import Offer
 
 QUOTE_TIMEOUT_S = 30.0

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -18,7 +18,6 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.resources import Purchase, Quota
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 QUOTA_TIMEOUT_S = 20.0
 FRESH_FOR = timedelta(minutes=15)

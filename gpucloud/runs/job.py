@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -18,7 +19,6 @@ from gpucloud.runtime.events import JobEnded, JobStarted
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.ssh.client import ConnectionFailedError, Target
 from gpucloud.ssh.job import Follower, script_of, start, stop
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 FOREVER_S = 1e8
 TIMED_OUT = 124

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -22,7 +22,6 @@ from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Target, forget
 from gpucloud.ssh.files import NotCopiedError, rsync_down
 from gpucloud.ssh.keys import key_folder
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 RUN_TTL = timedelta(hours=6)
 """How long the box of a run lives where its spec does not say."""

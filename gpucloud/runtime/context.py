@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.store import Box, Journal
 from gpucloud.runtime.events import Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from gpucloud.sandbox.boxes_mig import Mig
 from gpucloud.sandbox.boxes_nvidia import INSTALLED, Gpus
 from gpucloud.sandbox.boxes_services import Services, end_processes
 from gpucloud.sandbox.boxes_user_data import CloudConfig, User, parse
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 NOTICE = "This is a box of the gpucloud sandbox: its commands run on this machine, as you."
 

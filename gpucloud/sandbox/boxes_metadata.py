@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 Answer = tuple[int, str]
 """An HTTP status and a body."""

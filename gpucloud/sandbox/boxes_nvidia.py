@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpucloud.sandbox.boxes_mig import Mig
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 SICKNESSES = ("lost", "memory", "slow", "hangs", "driver")
 """The last GPU has fallen off the bus; the first has memory that forgets, is slow, or hangs under load; the

@@ -10,9 +10,8 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 RESTART_S = 0.5
 PATIENCE_S = 60.0

@@ -7,12 +7,11 @@ import binascii
 import gzip
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 OWN_PATHS = tuple(
     f"/{path}"

@@ -11,13 +11,13 @@ import sys
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.processes import namespace, started
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0

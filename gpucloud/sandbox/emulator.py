@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +24,6 @@ from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.faults import Call, Fault
 from gpucloud.sandbox.ledger import Ledger
 from gpucloud.sandbox.market import Market
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 Control = Callable[[Mapping[str, Any]], Any]
 """Something that can be asked of one cloud besides its own protocol: JSON in, JSON out."""

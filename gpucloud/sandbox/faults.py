@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import count
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 class Stage(StrEnum):

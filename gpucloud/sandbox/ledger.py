@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.market import in_usd
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 # Nothing from before the last reset lives.
 _SINCE_RESET = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -14,7 +14,6 @@ from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Database
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 HOURS_PER_MONTH = 730
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-
-from gpucloud_pricing.lazy_dataclass import dataclass
+from dataclasses import dataclass, field
 
 GPU, PAYMENT, PLACE, BOX = PANELS = ("What GPU", "How to pay", "Where", "What box")
 """The sections of ``--help``, in order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal, cast, get_args
@@ -28,7 +29,6 @@ from gpucloud.spec import fields as read
 from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
 from gpucloud_pricing.demand import COMMITMENTS, INTERCONNECTS, OWNED, PURCHASES, RDMA, Demand
 from gpucloud_pricing.gpus import parse_wishes
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 DEFAULT_DISK_GIB = 100
 

@@ -7,7 +7,7 @@ file and the flags go through the same rules, and ``on``, ``1_000`` and ``60:30`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import yaml
 
 from gpucloud.errors import UsageError
 from gpucloud.spec.fields import shown
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 MAX_BYTES = 1 << 20
 HINT = "`gpucloud schema` prints what a spec file may hold"

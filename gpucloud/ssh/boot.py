@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, disconnect, run, wait_until_reachable
 from gpucloud.ssh.keys import ONE_TIME, checked_public_key, discard_one_time_key, pin, pinned
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_templates import BOOT_LOG, FAILED_MARKER, GUARD_STATUS, READY_MARKER, STEP_MARKER
 
 GUARD_TIMEOUT_S = 600.0

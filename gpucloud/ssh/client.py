@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO
@@ -25,7 +25,6 @@ from typing import IO
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.ssh.bounded import Finished, TooMuchError, talk
 from gpucloud.ssh.keys import delete_keys, find_program, host_alias, known_hosts
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 CONNECT_TIMEOUT_S = 10
 PERSIST_S = 60

@@ -13,13 +13,13 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpucloud.config import make_private
 from gpucloud.errors import UsageError
 from gpucloud.resources import BOX_ID
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}")
 _ANY_PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?=\s|$)")

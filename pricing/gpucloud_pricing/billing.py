@@ -5,7 +5,7 @@ Every instance type of a market carries those of its cloud; the shipped market t
 
 from __future__ import annotations
 
-from gpucloud_pricing.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
 from gpucloud_pricing.gpus import GpuWish
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 HOURS_PER_MONTH = Decimal(730)
 TERM_HOURS = {

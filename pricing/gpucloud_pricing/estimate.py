@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.values import Offer, Price, Tariff, number, usd_document
 

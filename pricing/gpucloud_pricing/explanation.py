@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.values import Offer
 
 

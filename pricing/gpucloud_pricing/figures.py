@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -20,7 +20,6 @@ from gpucloud_pricing.estimate import (
     run_hours,
     upfront_terms,
 )
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.values import Offer, Price, Tariff, usd_document
 

@@ -5,10 +5,8 @@ A fact that no source states is ``None``. A fact whose source is weak is named i
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 SOURCES = {
     "catalog": "instance_types.csv of the price snapshot",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
 from gpucloud_pricing.gpu_models import BY_NAME, MODELS, GpuModel
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 __all__ = ["BadWishError", "GpuModel", "GpuWish", "format_wish", "parse_wishes"]
 

@@ -11,13 +11,12 @@ import sqlite3
 import weakref
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction
 from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, SavingsPlan
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.values import Offer
 
 HOURS_PER_WEEK = Decimal(168)

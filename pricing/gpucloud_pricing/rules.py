@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Protocol
@@ -14,7 +15,6 @@ from typing import Protocol
 from gpucloud_pricing.demand import INTERCONNECTS, Demand
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import GpuWish, format_count, format_wish
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.places import admits, names_specially, opt_in_head, region_names
 from gpucloud_pricing.values import InstanceType, Note, Offer, Region
 

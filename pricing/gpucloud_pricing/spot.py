@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass
 
 from gpucloud_pricing.demand import HOURS_PER_MONTH
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 HOPELESS = 20.0
 """From so many interruptions that are expected between two checkpoints on, work practically never ends."""

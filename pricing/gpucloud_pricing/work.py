@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 
 from gpucloud_pricing.gpu_models import BY_NAME, SOURCES
 from gpucloud_pricing.gpus import GpuWish
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_pricing.values import InstanceType, Offer
 
 PRECISIONS = {

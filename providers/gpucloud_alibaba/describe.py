@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from gpucloud.resources import BadTags, Machine, Purchase, Ref, Resource, ResourceKind, State, Tags
 from gpucloud_alibaba.clients import Clients, ecs_models, listed
 from gpucloud_alibaba.errors import named
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 CLOUD = "alibaba"
 PAGE_SIZE = 100

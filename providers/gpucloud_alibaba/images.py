@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,6 @@ from gpucloud.clouds.kit import ImageRow, image_row, read_images
 from gpucloud.resources import Order
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import NoImageError, reading
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_templates.software import Image as BootImage
 from gpucloud_templates.software import driver, own_image
 

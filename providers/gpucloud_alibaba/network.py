@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from gpucloud.resources import TAG_PREFIX, Order, ResourceKind
 from gpucloud_alibaba.clients import Clients, ecs_models, listed
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import NotReadyError, named, reading
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 SSH_PORT = 22
 VPC_CIDR = "10.42.0.0/16"

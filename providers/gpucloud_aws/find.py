@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,6 @@ from gpucloud.resources import (
     UnreadableRegion,
 )
 from gpucloud_aws.errors import GoneError, classify, reading
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

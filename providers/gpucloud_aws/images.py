@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from gpucloud.clouds.kit import ImageRow, image_row, read_images
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_templates.software import Image as BootImage
 from gpucloud_templates.software import own_image
 

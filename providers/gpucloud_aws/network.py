@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.provider import Record
@@ -14,7 +15,6 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_aws.errors import ForeignGroupError, NoNetworkError, NoSubnetError, NotVisibleError, code_of
 from gpucloud_aws.find import tags_in
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

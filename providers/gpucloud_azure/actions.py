@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 from gpucloud.clouds.profile import is_loopback
 from gpucloud_azure.errors import ActionRefusedError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 class Repeat(StrEnum):

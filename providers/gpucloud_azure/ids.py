@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gpucloud.errors import UsageError
 from gpucloud.resources import ResourceKind
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

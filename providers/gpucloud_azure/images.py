@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
 from gpucloud.clouds.kit import ImageRow, image_row, read_images
-from gpucloud_pricing.lazy_dataclass import dataclass
 from gpucloud_templates.software import Image as BootImage
 from gpucloud_templates.software import own_image
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpucloud.clouds.kit import in_threads
@@ -15,7 +16,6 @@ from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
 from gpucloud_azure.json_paths import plain
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 SSH_PORT = 22
 GROUP_NAME_LENGTH = 90  # Resource Manager's limit

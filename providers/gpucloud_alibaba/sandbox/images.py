@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox.region import Region, page_by_number
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

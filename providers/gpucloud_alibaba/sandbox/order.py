@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -21,7 +22,6 @@ from gpucloud_alibaba.sandbox.reservations import find_pool
 from gpucloud_alibaba.sandbox.review import review_launch
 from gpucloud_alibaba.sandbox.stock import free
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 USER_DATA_LIMIT = 32 * 1024
 """Bytes before base64. Source: ECS API reference, RunInstances."""

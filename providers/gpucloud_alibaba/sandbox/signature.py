@@ -11,13 +11,13 @@ import hmac
 import re
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl, quote
 
 from werkzeug.wrappers import Request
 
 from gpucloud_alibaba.sandbox.wire import AlibabaError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 OLDEST = timedelta(minutes=15)
 _V3 = re.compile(r"ACS3-HMAC-SHA256 Credential=([^,]+),SignedHeaders=([^,]+),Signature=([0-9a-f]{64})")

@@ -6,14 +6,13 @@ Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpucloud.sandbox.policy import Keys
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
 from gpucloud_aws.sandbox.tags import TAGGABLE
 from gpucloud_aws.sandbox.wire import part
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

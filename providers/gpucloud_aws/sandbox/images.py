@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,6 @@ from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox.query import Field, select
 from gpucloud_aws.sandbox.region import Region
 from gpucloud_aws.sandbox.wire import AwsError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 AMAZON, CANONICAL, AMAZON_LINUX = "898082745236", "099720109477", "137112412989"
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +21,6 @@ from gpucloud_aws.sandbox.reservations import find_reservation
 from gpucloud_aws.sandbox.review import review_launch
 from gpucloud_aws.sandbox.tags import tags_for
 from gpucloud_aws.sandbox.wire import AwsError, part
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 USER_DATA_LIMIT = 16384
 """Bytes before base64 (EC2 user guide, "Add user data")."""

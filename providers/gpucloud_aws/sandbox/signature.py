@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from dataclasses import dataclass
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -11,7 +12,6 @@ from botocore.credentials import Credentials
 from werkzeug.wrappers import Request
 
 from gpucloud_aws.sandbox.wire import AwsError
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request, ?"

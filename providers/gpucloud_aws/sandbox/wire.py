@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, cast
@@ -18,8 +19,6 @@ from xml.sax.saxutils import escape
 from botocore.loaders import Loader
 from botocore.model import ListShape, OperationModel, ServiceModel, Shape, StructureShape
 from botocore.validate import ParamValidator
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 SERVICES = {
     "ec2": "ec2",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +25,6 @@ from gpucloud_azure.sandbox.subscription import (
     part,
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 CUSTOM_DATA_LIMIT = 65535
 """Bytes before base64. Source: azure-compute-docs, custom-data.md."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from werkzeug.wrappers import Request
 
@@ -34,7 +35,6 @@ from gpucloud_azure.sandbox.subscription import (
     shown,
 )
 from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 PAGE = 500
 _READ_PROVIDERS = "Microsoft.Resources/subscriptions/providers/read"

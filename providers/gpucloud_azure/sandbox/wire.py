@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, cast
 
 from werkzeug.wrappers import Request, Response
-
-from gpucloud_pricing.lazy_dataclass import dataclass
 
 Json = dict[str, Any]
 

@@ -45,14 +45,8 @@ def _unwanted(context: Context, boxes: Iterable[Box]) -> list[Box]:
         box
         for box in boxes
         if context.may_take(box.lease)
-        and (is_remains(box) or (box.expires_at is not None and box.expires_at < now))
+        and (box.is_remains or (box.expires_at is not None and box.expires_at < now))
     ]
-
-
-def is_remains(box: Box) -> bool:
-    """Whether a box that nobody is working on is what a command left that was not finished."""
-    left = box.state is BoxState.READY and bool(box.facts.get("attended"))  # its run is no more
-    return left or box.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
 
 @dataclass(slots=True)
@@ -171,7 +165,7 @@ def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[st
     """Takes boxes down, as far as the tasks's budget goes: each is asked to end before any is waited for."""
     troubles: list[GpucloudError] = []
     clock = cache(partial(_clock_of, context))
-    waiting = [box for box in boxes if is_remains(box) or _is_past_end(box, clock, troubles)]
+    waiting = [box for box in boxes if box.is_remains or _is_past_end(box, clock, troubles)]
     held: dict[str, Box] = {}
     owed: dict[str, GpucloudError] = {}
     pause_s = 0.05

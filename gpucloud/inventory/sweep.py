@@ -16,7 +16,7 @@ from enum import StrEnum
 from gpucloud.boxes.teardown import end_resources, made_data, take_down
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_its_box
-from gpucloud.inventory.reconcile import catch_up, is_remains
+from gpucloud.inventory.reconcile import catch_up
 from gpucloud.inventory.recover import adopt_box, age_of
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Lease
 from gpucloud.journal.store import Box
@@ -118,7 +118,7 @@ def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Rea
         return Reason.REMAINS
     if not free:
         return None
-    if is_remains(box):
+    if box.is_remains:
         return Reason.REMAINS
     if not_of_its_box(box, resource):
         return Reason.NOT_OF_ITS_BOX
@@ -197,7 +197,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
         refs = _refs(resources)
         for ref in refs:
             context.journal.write(taken, "made", made_data(ref, name=ref.id))
-        whole = taken.state not in OVER and (is_remains(taken) or _is_over(taken, finds))
+        whole = taken.state not in OVER and (taken.is_remains or _is_over(taken, finds))
         with context.tasks.finishing():
             if whole:
                 take_down(context, taken, budget_s=REMOVAL_S)

@@ -48,7 +48,7 @@ from gpucloud.journal.facts import (
     plain,
     read_facts,
 )
-from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy, Lease, may_become
+from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Claim, EndedBy, Lease, may_become
 from gpucloud.journal.schema import LIVING, PRESENT, PROJECTIONS, STEPS, UNRESOLVED, replay
 from gpucloud.resources import Ref, ResourceKind, State, Tags
 from gpucloud_pricing.sqlite_file import (
@@ -153,6 +153,12 @@ class Box:
         costs = [cost_of(each, until) for each in self.usage if each.part == "compute"]
         known = [cost for cost in costs if cost is not None]
         return sum(known, Decimal(0)).quantize(_TO_BE_SHOWN) if known else None
+
+    @property
+    def is_remains(self) -> bool:
+        """Whether it is what a command left that was not finished, if nobody is working on it."""
+        left = self.state is BoxState.READY and self.attended  # its run is no more
+        return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
     @property
     def facts(self) -> Data:

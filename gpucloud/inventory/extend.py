@@ -37,7 +37,7 @@ def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
             f"another gpucloud works on box {box.name!r}", hint="see what it does: gpucloud list"
         )
     try:
-        asked = begin_reading(context, context.clouds.usable(taken.facts["cloud"]))
+        asked = begin_reading(context, context.clouds.usable(taken.cloud))
         refresh(context, taken)
         seen = context.journal.held(taken)
         check_movable(context, seen)

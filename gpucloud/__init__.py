@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.client import Client
+    from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Proposal, Ran, Recovered, Searched, Swept
+    from gpucloud.checkup import Checked
+    from gpucloud.clouds.audit import AuditRecord
     from gpucloud.clouds.profile import Profile
-    from gpucloud.costs.spend import PerHour
+    from gpucloud.costs.comparison import Comparison
+    from gpucloud.costs.spend import BoxSpend, Charge, PerHour, Spend
+    from gpucloud.costs.workload import Workload
     from gpucloud.errors import (
         BoxLostError,
         CloudError,
+        ErrorClass,
         GpucloudError,
         InterruptedBySignal,
         NoOfferError,
@@ -26,6 +32,15 @@ if TYPE_CHECKING:
         UsageError,
     )
     from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice
+    from gpucloud.journal.lifecycle import BoxState
+    from gpucloud.market.commitments import Commitments
+    from gpucloud.market.equivalents import Equivalents
+    from gpucloud.market.history import PriceChanges, PriceCourses
+    from gpucloud.market.overview import PriceOverview
+    from gpucloud.market.refresh import Refreshed
+    from gpucloud.market.search import Offers
+    from gpucloud.market.watch import Look
+    from gpucloud.planning.boot_choices import BootChoice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Candidate, Plan
     from gpucloud.runtime.events import (
@@ -36,44 +51,74 @@ if TYPE_CHECKING:
         JobEnded,
         JobStarted,
         MachinesCreated,
+        PricesAnswered,
         Progress,
         Warned,
     )
     from gpucloud.spec.model import Spec
-    from gpucloud_pricing.values import Money
+    from gpucloud.ssh.client import ConnectionFailedError
+    from gpucloud.ssh.files import NotCopiedError
+    from gpucloud_pricing.values import Money, Offer
 
 __version__ = "0.1.0"
 
 _MODULES = {
     "gpucloud.api.box": "Box Completed",
     "gpucloud.api.client": "Client",
+    "gpucloud.api.prices": "Prices",
     "gpucloud.api.results": "Ended Looked Proposal Ran Recovered Searched Swept",
+    "gpucloud.checkup": "Checked",
+    "gpucloud.clouds.audit": "AuditRecord",
     "gpucloud.clouds.profile": "Profile",
-    "gpucloud.costs.spend": "PerHour",
-    "gpucloud.errors": "BoxLostError CloudError GpucloudError InterruptedBySignal NoOfferError"
+    "gpucloud.costs.comparison": "Comparison",
+    "gpucloud.costs.spend": "BoxSpend Charge PerHour Spend",
+    "gpucloud.costs.workload": "Workload",
+    "gpucloud.errors": "BoxLostError CloudError ErrorClass GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
+    "gpucloud.journal.lifecycle": "BoxState",
+    "gpucloud.market.commitments": "Commitments",
+    "gpucloud.market.equivalents": "Equivalents",
+    "gpucloud.market.history": "PriceChanges PriceCourses",
+    "gpucloud.market.overview": "PriceOverview",
+    "gpucloud.market.refresh": "Refreshed",
+    "gpucloud.market.search": "Offers",
+    "gpucloud.market.watch": "Look",
+    "gpucloud.planning.boot_choices": "BootChoice",
     "gpucloud.planning.lifetime": "CostLimit",
     "gpucloud.planning.plan": "Candidate Plan",
     "gpucloud.runtime.events": "AttemptRefused AttemptStarted BootStep Event JobEnded JobStarted"
-    " MachinesCreated Progress Warned",
+    " MachinesCreated PricesAnswered Progress Warned",
     "gpucloud.spec.model": "Spec",
-    "gpucloud_pricing.values": "Money",
+    "gpucloud.ssh.client": "ConnectionFailedError",
+    "gpucloud.ssh.files": "NotCopiedError",
+    "gpucloud_pricing.values": "Money Offer",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "AttemptRefused",
     "AttemptStarted",
+    "AuditRecord",
+    "BootChoice",
     "BootStep",
     "Box",
     "BoxLostError",
+    "BoxSpend",
+    "BoxState",
     "Candidate",
+    "Charge",
+    "Checked",
     "Client",
     "CloudError",
+    "Commitments",
+    "Comparison",
     "Completed",
+    "ConnectionFailedError",
     "CostLimit",
     "Ended",
+    "Equivalents",
+    "ErrorClass",
     "Event",
     "Gpu",
     "GpucloudError",
@@ -81,27 +126,39 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "InterruptedBySignal",
     "JobEnded",
     "JobStarted",
+    "Look",
     "Looked",
     "MachinesCreated",
     "Money",
     "NoOfferError",
     "Node",
+    "NotCopiedError",
+    "Offer",
+    "Offers",
     "OutcomeUnknownError",
     "OwedError",
     "PerHour",
     "Plan",
+    "PriceChanges",
+    "PriceCourses",
     "PriceError",
+    "PriceOverview",
+    "Prices",
+    "PricesAnswered",
     "Profile",
     "Progress",
     "Proposal",
     "Ran",
     "Recovered",
+    "Refreshed",
     "Searched",
     "Slice",
     "Spec",
+    "Spend",
     "Swept",
     "UsageError",
     "Warned",
+    "Workload",
 ]
 
 

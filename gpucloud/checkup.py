@@ -1,4 +1,4 @@
-"""Whether gpucloud will work here: each cloud's credentials, permissions, clock, quotas; and this machine."""
+"""Checks whether gpucloud can work here: credentials, permissions, clock and quotas, and this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROGRAMS = ("ssh", "ssh-keygen", "rsync")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at. ``ok`` is ``None`` where it could not be told, or only warns."""
+    """The result of one check. ``ok`` is ``None`` if it is unknown, or only a warning."""
 
     name: str
     ok: bool | None
@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudFindings:
-    """What was found of one cloud. ``usable`` is whether a launch there can be tried at all."""
+    """The results for one cloud. ``usable``: a launch there can be tried."""
 
     cloud: str
     usable: bool
@@ -54,7 +54,7 @@ class CloudFindings:
 
     @property
     def fits(self) -> bool | None:
-        """Whether some asked-for type fits under the quotas; ``None`` where none was read."""
+        """Whether a requested type fits under the quotas; ``None`` if no quota was read."""
         quotas = [each for each in self.findings if each.name.startswith("quota ")]
         return any(each.ok is not False for each in quotas) if quotas else None
 
@@ -139,13 +139,13 @@ def _exit_code(clouds: Sequence[CloudFindings], machine: Sequence[Finding], spec
 def check_clouds(
     context: Context, names: Iterable[str], wanted: Sequence[Candidate], nodes: int
 ) -> list[CloudFindings]:
-    """Looks at clouds, all at once. Changes and costs nothing.
+    """Checks clouds, all at the same time. Changes nothing, costs nothing.
 
     Args:
-        context: the clouds, and where to wait.
+        context: clouds, clock and threads of this call.
         names: the clouds.
-        wanted: the offers that would be launched, the best first.
-        nodes: how many machines of one.
+        wanted: the candidates of a launch, the best first.
+        nodes: the number of nodes.
     """
     calls = {
         name: context.tasks.start(
@@ -160,7 +160,7 @@ def _waited(context: Context, name: str, call: Call) -> CloudFindings:
     try:
         found: CloudFindings = context.tasks.wait(call, CHECK_TIMEOUT_S)
     except TimedOutError as error:
-        return _unusable(name, Finding(name="answer", ok=False, said=str(error), fix="look at the network"))
+        return _unusable(name, Finding(name="answer", ok=False, said=str(error), fix="check the network"))
     return found
 
 
@@ -187,7 +187,7 @@ def _check_cloud(context: Context, name: str, wanted: Sequence[Candidate], nodes
 
 
 def _told(name: str, cloud: Cloud, look: Callable[[], list[Finding]]) -> list[Finding]:
-    """What a look finds; a refusal is a finding too."""
+    """The findings of one check; a refused call is a finding too."""
     try:
         return look()
     except CloudError as error:
@@ -224,15 +224,15 @@ def _clock(theirs: datetime | None, ours: datetime) -> list[Finding]:
 
 
 def _permissions(region: str, permissions: Sequence[Permission]) -> list[Finding]:
-    """The denied ones one by one; the others in one line."""
+    """One finding per denied permission, and one for all others."""
     if not permissions:
         return []
     denied = [each for each in permissions if each.allowed is False]
     untold = sum(each.allowed is None for each in permissions)
     allowed = len(permissions) - len(denied) - untold
-    said = f"{allowed} of {len(permissions)} tried in {region} are allowed"
+    said = f"{allowed} of {len(permissions)} permissions tried in {region} are allowed"
     if untold:
-        said += f", {untold} could not be told"
+        said += f", {untold} unknown"
     findings = [Finding(name="permissions", ok=not denied, said=said, fix=denied[0].fix if denied else "")]
     return findings + [
         Finding(name=f"permission {each.action}", ok=False, said=each.said, fix=each.fix) for each in denied
@@ -240,7 +240,7 @@ def _permissions(region: str, permissions: Sequence[Permission]) -> list[Finding
 
 
 def _quotas(cloud: Cloud, wanted: Sequence[Candidate], nodes: int) -> list[Finding]:
-    """The quotas of the best offer of each way of paying, and whether it fits."""
+    """The quotas of the best offer of each purchase option, and whether it fits."""
     findings: list[Finding] = []
     best = {each.purchase: each for each in reversed(wanted)}
     for candidate in best.values():
@@ -265,7 +265,7 @@ def _quota_text(quota: Quota) -> str:
 
 
 def check_machine(state: Path, which: Callable[[str], str | None] = shutil.which) -> list[Finding]:
-    """Looks at this machine: the programs that gpucloud runs, and the folder of its journal.
+    """Checks this machine: the programs that gpucloud runs, and the folder of its journal.
 
     Args:
         state: the folder of the journal, or where it will be made.
@@ -275,7 +275,7 @@ def check_machine(state: Path, which: Callable[[str], str | None] = shutil.which
     for program in PROGRAMS:
         path = which(program)
         package = "rsync" if program == "rsync" else "openssh-client"
-        fix = "" if path else f"install it: apt-get install {package}, or your system's like"
+        fix = "" if path else f"install it: apt-get install {package}, or the same for your system"
         findings.append(Finding(name=program, ok=path is not None, said=path or "not on the PATH", fix=fix))
     folder = next(each for each in (state, *state.parents) if each.exists())
     writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

@@ -1,8 +1,8 @@
-"""Where gpucloud keeps its files, and who its user is.
+"""The folders of gpucloud's files, and the owner id of its user.
 
-``GPUCLOUD_HOME`` puts everything into one folder; without it the folders are those of the operating system
-(XDG on Linux). With the sandbox switched on, the state folder is another one, so that the journal of emulated
-clouds never mixes with that of real ones.
+``GPUCLOUD_HOME`` puts everything into one folder; without it, the folders are those of the operating system
+(XDG on Linux). The sandbox has its own state folder, so that the journals of emulated and real clouds never
+mix.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gpucloud.resources import OWNER_ID
 class Paths:
     """The folders. They are made when first needed, with :func:`make_private`.
 
-    ``state`` holds the journal and the boxes' keys, ``config`` the owner's id, and ``sandbox`` what the
-    sandbox process keeps for itself.
+    ``state`` holds the journal and the boxes' keys, ``config`` the owner id, and ``sandbox`` the files of the
+    sandbox process.
     """
 
     state: Path
@@ -32,11 +32,11 @@ class Paths:
 
 
 def find_paths(environment: Mapping[str, str], *, sandbox: bool) -> Paths:
-    """The folders for this environment. Makes nothing.
+    """Finds the folders for this environment. Creates none.
 
     Args:
-        environment: the environment variables; ``GPUCLOUD_HOME`` is looked at here.
-        sandbox: whether the clouds are emulated ones, which have a state folder of their own.
+        environment: the environment variables; ``GPUCLOUD_HOME`` is read here.
+        sandbox: whether the clouds are emulated; they have their own state folder.
 
     Raises:
         UsageError: the user has no home folder and ``GPUCLOUD_HOME`` is not set.
@@ -61,12 +61,12 @@ def find_paths(environment: Mapping[str, str], *, sandbox: bool) -> Paths:
 
 
 def make_private(folder: Path) -> Path:
-    """Makes a folder, and those above it that are missing, readable by the user alone (0700). Gives it back.
+    """Makes a folder and its missing parents, accessible to the user alone (0700). Returns it.
 
-    The mode does not depend on the umask, and is put right where the folder is there already.
+    The mode does not depend on the umask, and is corrected if the folder exists.
 
     Raises:
-        UsageError: it cannot be made, is no folder, or belongs to another user.
+        UsageError: the folder cannot be made, is not a folder, or belongs to another user.
     """
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -87,12 +87,12 @@ def make_private(folder: Path) -> Path:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Who owns a folder, or a link to it, can put other keys, another journal and owner in its place."""
+    """The owner of a folder, or of a link to it, could replace the keys, the journal and the owner id."""
     for found in (folder.lstat(), folder.stat()):
         if found.st_uid != os.geteuid():
             raise UsageError(
                 f"the folder {folder} belongs to another user (uid {found.st_uid})",
-                hint=f"make it yours: sudo chown -R {os.geteuid()} {folder}; "
+                hint=f"take ownership: sudo chown -R {os.geteuid()} {folder}; "
                 "or set GPUCLOUD_HOME to a folder of your own",
             )
 
@@ -102,17 +102,17 @@ def find_owner(
     environment: Mapping[str, str],
     new_id: Callable[[], str] = lambda: "u-" + secrets.token_hex(8),
 ) -> str:
-    """The owner's id: ``GPUCLOUD_OWNER``, else the one in the configuration folder, made there once.
+    """The owner id: ``GPUCLOUD_OWNER``, or the one in the configuration folder, made there once.
 
-    Several processes that start at once agree on one id: the first to put its file there wins.
+    Processes that start at the same time agree on one id: the first that writes the file wins.
 
     Args:
-        paths: the folders; ``config/owner`` is read, and made where it is missing (0600).
+        paths: the folders; ``config/owner`` is read, and made if missing (0600).
         environment: the environment variables.
-        new_id: gives a fresh id.
+        new_id: makes a new id.
 
     Raises:
-        UsageError: the id is damaged, or cannot be read or kept.
+        UsageError: the id is damaged, or cannot be read or written.
     """
     given = environment.get("GPUCLOUD_OWNER")
     if given:
@@ -125,7 +125,7 @@ def find_owner(
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(
-            f"cannot keep the owner's id in {file}: {error.strerror or error}",
+            f"cannot read or write the owner id in {file}: {error.strerror or error}",
             hint="set GPUCLOUD_OWNER, or GPUCLOUD_HOME to a folder that you can write to",
         ) from error
     return _checked_owner(text.strip(), str(file))
@@ -134,14 +134,14 @@ def find_owner(
 def _checked_owner(text: str, source: str) -> str:
     if not OWNER_ID.fullmatch(text):
         raise UsageError(
-            f"{source}: {text[:64]!r} is no owner id; allowed are 1-64 letters, digits and . _ @ -",
-            hint="boxes are found by this id: restore the old one, `gpucloud list --json` shows it",
+            f"{source}: {text[:64]!r} is not an owner id; allowed: 1-64 letters, digits and . _ @ -",
+            hint="boxes are found by this id: restore the old one; `gpucloud list --json` shows it",
         )
     return text
 
 
 def _put_once(file: Path, text: str) -> None:
-    """Writes a file as a whole, unless there is one: a link succeeds or finds another's file."""
+    """Writes a whole file, unless one exists: the link either succeeds or finds the other process's file."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

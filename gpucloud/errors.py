@@ -1,13 +1,13 @@
-"""What can go wrong, in the classes that decide what happens next, and the exit code of each.
+"""All errors of gpucloud: their classes, which decide what happens next, and their exit codes.
 
 The tree::
 
     GpucloudError
-    ├── UsageError        2    a bad spec, flag, file or state of this machine; nothing was spent
+    ├── UsageError        2    an invalid spec, flag or file, or a local problem; nothing was bought
     ├── NoOfferError      3    nothing in the market matches
     ├── CloudError             a cloud refused or failed; the exit code follows from its class
     │   └── OutcomeUnknownError    a mutating call may or may not have been applied
-    ├── PriceError        7    only dearer than allowed, or the price of a saved plan moved
+    ├── PriceError        7    all offers cost too much, or the price of a saved plan changed
     ├── OwedError         8    something may still be billed
     ├── BoxLostError      1    a box ended while it was in use
     └── InterruptedBySignal    130, 143, 129
@@ -21,7 +21,7 @@ from typing import Any
 
 
 class ErrorClass(StrEnum):
-    """What a failure means for the engine, whichever cloud said it."""
+    """What a failure means, for every cloud alike."""
 
     CAPACITY = "capacity"
     UNSUPPORTED = "unsupported"
@@ -54,7 +54,7 @@ class ClassRule:
 
     next: Next
     exit_code: int
-    definite: bool  # on a create: the cloud has certainly made nothing
+    definite: bool  # on a create: certainly nothing was created
 
 
 RULES: dict[ErrorClass, ClassRule] = {
@@ -74,14 +74,14 @@ RULES: dict[ErrorClass, ClassRule] = {
 
 
 class GpucloudError(Exception):
-    """Base of every failure that gpucloud explains to its user.
+    """Base of all errors that gpucloud reports to its user.
 
     Args:
-        message: what was tried and what happened, one line.
+        message: what was tried and what happened, in one line.
         hint: what to do next.
         attempts: what was tried, as plain JSON, in order.
         left: what may still be billed: ``{"kind", "id", "cloud", "region", "price"}`` each.
-        owed_command: the command that removes what is left.
+        owed_command: the command that deletes what is left.
     """
 
     exit_code = 1
@@ -125,7 +125,7 @@ class GpucloudError(Exception):
 
 
 class UsageError(GpucloudError):
-    """A bad spec, flag or file, or a state of this machine that must be mended first. Nothing was spent."""
+    """An invalid spec, flag or file, or a local problem to fix first. Nothing was bought."""
 
     exit_code = 2
     error_class = "usage"
@@ -139,21 +139,21 @@ class NoOfferError(GpucloudError):
 
 
 class PriceError(GpucloudError):
-    """Only dearer than allowed; or a saved plan's price moved."""
+    """All offers cost more than allowed, or the price of a saved plan changed."""
 
     exit_code = 7
     error_class = "price"
 
 
 class OwedError(GpucloudError):
-    """Something may still be billed; ``left`` and ``owed_command`` say what and how to end it."""
+    """Resources may still be billed: ``left`` lists them, ``owed_command`` deletes them."""
 
     exit_code = 8
     error_class = "owed"
 
 
 class BoxLostError(GpucloudError):
-    """A box ended while it was in use. ``taken_back``: its cloud took it, as it may with spot."""
+    """A box ended while it was in use. ``taken_back``: the cloud interrupted it, as spot allows."""
 
     error_class = "box_lost"
 
@@ -164,12 +164,12 @@ class BoxLostError(GpucloudError):
             self.error_class = "interruption"
 
 
-class InterruptedBySignal(GpucloudError):  # noqa: N818  (an interruption, not an error of anybody)
-    """The command was ended by a signal and everything it made was taken down.
+class InterruptedBySignal(GpucloudError):  # noqa: N818  (an interruption, not an error)
+    """A signal ended the command, and everything that it made was deleted.
 
     Args:
-        message: what was going on.
-        signum: the signal's number; the exit code is 128 + it.
+        message: what was in progress.
+        signum: the signal's number; the exit code is 128 + ``signum``.
     """
 
     error_class = "interrupted"
@@ -181,7 +181,7 @@ class InterruptedBySignal(GpucloudError):  # noqa: N818  (an interruption, not a
 
 
 class CloudError(GpucloudError):
-    """A cloud refused or failed. Keeps the cloud's own words.
+    """A cloud refused a call, or a call failed. Keeps the cloud's own message.
 
     Args:
         message: what was tried and what the cloud said.
@@ -189,10 +189,10 @@ class CloudError(GpucloudError):
         cloud: the provider's name.
         code: the cloud's own error code.
         request_id: the cloud's own request id.
-        scope: how far the refusal reaches.
+        scope: what else the refusal rules out.
         hint: what to do next.
-        attempts: what was tried before.
-        sent: False where the request certainly never left this machine.
+        attempts: the attempts before.
+        sent: False if the request certainly never left this machine.
     """
 
     def __init__(
@@ -220,16 +220,16 @@ class CloudError(GpucloudError):
 
 
 def is_absent(error: Exception) -> bool:
-    """Whether a cloud is not set up here: no SDK, or no credentials to be refused."""
+    """Whether a cloud is not set up here: no SDK, or no credentials."""
     return isinstance(error, CloudError) and error.error_class is ErrorClass.AUTH and not error.sent
 
 
 class OutcomeUnknownError(CloudError):
-    """A mutating call may or may not have been applied; nothing else may be tried until it is looked up."""
+    """A mutating call may or may not have been applied; it is looked up before anything else is tried."""
 
 
 class Scope(StrEnum):
-    """How far a refusal reaches: what else is not worth trying."""
+    """What a refusal rules out: attempts there are skipped."""
 
     ZONE = "zone"  # this type in this zone
     REGION = "region"  # this type (family) in this region

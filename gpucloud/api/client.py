@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, Swept
     from gpucloud.checkup import Checked
-    from gpucloud.clouds.audit import Record
+    from gpucloud.clouds.audit import AuditRecord
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.clouds.provider import Witness
     from gpucloud.costs.comparison import Comparison
@@ -741,7 +741,7 @@ class Client:
 
     def audit(
         self, *, box: str | None = None, since: datetime | None = None, most: int | None = None
-    ) -> Record:
+    ) -> AuditRecord:
         """The newest calls that changed something in a cloud, or tried to.
 
         Args:

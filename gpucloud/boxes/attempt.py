@@ -163,7 +163,7 @@ def _prepare(context: Context, box: Box, cloud: Cloud, order: Order) -> Request:
             context.tasks.wait(call, IN_FLIGHT_S)
         raise
     except TimedOutError as error:
-        raise cloud.late(f"preparing {order.region} took too long ({error})") from error
+        raise cloud.late(f"the network in {order.region} was not ready in time ({error})") from error
     return request
 
 
@@ -291,7 +291,7 @@ def _create(
         raise
     except TimedOutError as error:
         raise OutcomeUnknownError(
-            f"{cloud.name}: the create call gave no answer ({error})",
+            f"{cloud.name}: the create call was not answered ({error})",
             error_class=ErrorClass.SERVER,
             cloud=cloud.name,
         ) from error
@@ -345,7 +345,7 @@ def _resolve(context: Context, box: Box, intent: str, status: Literal["closed", 
 
 def _look(context: Context, cloud: Cloud, order: Order, cause: CloudError) -> Sequence[Machine]:
     """Looks whether a create call without a clear answer made something after all."""
-    context.tell("create", f"no clear answer ({cause.code}); looking whether it was made")
+    context.tell("create", f"no clear answer ({cause.code}); checking whether the instance exists")
     search = Search(token=order.key, regions=(order.region,))
     try:
         found: SearchResult = context.tasks.run(lambda: cloud.find(search))
@@ -371,9 +371,9 @@ def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: S
     try:
         ensure_end(context, box, cloud, machines, end)
     except CloudError as error:
-        context.tell("create", f"{error.message}; ending it")
+        context.tell("create", f"{error.message}; ending the box")
         end_machines(context, box, budget_s=TAKE_DOWN_S)
-        error.message = f"{error.message}. It was ended: nothing but itself would have ended it"
+        error.message = f"{error.message}. The box was ended: no timer outside it would have ended it"
         raise
 
 
@@ -385,7 +385,7 @@ def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
         if got != wanted:
             raise PriceError(
                 f"{candidate.cloud} started {' '.join(got)} instead of {' '.join(wanted)}",
-                hint="it was taken down; this should never happen: please report it",
+                hint="the box was ended; this is a fault: please report it",
             )
 
 
@@ -426,7 +426,7 @@ def _once_running(
         if _all_run(current) or any(map(_has_ended, current)):
             return current
         if not context.tasks.left_s:
-            raise TimedOutError("they do not run")
+            raise TimedOutError("the machines are not running yet")
         looks = looks or _begin_looks(context, cloud, current)
         seen = [context.tasks.wait(call, CREATE_TIMEOUT_S) for call in looks]
         looks = ()
@@ -451,7 +451,7 @@ def _all_run(machines: Sequence[Machine]) -> bool:
 def _never_started(context: Context, box: Box, cloud: Cloud, machine: Machine) -> GpucloudError:
     """A refusal that came late: the next offer may be tried once every machine of this one is gone."""
     context.tell(
-        "create", f"{short_id(machine.ref.id)} ended before it ran; making sure that nothing of it is left"
+        "create", f"{short_id(machine.ref.id)} ended before it ran; checking that nothing is left of it"
     )
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     if machine.ended_itself:

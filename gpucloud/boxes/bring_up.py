@@ -81,7 +81,7 @@ def bring_up(context: Context, box: Box, keys: Path) -> Box:
             context, box, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes]
         )
         _all(context, box, [partial(rotate_host_key, target, steps=box.boot.steps) for target in nodes])
-        context.tell("setup", "waiting for the set-up to end")
+        context.tell("setup", "waiting for the setup to finish")
         ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=box.boot.steps)
         tells = [partial(_tell_step, context), *[_say_nothing] * (len(nodes) - 1)]
         booted: list[BootState] = _all(
@@ -89,7 +89,7 @@ def bring_up(context: Context, box: Box, keys: Path) -> Box:
             box,
             [partial(ready, target, tell=tell) for target, tell in zip(nodes, tells, strict=True)],
         )
-        context.tell("gpus", "asking the GPUs")
+        context.tell("gpus", "querying the GPUs")
         answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
         if len(nodes) > 1:
             _all(context, box, [partial(_introduce, box, target) for target in nodes])
@@ -136,7 +136,7 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data
     except BoxLostError:
         raise
     except (GpucloudError, TimedOutError) as error:  # a GPU that hangs takes the test along
-        raise UnfitError(f"the GPU test of {box.name!r} did not end: {error}") from error
+        raise UnfitError(f"the GPU test of {box.name!r} did not finish: {error}") from error
     for target, measured in zip(nodes, results, strict=True):
         wrong = shortcomings(
             measured,
@@ -147,7 +147,7 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data
         if wrong:
             raise UnfitError(
                 f"{target.alias} failed the GPU test: {'; '.join(wrong)}",
-                hint="it was taken down; try again, or another type: --zone, --cloud",
+                hint="the box was ended; try again, or choose another offer: --zone, --cloud",
             )
         context.tell("gpus", summary(measured))
     return tuple(measured.model_dump(mode="json", by_alias=True) for measured in results)
@@ -173,7 +173,7 @@ def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
         seen = ", ".join(gpu.name for gpu in gpus) or "none"
         raise UnfitError(
             f"{where} should have {count} x {rented.model}; its driver shows: {seen}",
-            hint="it was taken down; try again, or another type: --zone, --cloud",
+            hint="the box was ended; try again, or choose another offer: --zone, --cloud",
         )
 
 
@@ -207,8 +207,8 @@ def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
     for gpu in gpus if least else ():
         if _version(gpu.driver) < _version(str(least)):
             raise NotReadyError(
-                f"{where} has driver {gpu.driver}, and {least} was promised",
-                hint="it was taken down; ask for another --image: gpucloud images",
+                f"{where} has driver {gpu.driver}; the image needs {least}",
+                hint="the box was ended; choose another --image: gpucloud images",
             )
 
 
@@ -273,5 +273,5 @@ def _check_there(context: Context, box: Box) -> None:
             # What ran once and is stopped now was powered off: nobody stops a box that boots.
             ended, taken_back = machine.state in {State.STOPPED, State.GONE}, machine.preempted
         if ended:
-            why = "was taken back by its cloud" if taken_back else "ended by itself"
+            why = "was interrupted by its cloud" if taken_back else "ended by itself"
             raise BoxLostError(f"box {box.name!r} {why} while it booted", taken_back=taken_back)

@@ -46,7 +46,7 @@ def confirmed(context: Context, agreement: Agreement, candidate: Candidate) -> C
     """
     if candidate.purchase is Purchase.RESERVED or not _is_old(context, agreement, candidate):
         return candidate
-    said, now = "it names none", None
+    said, now = "it returned no price", None
     try:
         now = _asked(context, agreement, candidate)
     except (CloudError, TimedOutError) as error:
@@ -56,12 +56,12 @@ def confirmed(context: Context, agreement: Agreement, candidate: Candidate) -> C
             return candidate
         raise _refusal(
             candidate,
-            f"{candidate.place}: {candidate.cloud} named {candidate.price} {candidate.currency} per hour"
-            f" and does not confirm it: {said}",
-            hint="try again, or buy all the same with --accept-snapshot-price",
+            f"{candidate.place}: {candidate.cloud} quoted {candidate.price} {candidate.currency} per hour"
+            f" and did not confirm it: {said}",
+            hint="try again, or accept this price: --accept-snapshot-price",
         )
     if now.price_usd > candidate.ceiling_usd:
-        raise _refusal(candidate, _above(candidate, now), hint="plan again, or name a limit: --max-price")
+        raise _refusal(candidate, _above(candidate, now), hint="plan again, or set a limit: --max-price")
     return now
 
 
@@ -106,12 +106,12 @@ def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candida
         try:
             now = context.tasks.wait(asked, QUOTE_TIMEOUT_S)
         except (CloudError, TimedOutError) as error:
-            context.tell("create", f"its price was not confirmed: {error}")
+            context.tell("create", f"the price was not confirmed: {error}")
     if now is None:
         return bought
     if now.price_usd > bought.ceiling_usd:
         refusal = PriceError(
-            f"{_above(bought, now)}; it is taken down", hint="plan again, or name a limit: --max-price"
+            f"{_above(bought, now)}; the box is ended", hint="plan again, or set a limit: --max-price"
         )
         refusal.cloud = bought.cloud
         raise refusal
@@ -136,7 +136,7 @@ def _above(agreed: Candidate, now: Candidate) -> str:
     """How a price and its ceiling stand, for people."""
     return (
         f"{agreed.place} costs {now.price} {now.currency} per hour ({now.price_usd:f} USD), and"
-        f" {agreed.price} {agreed.currency} was planned with at most {agreed.ceiling_usd:f} USD"
+        f" the plan says {agreed.price} {agreed.currency} and at most {agreed.ceiling_usd:f} USD"
     )
 
 

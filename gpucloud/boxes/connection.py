@@ -28,7 +28,7 @@ def find_box(journal: Journal, owner: str, name: str) -> Box:
     near = get_close_matches(name, [box.name for box in journal.boxes(owner=owner)], n=1)
     raise UsageError(
         f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
-        hint="see yours: gpucloud list",
+        hint="see your boxes: gpucloud list",
     )
 
 
@@ -45,15 +45,15 @@ def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Ta
         UsageError: the box is over, has no address yet, or has fewer nodes.
     """
     if box.state in OVER:
-        raise UsageError(f"box {box.name!r} is {box.state}", hint="see those that live: gpucloud list")
+        raise UsageError(f"box {box.name!r} is {box.state}", hint="see your running boxes: gpucloud list")
     count = len(box.nodes)
     if not count:
         raise UsageError(f"box {box.name!r} has no machine yet ({box.state})", hint="gpucloud list")
     if not 0 <= node < count:
-        raise UsageError(f"box {box.name!r} has {count} nodes, counted from 0; there is no {node}")
+        raise UsageError(f"box {box.name!r} has {count} nodes, numbered from 0; node {node} does not exist")
     if box.nodes[node].state is State.GONE:
         raise UsageError(
-            f"node {node} of {box.name!r} is gone", hint=f"see the others: gpucloud show {box.name}"
+            f"node {node} of {box.name!r} is gone", hint=f"see the other nodes: gpucloud show {box.name}"
         )
     for target in targets(box, key_folder(state, box.id), proxy_command):
         if target.node == node:

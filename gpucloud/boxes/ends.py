@@ -32,7 +32,7 @@ def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Mach
     try:
         timers = context.tasks.run(partial(cloud.ensure_end, machines, end), ARM_TIMEOUT_S)
     except TimedOutError as error:
-        raise cloud.late(f"could not set what ends the box from outside: {error}") from error
+        raise cloud.late(f"could not set the timer that ends the box: {error}") from error
     for ref in timers.resources:
         context.journal.write(box, Made(resource=named(ref)))
     if timers.ids:

@@ -54,7 +54,7 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
     gone = {node.instance_id for node in box.nodes if node.state is State.GONE}
     rows = context.journal.resources(box.id)
     resources = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
-    context.tell("extend", f"moving the end that {cloud.name} knows")
+    context.tell("extend", f"moving the deadline at {cloud.name}")
     with context.tasks.finishing():
         note = partial(_note_timers, context, box)
         with about(box=box.id):
@@ -63,7 +63,7 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
                     partial(cloud.extend, resources, expires_at, box.timers, note), CALL_TIMEOUT_S
                 )
             )
-        context.tell("extend", "moving the end that the box knows")
+        context.tell("extend", "moving the deadline on the box")
         _move_guards(context, box, nodes, expires_at)
     if later:
         context.journal.write(box, Extended(expires_at=expires_at))
@@ -80,8 +80,8 @@ def check_movable(context: Context, box: Box) -> None:
     if box.state is not BoxState.READY or over:
         state = "past its end" if box.state is BoxState.READY else str(box.state)
         raise UsageError(
-            f"the end of {box.name!r} cannot be moved: it is {state}",
-            hint=f"see it: gpucloud show {box.name} --live",
+            f"the deadline of {box.name!r} cannot be moved: the box is {state}",
+            hint=f"see its state: gpucloud show {box.name} --live",
         )
 
 
@@ -93,8 +93,8 @@ def _move_guards(context: Context, box: Box, nodes: Sequence[Target], expires_at
             context.tasks.wait(call, CALL_TIMEOUT_S)
         except (GpucloudError, TimedOutError) as error:
             raise HalfMovedError(
-                f"the guard of {node.alias} still has the old end: {error}",
-                hint=f"repeat the command; until then {box.name} ends at the earlier of both times",
+                f"the guard of {node.alias} still has the old deadline: {error}",
+                hint=f"repeat the command; until then {box.name} ends at the earlier of the two deadlines",
             ) from error
 
 

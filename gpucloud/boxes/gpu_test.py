@@ -109,7 +109,7 @@ def measure(target: Target) -> Measured:
     try:
         return Measured.model_validate_json(said)
     except ValidationError as error:
-        raise GpucloudError(f"{target.alias}: the GPU test said nothing that can be understood") from error
+        raise GpucloudError(f"{target.alias}: the GPU test returned no readable result") from error
 
 
 def _on_box(target: Target, argv: Sequence[str], stdin: bytes = b"") -> bytes:
@@ -139,7 +139,7 @@ def shortcomings(
     well = [gpu for gpu in measured.gpus if gpu.error is None]
     usual = statistics.median(gpu.product_tflops for gpu in well) if well else 0.0
     found += [
-        f"GPU {gpu.index}: {gpu.product_tflops:.1f} TFLOPS, its sisters {usual:.1f}"
+        f"GPU {gpu.index}: {gpu.product_tflops:.1f} TFLOPS, the other GPUs {usual:.1f}"
         for gpu in well
         if gpu.product_tflops < SISTER_SHARE * usual
     ]
@@ -151,7 +151,7 @@ def _of_gpu(gpu: GpuMeasured, share: float) -> list[str]:
         return [gpu.error]
     least = PRODUCT_SHARE * share * gpu.peak_tflops
     checks = {
-        f"{gpu.wrong_words:.0f} words of its memory are not what was written": gpu.wrong_words > 0,
+        f"{gpu.wrong_words:.0f} words of memory read back differently than written": gpu.wrong_words > 0,
         f"only {gpu.tested_bytes / 2**30:.1f} of {gpu.memory_bytes / 2**30:.1f} GiB of its memory are free": (
             gpu.tested_bytes < MEMORY_SHARE * gpu.memory_bytes
         ),
@@ -179,7 +179,7 @@ def _of_pairs(measured: Measured, interconnect: str) -> list[str]:
     elif interconnect == "nvlink" and len(measured.gpus) > 1:  # each is joined to one other, at least
         joined = {index for each in fast for index in (each.source, each.to)}
         found += [
-            f"GPU {gpu.index}: no neighbour is joined by NVLink"
+            f"GPU {gpu.index}: no NVLink to any other GPU"
             for gpu in measured.gpus
             if gpu.error is None and gpu.index not in joined
         ]
@@ -190,7 +190,7 @@ def summary(measured: Measured) -> str:
     """What was measured, in a line for people."""
     gpus = [gpu for gpu in measured.gpus if gpu.error is None]
     words = [
-        f"{sum(gpu.tested_bytes for gpu in gpus) / 2**30:.0f} GiB of memory hold what is written",
+        f"{sum(gpu.tested_bytes for gpu in gpus) / 2**30:.0f} GiB of memory tested",
         f"{min(gpu.product_tflops for gpu in gpus):.1f} TFLOPS",
         f"{min(min(gpu.from_host_gbs, gpu.to_host_gbs) for gpu in gpus):.1f} GB/s to the machine",
     ]

@@ -44,10 +44,10 @@ def _admit(context: Context, box: Box) -> bool:
         return False
     if box.wanted.names_callers:
         raise UsageError(
-            f"your address {address} is not one that {box.name!r} lets in: {', '.join(map(str, allowed))}",
-            hint="these were named with allow_from, so they are not changed: connect from one of them",
+            f"{box.name!r} does not accept your address {address}; it accepts {', '.join(map(str, allowed))}",
+            hint="allow_from set these addresses, so gpucloud does not change them: connect from one of them",
         )
-    context.warn("network", f"your address is now {address}: letting it in")
+    context.warn("network", f"your address is now {address}: allowing it")
     for resource in context.journal.resources(box.id):
         if resource.ref.kind is ResourceKind.GROUP and resource.ref.id:
             with about(box=box.id):

@@ -87,7 +87,7 @@ class Tried:
                 f"two machines powered themselves off while they booted; the last: {error.message}"
             )
             error.hint = (
-                "no other would stay: look at this machine's clock (gpucloud check), --ttl and --image"
+                "a third would do the same: check this machine's clock (gpucloud check), --ttl and --image"
             )
             raise error
         self.lost = error
@@ -109,7 +109,7 @@ class Tried:
         if not self.errors:
             if self.lost is not None:
                 return self.lost
-            return NoOfferError("nothing could be tried", hint="see what is on offer: gpucloud offers --why")
+            return NoOfferError("no offer could be tried", hint="see the offers: gpucloud offers --why")
         for error_class in (
             ErrorClass.CAPACITY,
             ErrorClass.UNSUPPORTED,
@@ -179,7 +179,7 @@ def replace_machines(
         candidates: what to try, in order: the same offer may well give another machine.
         why: what was wrong with it, for the box's record.
     """
-    context.tell("down", f"{why}; ending it, and trying once more")
+    context.tell("down", f"{why}; ending the box and trying once more")
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     context.journal.write(box, Seen(facts=Facts(replaced=why)))
     return _first_that_starts(context, box, terms, candidates, Tried())
@@ -200,7 +200,7 @@ def abandon(
     """
     if isinstance(cause, GpucloudError) and attempts:
         cause.attempts = attempts
-    context.tell("down", f"taking down what was made for {box.name!r}")
+    context.tell("down", f"deleting the resources of {box.name!r}")
     with context.tasks.finishing():
         try:
             try:
@@ -208,7 +208,7 @@ def abandon(
             except StaleWriterError as stale:
                 context.tell("down", stale.message)
             except JournalError as broken:
-                context.tell("down", f"{broken.message}; ending it all the same")
+                context.tell("down", f"{broken.message}; ending the box anyway")
                 end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
         except OwedError as owed:
             owed.attempts = attempts or []
@@ -247,14 +247,14 @@ def _first_that_starts(
         except BoxLostError as error:
             tried.ended_itself(candidate, error)
             _clear(context, box, candidate)
-            context.tell("create", f"{error.message}; trying the next")
+            context.tell("create", f"{error.message}; trying the next offer")
     raise tried.verdict()
 
 
 def _refused(step: str, candidate: Candidate, error: CloudError, text: str) -> AttemptRefused:
     return AttemptRefused(
         step,
-        f"{text}; trying the next",
+        f"{text}; trying the next offer",
         cloud=candidate.cloud,
         region=candidate.region,
         zone=candidate.zone,
@@ -295,5 +295,5 @@ def check_name(context: Context, name: str) -> None:
         unknown = [i for i in context.journal.intents(box.id, unresolved=True) if i.status == "open"]
         if box.state is BoxState.DELETING and unknown:
             until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
-            hint = f"its launch was cut off, and may show until {rfc3339(until)}: choose another --name"
-        raise UsageError(f"a box named {name!r} is living already ({box.state})", hint=hint)
+            hint = f"its cut-off launch may still appear until {rfc3339(until)}: choose another --name"
+        raise UsageError(f"a box named {name!r} exists already ({box.state})", hint=hint)

@@ -78,7 +78,7 @@ def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]
     missing = [key for key, value in spec.env.items() if value is None and key not in environment]
     if missing:
         raise UsageError(
-            f"--env {missing[0]}: there is no such variable here", hint=f"--env {missing[0]}=VALUE"
+            f"--env {missing[0]}: this variable is not set here", hint=f"--env {missing[0]}=VALUE"
         )
     return {key: environment[key] if value is None else value for key, value in spec.env.items()}
 
@@ -90,10 +90,10 @@ def refuse_impossible(spec: Spec) -> None:
         UsageError: says what.
     """
     if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
-        raise UsageError("--accept-test tests whole GPUs, and a program sees one slice", hint="leave it out")
+        raise UsageError("--accept-test cannot test MIG slices, only whole GPUs", hint="omit --accept-test")
     missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
     if missing:
-        raise UsageError(f"--sync: there is no {missing[0].partition(':')[0]}")
+        raise UsageError(f"--sync: {missing[0].partition(':')[0]} does not exist")
     for program in ("ssh", "ssh-keygen", *(["rsync"] if spec.sync else [])):
         find_program(program)
     socket_folder()
@@ -260,13 +260,13 @@ def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:
     """Who is let in: as told, else this machine's address as a cloud sees it; never the world."""
     if spec.allow_from:
         return spec.allow_from
-    hint = "name it: --allow-from ADDRESS/32"
+    hint = "give it: --allow-from ADDRESS/32"
     try:
         address = None if echo is None else context.tasks.wait(echo, CALL_TIMEOUT_S)
     except GpucloudError as error:
-        raise UsageError(f"cannot tell this machine's address: {error.message}", hint=hint) from error
+        raise UsageError(f"cannot find out this machine's address: {error.message}", hint=hint) from error
     if address is None:
-        raise UsageError("no installed cloud tells this machine's address", hint=hint)
+        raise UsageError("no installed cloud can report this machine's address", hint=hint)
     return (str(ip_network(address)),)
 
 
@@ -280,7 +280,7 @@ def _prepare(context: Context, box: Box, keys: Path, wanted: Wanted) -> None:
             context.tasks.run(partial(rsync_up, target, local, remote or "."), FILES_TIMEOUT_S)
     if not (spec.setup and wanted.environment):
         return
-    context.tell("setup", "running the set-up commands with their variables")
+    context.tell("setup", "running the setup commands with their environment variables")
     script, shell = script_of(spec.setup, wanted.environment), ["bash", "-l", "-s"]
     for target in nodes:
         call = partial(run, target, shell, stdin=script, timeout_s=FILES_TIMEOUT_S, only_end=True)
@@ -288,6 +288,6 @@ def _prepare(context: Context, box: Box, keys: Path, wanted: Wanted) -> None:
         if done.code:
             said = done.err.decode(errors="replace").strip().splitlines()
             raise GpucloudError(
-                f"the set-up failed on {target.alias} with exit code {done.code}: "
-                f"{said[-1] if said else 'it said nothing'}"
+                f"the setup failed on {target.alias} with exit code {done.code}: "
+                f"{said[-1] if said else 'no output'}"
             )

@@ -107,7 +107,7 @@ def _taken_back(context: Context, box: Box) -> Box:
         OwedError: neither within the tasks's budget.
         StaleWriterError: the other process does not end it.
     """
-    context.tell("down", f"another gpucloud is ending {box.name!r}; waiting for it")
+    context.tell("down", f"another process is ending {box.name!r}; waiting for it")
     while True:
         now = context.journal.box(box.id)
         if now.state in OVER:
@@ -311,7 +311,7 @@ def owed(context: Context, box: Box) -> list[Owed]:
                 kind=ResourceKind.INSTANCE,
                 id="",
             )
-            name = f"the instance of {intent.token}, if the cloud made it"
+            name = f"the instance of {intent.token}, if it was created"
             left.append(Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=box.currency))
     return left
 
@@ -322,7 +322,7 @@ def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> O
     names = ", ".join(f"{item.ref.kind} {item.ref.id or item.name}" for item in left)
     error = OwedError(
         f"box {box.name!r} may still be billed: {names}{said}",
-        hint="repeat the command below until it says that nothing is left",
+        hint="repeat the command below until it reports that nothing is left",
         left=[dict(item.as_dict()) for item in left],
         owed_command=f"gpucloud down {box.name} --yes",
     )
@@ -397,7 +397,7 @@ def _same_account(context: Context, name: str, account: str) -> Cloud:
     now = context.tasks.run(cloud.account, CALL_TIMEOUT_S)
     if now != account:
         raise CloudError(
-            f"{name}: this belongs to account {account}, the credentials in use are of {now}",
+            f"{name}: the box belongs to account {account}, but the credentials are for {now}",
             error_class=ErrorClass.AUTH,
             cloud=name,
             hint=f"use the credentials of account {account}",

@@ -1,8 +1,8 @@
-"""The console script: the table of commands, and the one place where failures become exit codes.
+"""The console script: the table of commands, and the one place that turns failures into exit codes.
 
 Commands are plain functions in modules of their own, imported when they are called. Their options are typer's
 ``Annotated`` parameters; a parameter annotated :class:`~gpucloud.cli.context.App` receives the
-running program. They give ``None``, or an exit code.
+running program. They return ``None``, or an exit code.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ BEFORE, BOXES, PROGRAM = "Before buying", "Boxes", "This program"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command: where its function is (or its table of sub-commands), and what help says of it.
+    """One command: where its function (or its table of sub-commands) is, and its line in the help.
 
-    ``relays`` marks commands that give a remote command's exit code; their own failures are then 125.
+    ``relays`` marks commands that return a remote command's exit code; their own failures then exit with 125.
     """
 
     target: str
@@ -42,32 +42,32 @@ class Entry:
 
 COMMANDS: dict[str, Entry] = {
     "offers": Entry("gpucloud.cli.offers:offers", "Search the market, cheapest first.", BEFORE),
-    "cost": Entry("gpucloud.cli.cost:cost", "Estimate every way of paying, side by side.", BEFORE),
-    "plan": Entry("gpucloud.cli.plan:plan", "Show or save what launch would do.", BEFORE),
-    "images": Entry("gpucloud.cli.images:images", "Which image an offer would boot, and with what.", BEFORE),
-    "equivalents": Entry("gpucloud.cli.equivalents:show", "Which other GPUs have as much.", BEFORE),
-    "prices": Entry("gpucloud.cli.prices:COMMANDS", "What prices are known, how old; asking anew.", BEFORE),
+    "cost": Entry("gpucloud.cli.cost:cost", "Compare the cost of all purchase options.", BEFORE),
+    "plan": Entry("gpucloud.cli.plan:plan", "Show or save the attempts of a launch.", BEFORE),
+    "images": Entry("gpucloud.cli.images:images", "Show the image and software of each offer.", BEFORE),
+    "equivalents": Entry("gpucloud.cli.equivalents:show", "List GPU sets of equal memory or speed.", BEFORE),
+    "prices": Entry("gpucloud.cli.prices:COMMANDS", "Show, refresh and watch prices.", BEFORE),
     "commitments": Entry(
-        "gpucloud.cli.commitments:commitments", "Ask the accounts what they have paid for already.", BEFORE
+        "gpucloud.cli.commitments:commitments", "Read the accounts' reservations and savings plans.", BEFORE
     ),
-    "launch": Entry("gpucloud.cli.launch:launch", "Launch the cheapest box that will start.", BOXES),
-    "list": Entry("gpucloud.cli.list:list_boxes", "List boxes, what they cost, when they end.", BOXES),
+    "launch": Entry("gpucloud.cli.launch:launch", "Launch the cheapest box that starts.", BOXES),
+    "list": Entry("gpucloud.cli.list:list_boxes", "List boxes with cost and time left.", BOXES),
     "show": Entry("gpucloud.cli.show:show", "Show one box.", BOXES),
     "ssh": Entry("gpucloud.cli.ssh:ssh", "Open a shell on a box.", BOXES),
     "exec": Entry("gpucloud.cli.exec:exec_command", "Run a command on a box.", BOXES, relays=True),
     "sync": Entry("gpucloud.cli.sync:sync", "Copy files to or from a box.", BOXES),
     "logs": Entry("gpucloud.cli.logs:logs", "Show a box's boot and job logs.", BOXES),
-    "extend": Entry("gpucloud.cli.extend:extend", "Move the end of a box.", BOXES),
-    "down": Entry("gpucloud.cli.down:down", "Take boxes down until nothing is billed.", BOXES),
-    "run": Entry("gpucloud.cli.run:run", "Run a command on a box of its own.", BOXES, relays=True),
-    "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and end what no box accounts for.", BOXES),
-    "recover": Entry("gpucloud.cli.recover:recover", "Take what is found by tag into the journal.", BOXES),
+    "extend": Entry("gpucloud.cli.extend:extend", "Change a box's deadline.", BOXES),
+    "down": Entry("gpucloud.cli.down:down", "Delete boxes; wait until nothing is billed.", BOXES),
+    "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
+    "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),
+    "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
     "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),
-    "audit": Entry("gpucloud.cli.audit:audit", "Show what was done to which cloud, by whom.", PROGRAM),
-    "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "The local clouds for trying things out.", PROGRAM),
+    "audit": Entry("gpucloud.cli.audit:audit", "Show the cloud calls that changed something.", PROGRAM),
+    "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "Run and steer local emulated clouds.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print the JSON Schema of a spec file.", PROGRAM),
     "completion": Entry("gpucloud.cli.completion:completion", "Print a shell's completion script.", PROGRAM),
     "version": Entry("gpucloud.cli.version:version", "Show the version and the folders in use.", PROGRAM),
@@ -76,7 +76,7 @@ COMMANDS: dict[str, Entry] = {
 
 @dataclass(slots=True, kw_only=True)
 class Switches:
-    """The options that every command takes, wherever on the line they stand."""
+    """The options that every command takes, before or after its name."""
 
     json: bool = False
     sandbox: bool = False
@@ -84,14 +84,17 @@ class Switches:
     no_color: bool = False
 
 
-Json = Annotated[bool, typer.Option("--json", help="Answer with a JSON document.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON document.")]
 Sandbox = Annotated[
-    bool, typer.Option("--sandbox", help="Use the local sandbox's clouds (or set GPUCLOUD_SANDBOX=1).")
+    bool, typer.Option("--sandbox", help="Use local emulated clouds (or set GPUCLOUD_SANDBOX=1).")
 ]
 Verbose = Annotated[
-    int, typer.Option("--verbose", "-v", count=True, show_default=False, help="Say more; -vv even more.")
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Log more to stderr; -vv in detail."
+    ),
 ]
-NoColor = Annotated[bool, typer.Option("--no-color", help="Write without colour.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colour.")]
 
 
 def _switches(
@@ -101,7 +104,7 @@ def _switches(
 
 
 class Command(TyperCommand):
-    """A command whose help shows its options by panel."""
+    """A command whose help groups its options by panel."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes arguments and options under the headings of their panels."""
@@ -117,7 +120,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Commands that are only imported when they are called; help needs no more than the table."""
+    """Commands that are imported only when they are called; the help reads the table alone."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  (typer's signature)
         """Writes the commands under the headings of their panels, in the table's order."""
@@ -169,7 +172,7 @@ def load(name: str) -> TyperCommand | TyperGroup:
 
 
 def bind(function: Function) -> Function:
-    """Gives a command the options that every command takes, and the running program where it asks for it."""
+    """Adds to a command the options that every command takes, and passes it the running program."""
     from gpucloud.cli.context import App
 
     signature = inspect.signature(function, eval_str=True)
@@ -210,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command line and exits with its code."""
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # looking for some reads every package's metadata
+    )  # looking for plug-ins reads every package's metadata
     _mend_streams()
     gc.set_threshold(200_000, 20, 20)  # importing makes many objects and no garbage
     line = list(sys.argv[1:] if arguments is None else arguments)
@@ -218,18 +221,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _run(line, switches)
         sys.stdout.flush()
-    except BaseException as error:  # every way out ends here: this is the outermost frame
+    except BaseException as error:  # the outermost frame: every failure ends here
         from gpucloud.cli.failure import report
 
         code = report(error, line=line, json=switches.json, verbose=switches.verbose, relays=relays(line))
-    gc.freeze()  # the end of the process is no time to look through everything for garbage
+    gc.freeze()  # no garbage collection at the end of the process
     sys.exit(code)
 
 
 def _run(line: list[str], switches: Switches) -> int:
     group = build()
-    if "_GPUCLOUD_COMPLETE" in os.environ:  # the shell asks for completions, by the script that we print
-        typer.main.get_install_completion_arguments()  # makes typer's shells known
+    if "_GPUCLOUD_COMPLETE" in os.environ:  # the printed completion script asks for completions
+        typer.main.get_install_completion_arguments()  # registers typer's shells
         group.main(args=line, prog_name="gpucloud", complete_var="_GPUCLOUD_COMPLETE")
     try:
         with group.make_context("gpucloud", list(line), obj=switches) as context:
@@ -248,9 +251,9 @@ def _root(
     no_color: NoColor = False,
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
-    """Find, cost and launch the cheapest GPU box on AWS, Azure or Alibaba Cloud, and never leak it.
+    """Find, cost and launch the cheapest GPU box on AWS, Azure or Alibaba Cloud; delete it completely.
 
-    `gpucloud --sandbox launch --gpu T4` tries everything without a cloud account.
+    Without a cloud account: `gpucloud --sandbox launch --gpu T4` uses local emulated clouds.
     """
     values = {"json": json, "sandbox": sandbox, "verbose": verbose, "no_color": no_color}
     _merge(ctx.ensure_object(Switches), values)
@@ -267,16 +270,16 @@ def _root(
 
 
 def _mend_streams() -> None:
-    """Puts something in place of closed streams, and lets no character stop an answer.
+    """Replaces closed streams by the null device, and escapes characters that stdout cannot encode.
 
-    Without it, the next file that is opened would become stdout, and what is printed would land in it.
+    Otherwise the next file opened would become stdout, and output would be written into it.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    reconfigure = getattr(sys.stdout, "reconfigure", None)  # what a test puts there may have none
+    reconfigure = getattr(sys.stdout, "reconfigure", None)  # a test's replacement may have none
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
 
@@ -308,4 +311,4 @@ def _typer(**settings: Any) -> typer.Typer:
 
 
 def _not_loaded() -> None:
-    """Stands for a command in the help until it is imported."""
+    """The placeholder of a command until it is imported."""

@@ -1,4 +1,4 @@
-"""Boxes as tables and sentences show them."""
+"""Boxes as tables and sentences."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def guard_text(guard: GuardReport | None) -> str:
-    """What a node's guard says, for people."""
+    """A node's guard report as text."""
     if guard is None:
-        return "says nothing"
-    words = [f"watches ({_moment(guard.at)})", f"idle for {duration_text(timedelta(seconds=guard.idle_s))}"]
+        return "no report"
+    words = [f"running ({_moment(guard.at)})", f"idle for {duration_text(timedelta(seconds=guard.idle_s))}"]
     if guard.gpu_percent:
         words.append(f"GPUs at {', '.join(f'{percent} %' for percent in guard.gpu_percent)}")
     return ", ".join([*words, *_alarms(guard)])
@@ -34,19 +34,19 @@ def _moment(seconds: float) -> str:
 
 
 def _alarms(guard: GuardReport) -> list[str]:
-    """What somebody should know of a node."""
+    """What needs attention on a node."""
     words = [f"{what}: {said}" for what, said in guard.health.items()]
     if guard.taken_back_at:
         words.append(f"taken back at {_moment(guard.taken_back_at)}")
     elif guard.ending:
         words.append(f"ending: {guard.ending}")
     if guard.clock_ahead_s is not None and not guard.clock_is_right:
-        words.append(f"its clock is wrong by {guard.clock_ahead_s:.0f} s")
+        words.append(f"clock wrong by {guard.clock_ahead_s:.0f} s")
     return words
 
 
 def paying_text(boxes: Sequence[Box]) -> str:
-    """The sentence after each action: what is now being paid per hour."""
+    """The sentence after each action: what is paid per hour now."""
     sums: dict[str, Decimal] = {}
     for box in boxes:
         for money in box.paying:
@@ -58,15 +58,15 @@ def paying_text(boxes: Sequence[Box]) -> str:
 
 @contextmanager
 def answering(done: str, living: Sequence[Box]) -> Generator[None]:
-    """Answers after something was changed. Where the answer cannot be written, stderr has the news.
+    """Prints the answer of a command that changed something. If that fails, the error says what was done.
 
     Args:
-        done: what was done, as a sentence without its end.
+        done: what was done, as a sentence without its full stop.
         living: the boxes that may be billed.
 
     Raises:
-        OwedError: the answer was lost, and something is billed.
-        UsageError: the answer was lost, and nothing is billed. A reader who went away is no failure then.
+        OwedError: the answer could not be written, and boxes are billed.
+        UsageError: the answer could not be written, and nothing is billed. A closed pipe is no failure then.
     """
     try:
         yield
@@ -78,18 +78,18 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
             abandon_stdout()
             return
         if not billed:
-            raise UsageError(lost, hint="see what is known: gpucloud list") from error
+            raise UsageError(lost, hint="list the boxes: gpucloud list") from error
         names = " ".join(box.name for box in billed)
         raise OwedError(
             f"{lost}. These run and are billed: {names}",
-            hint="see what is known: gpucloud list",
+            hint="list the boxes: gpucloud list",
             left=[_left_document(box) for box in billed],
             owed_command=f"gpucloud down {names} --yes",
         ) from error
 
 
 def _left_document(box: Box) -> dict[str, Any]:
-    """A living box as ``left`` of the error document holds it."""
+    """A living box as an entry of ``left`` in the error document."""
     return {
         "kind": "instance",
         "id": box.nodes[0].instance_id,
@@ -125,8 +125,12 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
     )
 
 
-ENDED = {"ttl": "ended by its ttl", "cloud": "taken back by its cloud", "itself": "ended before its time"}
-"""Why a box ended that nobody has taken down (``gpucloud.journal.lifecycle.EndedBy``), for people."""
+ENDED = {
+    "ttl": "ended by its ttl",
+    "cloud": "taken back by its cloud",
+    "itself": "ended before its deadline",
+}
+"""Why a box ended without ``down`` (``gpucloud.journal.lifecycle.EndedBy``), as text."""
 
 
 def _state_text(box: Box) -> str:
@@ -147,7 +151,7 @@ def _state_text(box: Box) -> str:
 
 
 def _per_hour_text(box: Box) -> str | None:
-    """What a box costs per hour; of one that lives and has ended, what is billed of it still."""
+    """What a box costs per hour; if some nodes have ended, what is still billed."""
     if box.state not in OVER and not all(node.billed for node in box.nodes):
         return " + ".join(money_text(each.amount, each.currency) for each in box.paying) or money_text(
             Decimal(0), _currency(box)

@@ -1,4 +1,4 @@
-"""``gpucloud completion``: what a shell needs to complete gpucloud's commands and options."""
+"""``gpucloud completion``: the script with which a shell completes gpucloud's commands and options."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Shell(StrEnum):
 
 
 def completion(
-    app: App, shell: Annotated[Shell, typer.Argument(help="Which shell's script.", show_choices=True)]
+    app: App, shell: Annotated[Shell, typer.Argument(help="Shell: bash, zsh or fish.", metavar="SHELL")]
 ) -> None:
     """Print a shell's completion script.
 
     For bash: gpucloud completion bash >> ~/.bashrc
     """
-    from typer.completion import (  # type: ignore[attr-defined]  # typer's own module for it, undeclared
+    from typer.completion import (  # type: ignore[attr-defined]  # typer does not export it
         get_completion_script,  # pyright: ignore[reportPrivateImportUsage]
     )
 
-    # The name of a shell, whose script is made here: nothing is run.
+    # ``shell`` is a shell's name: no program is run.
     script = get_completion_script(  # nosec B604
         prog_name="gpucloud", complete_var="_GPUCLOUD_COMPLETE", shell=shell.value
     )

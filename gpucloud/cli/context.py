@@ -1,4 +1,4 @@
-"""What every command is given: where it runs and how it answers."""
+"""What every command receives: its environment, its output and the API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class App:
-    """The program as one command sees it. Nothing is read or made before it is asked for."""
+    """The running program, for one command. Everything is read or made when first used."""
 
     output: Output
     environment: Mapping[str, str]
@@ -33,7 +33,7 @@ class App:
 
     @cached_property
     def client(self) -> Client:
-        """The API; it shows warnings alone until :meth:`working` shows its progress."""
+        """The API; it shows only warnings until :meth:`working` also shows progress."""
         from gpucloud.api.client import Client
         from gpucloud.cli.timeline import Timeline
         from gpucloud.clouds.profile import Profile
@@ -46,9 +46,9 @@ class App:
 
     @contextmanager
     def working(self, *, quiet: bool = False) -> Generator[tuple[Client, Timeline]]:
-        """The API, for a command that waits for clouds; signals are answered while the body runs.
+        """The API, for a command that waits for clouds; signals are handled while the body runs.
 
-        Its progress is shown; of a ``quiet`` one, warnings alone.
+        Progress is shown; if ``quiet``, only warnings.
         """
         from gpucloud.cli.timeline import Timeline
         from gpucloud.runtime.tasks import Tasks

@@ -1,4 +1,4 @@
-"""``gpucloud down``: ends boxes, and returns when the cloud says that nothing billable is left."""
+"""``gpucloud down``: deletes boxes, and returns when the cloud confirms that nothing billable is left."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 def down(
     app: App,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names or ids of boxes.", metavar="NAME...")
+        list[str] | None, typer.Argument(help="Names or IDs of boxes.", metavar="NAME...")
     ] = None,
     run_id: RunId = None,
-    all: Annotated[bool, typer.Option("--all", help="Every box of yours.")] = False,  # noqa: A002
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Delete all your boxes.")] = False,  # noqa: A002
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> int:
-    """Take boxes down; returns when the cloud itself says that nothing billable is left.
+    """Delete boxes; returns when the cloud confirms that nothing billable is left.
 
-    With --run-id they are also looked for in every cloud: the machine that launched them is not needed.
+    With --run-id, boxes are also searched for in every cloud, so any machine can delete them.
     """
     with app.working() as (client, timeline):
         done = client.down(
@@ -41,7 +41,7 @@ def down(
     if done.searched:
         say_unread(app, done.searched)
         say_unjudged(app, done.searched)
-    with answering(f"taken down: {' '.join(box.name for box in done.boxes) or 'nothing'}", ()):
+    with answering(f"deleted: {' '.join(box.name for box in done.boxes) or 'nothing'}", ()):
         if app.output.json:
             boxes = [box.document() for box in done.boxes]
             app.output.document("down", {"boxes": boxes, **unjudged_document(done.searched)})
@@ -54,8 +54,10 @@ def down(
 def _confirmed(app: App, timeline: Timeline, boxes: Sequence[Box]) -> bool:
     what = ", ".join(box.name for box in boxes)
     if not app.output.interactive:
-        raise UsageError(f"not taking down {what} without a yes", hint="add --yes")
+        raise UsageError(
+            f"deleting {what} needs confirmation, and there is no terminal to ask on", hint="add --yes"
+        )
     timeline.pause()
-    agreed = app.output.ask(f"Take down {what}? Everything on the disks is lost.")
+    agreed = app.output.ask(f"Delete {what}? All data on the disks is lost.")
     timeline.resume()
     return agreed

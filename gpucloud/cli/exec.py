@@ -1,4 +1,4 @@
-"""``gpucloud exec``: one command on a box, with its own exit code."""
+"""``gpucloud exec``: one command on a box, with the command's exit code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from gpucloud.cli.ssh import Node
 
 def exec_command(
     app: App,
-    name: Annotated[str, typer.Argument(help="The box's name or id.")],
-    command: Annotated[list[str], typer.Argument(help="The command, after --.", metavar="-- COMMAND...")],
-    tty: Annotated[bool, typer.Option("-t", "--tty", help="Give the command a terminal.")] = False,
+    name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
+    command: Annotated[list[str], typer.Argument(help="Command to run, after --.", metavar="-- COMMAND...")],
+    tty: Annotated[bool, typer.Option("-t", "--tty", help="Allocate a terminal for the command.")] = False,
     node: Node = 0,
 ) -> int:
-    """Run a command on a box: its arguments arrive unchanged, its exit code is given; 125 is our own."""
+    """Run a command on a box, its arguments unchanged.
+
+    Exits with the command's exit code, or 125 if gpucloud itself fails.
+    """
     from gpucloud.ssh.client import relay
 
     target = app.client.connect(name, node=node)

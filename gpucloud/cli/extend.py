@@ -1,4 +1,4 @@
-"""``gpucloud extend``: a new end for a box."""
+"""``gpucloud extend``: a new deadline for a box."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 def extend(
     app: App,
-    name: Annotated[str, typer.Argument(help="The box's name or id.")],
+    name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
     ttl: Annotated[
-        str, typer.Option("--ttl", help="When it ends, from now: 90m, 12h, 2d, none.", metavar="TIME")
+        str, typer.Option("--ttl", help="Time to live from now: 90m, 12h, 2d, or none.", metavar="TIME")
     ],
 ) -> None:
-    """Move the end of a box, later or sooner: with its cloud, on the box, and in the journal."""
+    """Change a box's deadline, later or sooner: in the cloud, on the box, and in the journal."""
     lives = _duration(ttl)
     with app.working() as (client, _):
         box = client.extend(name, lives)
-    with answering(f"the end of {box.name} was moved", [box]):
+    with answering(f"the deadline of {box.name} was changed", [box]):
         if app.output.json:
             app.output.document("extend", {"box": box.document()})
     if lives is None or box.expires_at is None:
-        app.output.say(f"{box.name} has no end any more: only `gpucloud down {box.name}` ends it.")
+        app.output.say(f"{box.name} has no deadline now; delete it with `gpucloud down {box.name}`.")
     else:
         app.output.say(f"{box.name} ends at {rfc3339(box.expires_at)}{_at_most(box, lives)}.")
 
@@ -47,8 +47,8 @@ def _duration(text: str) -> timedelta | None:
 
 
 def _at_most(box: Box, lives: timedelta) -> str:
-    """What the box may cost until then, for people."""
+    """What the box may cost until then, as text."""
     if box.price is None:
         return ""
     cost = box.price.amount * len(box.nodes) * int(lives.total_seconds()) / 3600
-    return f"; until then its machines cost up to {cost:.2f} {box.price.currency}"
+    return f"; until then its nodes cost up to {cost:.2f} {box.price.currency}"

@@ -19,12 +19,12 @@ from gpucloud.cli.output import Output, abandon_stdout, clean, encode
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 
 RELAY_FAILED = 125
-"""The exit code of ``exec`` when gpucloud itself failed: every other one is the remote command's own."""
+"""The exit code of ``exec`` and ``run`` if gpucloud itself fails; all others are the remote command's."""
 
 _SECRETS = re.compile(
-    # A name that always stands for a secret, with whatever follows it.
+    # A name that always denotes a secret, with the value after it.
     r"(?P<name>(?:secret|password|passwd|access_?key)[\w-]*[\"']?\s*[=:]\s*[\"']?"
-    # A name that also stands in error codes ("InvalidToken: The ..."): only what looks like a value.
+    # A name that also occurs in error codes ("InvalidToken: The ..."): only what looks like a value.
     r"|(?:token|signature|credential|authorization)[\w-]*[\"']?\s*"
     r"(?:=\s*[\"']?|:\s*[\"']?(?:bearer|basic)\s+|:\s*[\"']?(?=[A-Za-z0-9+/=_.~-]{16})))[^\s\"',;&}]+"
     r"|\b(?:AKIA|ASIA|LTAI)[A-Za-z0-9]{12,}"
@@ -34,12 +34,12 @@ _SECRETS = re.compile(
 
 
 def redact(text: str) -> str:
-    """Text without what looks like a credential or a private key."""
+    """Replaces what looks like a credential or a private key."""
     return _SECRETS.sub(lambda found: (found["name"] or "") + "[hidden]", text)
 
 
 def log_to_stderr(verbose: int) -> None:
-    """Shows gpucloud's own log on stderr, ``-vv`` in detail; never the SDKs', which log secrets."""
+    """Shows gpucloud's own log on stderr, ``-vv`` in detail; never the SDKs' logs, which hold secrets."""
     logger = logging.getLogger("gpucloud")
     if logger.handlers:
         return
@@ -47,27 +47,27 @@ def log_to_stderr(verbose: int) -> None:
     handler.setFormatter(_Redacting("%(asctime)s %(name)s: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
-    # Where nothing handles them, Python itself writes libraries' warnings to stderr, tracebacks included.
+    # Without a handler, Python writes libraries' warnings to stderr, tracebacks included.
     logging.root.addHandler(logging.NullHandler())
 
 
 class _Redacting(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one text, cleaned."""
+        """The record as clean text."""
         return redact(clean(super().format(record)))
 
 
 def report(
     error: BaseException, *, line: Sequence[str], json: bool = False, verbose: int = 0, relays: bool = False
 ) -> int:
-    """Tells how a command ended, if there is something to tell.
+    """Reports how a command failed, and returns its exit code.
 
     Args:
         error: what ended it.
         line: the command line, without the program's name.
-        json: whether a document was asked for, as far as the options were read before the failure.
-        verbose: how much is told.
-        relays: whether the command gives a remote command's exit code, so that its own failures are 125.
+        json: whether JSON was asked for, as far as the options were parsed before the failure.
+        verbose: how often ``-v`` was given.
+        relays: whether the command returns a remote command's exit code; its own failures then exit with 125.
 
     Returns:
         The exit code.
@@ -78,7 +78,7 @@ def report(
         case typer.Exit():
             return error.exit_code
         case BrokenPipeError():
-            abandon_stdout()  # whoever read our answer had enough of it: that is no failure
+            abandon_stdout()  # the reader closed the pipe: no failure
             return 0
         case _:
             pass
@@ -91,7 +91,7 @@ def report(
             output.line(encode(failure.document(), indent=2))
         sys.stdout.flush()
     except OSError:
-        abandon_stdout()  # stdout is what failed: then stderr has to do
+        abandon_stdout()  # stdout failed: report on stderr
         output.say(as_text(failure))
     else:
         if not output.json:
@@ -115,19 +115,19 @@ def explain(error: BaseException) -> GpucloudError:
         case OSError(strerror=str(reason)):
             where = f"{error.filename}: " if error.filename else ""
             return GpucloudError(
-                redact(clean(f"{where}{reason}")), hint="the same command with -v shows where"
+                redact(clean(f"{where}{reason}")), hint="run the command again with -v for the traceback"
             )
         case _:
             what = redact(clean(f"{type(error).__name__}: {error}")).splitlines()[0]
             return GpucloudError(
-                f"unexpected: {what}",
-                hint="this is a fault in gpucloud; the same command with -v shows where. "
-                "`gpucloud list` shows what is running",
+                f"unexpected error: {what}",
+                hint="this is a bug in gpucloud; run the command again with -v for the traceback. "
+                "`gpucloud list` shows the running boxes",
             )
 
 
 def as_text(failure: GpucloudError) -> str:
-    """A failure for people: what, the cloud's own words, what was tried, what is left and how to end it."""
+    """A failure as text: the message, the cloud's code, the attempts, what is left and how to delete it."""
     lines = [f"error: {failure.message}"]
     if failure.cloud:
         said = [failure.cloud, *([failure.code] if failure.code else [])]
@@ -156,5 +156,5 @@ def _cell(value: object) -> str:
 
 
 def _asks_json(line: Sequence[str]) -> bool:
-    """Whether an unreadable line asks for JSON; what follows ``--`` belongs to a remote command."""
+    """Whether a line that cannot be parsed asks for JSON; what follows ``--`` is a remote command."""
     return "--json" in (line[: line.index("--")] if "--" in line else line)

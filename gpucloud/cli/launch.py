@@ -25,16 +25,17 @@ def launch(
     app: App,
     spec: Spec,
     plan: Annotated[
-        Path | None, typer.Argument(help="A plan saved by `gpucloud plan -o`.", metavar="[PLAN]")
+        Path | None,
+        typer.Argument(help="Plan file written by `gpucloud plan -o`. Default: plan now.", metavar="[PLAN]"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     run_id: RunId = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
-    """Launch the cheapest box that will start, and wait until its GPUs answer over ssh."""
+    """Launch the cheapest box that starts, and wait until its GPUs answer over ssh."""
     wanted = spec if plan is None else _saved(plan, spec)
     if not yes and not app.output.interactive:
-        raise UsageError("not buying without a yes: there is no terminal to ask on", hint="add --yes")
+        raise UsageError("a launch needs confirmation, and there is no terminal to ask on", hint="add --yes")
     with app.working() as (client, timeline):
         box = client.launch(
             wanted,
@@ -48,25 +49,25 @@ def launch(
             app.output.document("launch", {"box": box.document(), "timeline": timeline.document()})
     app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
     if box.runs_command:
-        app.output.say(f"Its command runs: gpucloud logs {box.name} --job -f")
+        app.output.say(f"Its command is running: gpucloud logs {box.name} --job -f")
     app.output.say(f"{paying_text(living)} End it with: gpucloud down {box.name}")
 
 
 def _saved(file: Path, flags: Spec) -> Plan:
-    """A saved plan, which is done exactly: no flag may change it."""
+    """Reads a saved plan. It is launched as it is: spec flags are refused."""
     from gpucloud.planning.launch_plan import read_plan
 
     plan = read_plan(file)
     if flags.document():
         given = ", ".join(sorted(flags.document()))
-        raise UsageError(f"a saved plan is launched as it is; it cannot be changed by: {given}")
+        raise UsageError(f"a saved plan is launched as it is; these flags cannot change it: {given}")
     return plan
 
 
 def _confirmed(app: App, timeline: Timeline, proposal: Proposal) -> bool:
-    """Shows what would be bought and asks for a yes."""
+    """Shows the plan and asks for confirmation."""
     timeline.pause()
     show_plan(app, proposal.plan, proposal.limit, most=5)
-    agreed = app.output.ask(f"Launch the first that starts, {limit_text(proposal.limit)}?")
+    agreed = app.output.ask(f"Launch the first attempt that succeeds, {limit_text(proposal.limit)}?")
     timeline.resume()
     return agreed

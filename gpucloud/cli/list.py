@@ -1,4 +1,4 @@
-"""``gpucloud list``: boxes from the journal, or as the clouds say now."""
+"""``gpucloud list``: boxes as the journal, or with --live the clouds, show them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def list_boxes(
     app: App,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Deleted and failed boxes too.")] = False,  # noqa: A002
+    all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed boxes.")] = False,  # noqa: A002
     live: Annotated[
-        bool, typer.Option("--live", help="Ask the clouds instead of the journal alone.")
+        bool, typer.Option("--live", help="Also read the clouds, not the journal alone.")
     ] = False,
 ) -> None:
     """List boxes: state, age, price, cost so far, time left."""
@@ -39,7 +39,9 @@ def list_boxes(
     if strangers:
         columns = ("KIND", "ID", "CLOUD", "REGION", "BOX", "WRONG")
         rows = [[each[column.lower()] for column in columns] for each in strangers]
-        app.output.say("Yours, and in no living box of this journal (another machine's, or a leak):")
+        app.output.say(
+            "Your resources that belong to no living box of this journal (launched elsewhere, or leaked):"
+        )
         app.output.table(columns, rows)
     if not boxes:
         app.output.say("No boxes. Launch one: gpucloud launch --gpu T4")
@@ -54,12 +56,12 @@ def list_boxes(
 def _abandoned_text(box: Box) -> str:
     if box.ended_by:
         return (
-            f"{box.name} has ended: the next command that changes anything makes sure that nothing "
-            f"is left of it, or: gpucloud down {box.name}"
+            f"{box.name} has ended; the next launch, down or sweep deletes what is left of it. "
+            f"Now: gpucloud down {box.name}"
         )
     return (
-        f"{box.name} is what a command left that has ended: the next one that changes anything "
-        f"ends it, or: gpucloud down {box.name}"
+        f"{box.name} was left unfinished by a command that ended; the next launch, down or sweep deletes it. "
+        f"Now: gpucloud down {box.name}"
     )
 
 
@@ -77,5 +79,7 @@ def _stranger(resource: Resource, living: Collection[str]) -> dict[str, Any]:
         "cloud": resource.ref.cloud,
         "region": resource.ref.region,
         "box": box,
-        "wrong": "under the tags of a box of which it is no machine" if box in living else wrong_in(resource),
+        "wrong": "has the tags of a box, but is not one of its machines"
+        if box in living
+        else wrong_in(resource),
     }

@@ -1,4 +1,4 @@
-"""``gpucloud logs``: what a box wrote while it booted, and what its job wrote."""
+"""``gpucloud logs``: the boot, guard and job logs of a box."""
 
 from __future__ import annotations
 
@@ -25,23 +25,27 @@ _STEP = re.compile(r"\S+Z (?P<step>\S+): exit code (?P<code>\d+) after (?P<secon
 
 def logs(
     app: App,
-    name: Annotated[str, typer.Argument(help="The box's name or id.")],
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as more is written.")] = False,
-    boot: Annotated[bool, typer.Option("--boot", help="The boot's log, each step timed (default).")] = False,
-    guard: Annotated[bool, typer.Option("--guard", help="What the guard saw and did.")] = False,
-    job: Annotated[bool, typer.Option("--job", help="The job's log.")] = False,
+    name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Print new lines as they are written.")
+    ] = False,
+    boot: Annotated[
+        bool, typer.Option("--boot", help="Show the boot log, with seconds per step. The default.")
+    ] = False,
+    guard: Annotated[bool, typer.Option("--guard", help="Show the guard's log.")] = False,
+    job: Annotated[bool, typer.Option("--job", help="Show the job's log.")] = False,
     since: Annotated[
-        str | None, typer.Option("--since", help=f"Not what is older: {SINCE}.", metavar="TIME")
+        str | None, typer.Option("--since", help=f"Leave out older lines: {SINCE}.", metavar="TIME")
     ] = None,
     node: Node = 0,
 ) -> None:
-    """Show a box's boot, guard and job logs; the console as the cloud has it where the box cannot be reached.
+    """Show the boot, guard or job log of a box; the cloud's console log if the box does not answer.
 
-    With --since, a line without a time goes with the last one before it that has one.
+    With --since, a line without a time counts as having the time of the line before it.
     """
     chosen = [kind for kind, asked in (("boot", boot), ("guard", guard), ("job", job)) if asked]
     if len(chosen) > 1:
-        raise UsageError(f"one of {', '.join(f'--{kind}' for kind in LOGS)}")
+        raise UsageError(f"only one log at a time: {', '.join(f'--{kind}' for kind in LOGS)}")
     source = (chosen or ["boot"])[0]
     moment = None if since is None else read_since(since, datetime.now(UTC))
     from gpucloud.ssh.client import ConnectionFailedError, lines
@@ -52,7 +56,7 @@ def logs(
         text = "" if job else app.client.console(name, node=node)
         if not text:
             raise
-        app.output.say(f"{error.message}\nThis is the console, as the cloud has it:")
+        app.output.say(f"{error.message}\nThis is the console log that the cloud keeps:")
         _show(app, "console", clean(text).splitlines(), follow=False)
         return
     timeout_s = None if follow else LOGS_TIMEOUT_S
@@ -77,15 +81,15 @@ def read_since(text: str, today: datetime) -> datetime:
         except ValueError:
             ago = "none"
         if isinstance(ago, str):
-            raise UsageError(f"--since: {text!r} is no time", hint=SINCE) from None
+            raise UsageError(f"--since: {text!r} is not a time", hint=f"allowed: {SINCE}") from None
         return today - ago
     if moment.tzinfo is None:
-        raise UsageError(f"--since: {text!r} does not say of which time zone", hint=f"{text}Z is UTC")
+        raise UsageError(f"--since: {text!r} has no time zone", hint=f"for UTC: {text}Z")
     return moment.astimezone(UTC)
 
 
 def newer(lines: Iterable[str], since: datetime | None) -> Iterator[str]:
-    """The lines from a moment on; those without a time go with the one before them."""
+    """The lines from a moment on; a line without a time has that of the line before it."""
     first = None if since is None else rfc3339(since)
     shown = since is None
     for line in lines:
@@ -97,7 +101,7 @@ def newer(lines: Iterable[str], since: datetime | None) -> Iterator[str]:
 
 
 def steps_in(lines: Iterable[str]) -> list[dict[str, Any]]:
-    """The steps of a boot that its log tells of: name, exit code, and how many seconds each took."""
+    """The boot steps in a log: name, exit code, and seconds of each."""
     found = filter(None, map(_STEP.match, lines))
     return [
         {"step": step["step"], "exit_code": int(step["code"]), "seconds": float(step["seconds"])}
@@ -106,12 +110,12 @@ def steps_in(lines: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _at_most(app: App, stream: Iterable[str]) -> Iterator[str]:
-    """The lines of a log, up to a size that no log of ours has; that there is more is said."""
+    """The lines of a log, up to a limit beyond any ordinary log; says if the rest was cut."""
     size = 0
     for line in stream:
         size += len(line) + 1
         if size > MOST_LOG_BYTES:
-            app.output.say(f"Cut after {MOST_LOG_BYTES:,} characters: see it whole with gpucloud sync.")
+            app.output.say(f"Cut after {MOST_LOG_BYTES:,} characters; copy the whole log with gpucloud sync.")
             return
         yield line
 

@@ -1,4 +1,4 @@
-"""The spec's flags, made of its fields. A command that takes them receives a finished spec::
+"""The spec's flags, derived from its fields. A command that takes them receives a checked spec::
 
 @takes_spec
 def offers(app: App, spec: Spec, *, why: Annotated[bool, typer.Option("--why")] = False) -> None: ...
@@ -20,14 +20,14 @@ from gpucloud.spec.model import FLAGS, Spec
 
 
 def read_run_id(text: str) -> str:
-    """A run's id as it was given. An empty one would stand for everything that belongs to no run.
+    """Checks a run id. It must not be empty: boxes without a run have an empty one.
 
     Raises:
-        typer.BadParameter: it is none.
+        typer.BadParameter: it is not allowed.
     """
     if not RUN_ID.fullmatch(text):
         raise typer.BadParameter(
-            f"{text[:80]!r} is none; allowed: 1-128 letters, digits and . _ : @ / = + % -"
+            f"{text[:80]!r} is not allowed; allowed: 1-128 letters, digits and . _ : @ / = + % -"
         )
     return text
 
@@ -36,7 +36,7 @@ RunId = Annotated[
     str | None,
     typer.Option(
         "--run-id",
-        help="Your own id for a run, by which `down` finds its boxes anywhere.",
+        help="ID of your choice for the boxes of one run; `down --run-id ID` finds them from any machine.",
         parser=read_run_id,
         metavar="ID",
     ),
@@ -54,7 +54,7 @@ def _parameter(name: str, kind: Any, option: Any, default: object = None) -> ins
 
 
 def _parameters_of(name: str) -> Iterator[inspect.Parameter]:
-    """The options of a field. They are read by the rules of spec files, so all are texts or switches here."""
+    """The options of a field: texts and switches, parsed later by the rules of spec files."""
     flag, field = FLAGS[name], Spec.model_fields[name]
     text = field.description or ""
     for value, what in flag.switches.items():
@@ -68,14 +68,14 @@ def _parameters_of(name: str) -> Iterator[inspect.Parameter]:
 
 
 def _switch(value: str) -> str:
-    """The parameter of a value that has a switch of its own."""
+    """The parameter name of a value's switch."""
     return value.replace("-", "_")
 
 
 _FILE = _parameter(
     "file",
     Path | None,
-    _option(BOX, "Spec file in YAML. Flags override what it says.", "--file", "-f", metavar="FILE"),
+    _option(BOX, "Spec file in YAML. Flags override its fields.", "--file", "-f", metavar="FILE"),
 )
 _PARAMETERS = [
     *(
@@ -90,7 +90,7 @@ _PARAMETERS = [
 
 
 def takes_spec(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Gives a command the spec's flags in place of its parameter that is annotated ``Spec``."""
+    """Replaces a command's parameter annotated ``Spec`` by the spec's flags."""
     signature = inspect.signature(function, eval_str=True)
     receiver = next(each.name for each in signature.parameters.values() if each.annotation is Spec)
     own = [each for each in signature.parameters.values() if each.name != receiver]
@@ -107,10 +107,10 @@ def takes_spec(function: Callable[..., int | None]) -> Callable[..., int | None]
 
 
 def spec_from(flags: dict[str, Any]) -> Spec:
-    """The spec that a command line asks for.
+    """The spec of a command line.
 
     Raises:
-        UsageError: the file or a flag is wrong.
+        UsageError: the file or a flag is invalid.
     """
     file: Path | None = flags.pop("file")
     for name, flag in FLAGS.items():

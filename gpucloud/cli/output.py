@@ -1,6 +1,6 @@
-"""How commands answer: asked-for data on stdout, everything else on stderr.
+"""How commands print: the answer to stdout, everything else to stderr.
 
-Text that comes from a cloud or a box passes :func:`clean`, so that it cannot steer the user's terminal.
+Text from a cloud or a box passes :func:`clean`, so that it cannot control the user's terminal.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ESCAPES = re.compile(
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC and other strings: titles, links, clipboard
     r"|\x1b[@-Z\\-_]?"  # two-character escapes
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # other controls; tab and newline stay
-    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]",  # marks that reverse the reading direction
+    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]",  # bidirectional control characters
     re.DOTALL,
 )
 
 
 def clean(text: str) -> str:
-    """Foreign text without terminal escapes, control characters and direction marks."""
+    """Removes terminal escapes, control characters and direction marks from foreign text."""
     return _ESCAPES.sub("", text)
 
 
@@ -42,7 +42,7 @@ def money(amount: Decimal | None, currency: str = "USD") -> dict[str, str] | Non
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -52,7 +52,7 @@ def time_text(when: datetime) -> str:
 
 
 def duration_text(duration: timedelta) -> str:
-    """A duration for people: its two largest units (``1d4h``, ``2h30m``, ``45s``)."""
+    """A duration as text: its two largest units (``1d4h``, ``2h30m``, ``45s``)."""
     seconds = abs(int(duration.total_seconds()))
     units = (
         ("d", seconds // 86400),
@@ -67,10 +67,10 @@ def duration_text(duration: timedelta) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """The one way to the user.
+    """All output of a command.
 
-    ``json`` asks for documents instead of tables; ``color`` is what the user allows;
-    terminals and ``NO_COLOR`` are looked at besides.
+    ``json`` asks for documents instead of tables; ``color`` allows colour, which also needs a terminal and
+    no ``NO_COLOR``.
     """
 
     json: bool = False
@@ -78,11 +78,11 @@ class Output:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody is there to answer a question, and no document was asked for."""
+        """Whether a question can be asked: on a terminal, and without ``--json``."""
         return not self.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
     def styled(self, stream: TextIO) -> bool:
-        """Whether colour and animation may go to this stream."""
+        """Whether this stream may get colour and animation."""
         return (
             self.color
             and not self.json
@@ -102,13 +102,13 @@ class Output:
         sys.stdout.flush()
 
     def line(self, text: str) -> None:
-        """Writes asked-for data to stdout."""
+        """Writes a line of the answer to stdout."""
         sys.stdout.write(text + "\n")
 
     def table(
         self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
     ) -> None:
-        """Writes a table to stdout; on a terminal in its width, into a file or pipe one line a row, uncut.
+        """Writes a table to stdout; it fits a terminal's width, and has one uncut line per row elsewhere.
 
         Args:
             columns: the headings.
@@ -142,39 +142,39 @@ class Output:
         sys.stdout.write("".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines()))
 
     def say(self, text: str) -> None:
-        """Writes progress, prose or a hint to stderr. A reader who went away is no reason to stop."""
+        """Writes progress, a sentence or a hint to stderr. A closed stderr does not stop the command."""
         gone = (OSError, ValueError, AttributeError)
-        with suppress(*gone):  # what was said before must not appear after, where both go to one place
+        with suppress(*gone):  # keeps the order where both streams go to one place
             sys.stdout.flush()
         with suppress(*gone):
             sys.stderr.write(clean(text) + "\n")
             sys.stderr.flush()
 
     def ask(self, question: str) -> bool:
-        """Asks for a yes on the terminal; anything else, and the end of input, is a no."""
+        """Asks a yes-or-no question on the terminal; any other answer, or the end of input, is a no."""
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def abandon_stdout() -> None:
-    """Sends what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
+    """Discards what stdout still buffers, so that the interpreter does not fail to flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def writing(what: str, file: Path) -> Generator[None]:
-    """Explains why a file that the user named could not be written in the body.
+    """Turns a failure of the body to write a file that the user named into a usage error.
 
     Raises:
-        UsageError: it could not.
+        UsageError: the file could not be written.
     """
     try:
         yield
     except OSError as error:
         raise UsageError(
             f"cannot write {what} to {file}: {error.strerror or error}",
-            hint="make room, or name another file",
+            hint="free disk space, or name another file",
         ) from error
 
 
@@ -192,4 +192,4 @@ def _plain(value: object) -> object:
         case timedelta():
             return value.total_seconds()
         case _:
-            raise TypeError(f"{type(value).__name__} has no place in a JSON document")
+            raise TypeError(f"{type(value).__name__} cannot be written to a JSON document")

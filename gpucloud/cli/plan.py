@@ -1,4 +1,4 @@
-"""``gpucloud plan``: what ``launch`` would do, shown or saved. Reads only."""
+"""``gpucloud plan``: shows or saves what ``launch`` would do. Reads only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AcceptSnapshot = Annotated[
     bool,
-    typer.Option("--accept-snapshot-price", help="Buy on an old price where the cloud names none today."),
+    typer.Option("--accept-snapshot-price", help="Use the shipped price where the cloud quotes none today."),
 ]
 
 
@@ -31,11 +31,11 @@ def plan(
     spec: Spec,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Save it for `gpucloud launch FILE`.", metavar="FILE"),
+        typer.Option("-o", "--output", help="Save the plan for `gpucloud launch FILE`.", metavar="FILE"),
     ] = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
-    """Show what launch would do: attempts in order, with prices, and how the box would end."""
+    """Show what a launch would do: attempts in order, prices, and what ends the box."""
     with app.working() as (client, _):
         made = client.plan(spec, accept_snapshot_price=accept_snapshot_price)
         limit = client.cost_limit(made)
@@ -50,11 +50,13 @@ def plan(
         return
     show_plan(app, made, limit)
     app.output.say(f"Costs {limit_text(limit)}.")
-    app.output.say(f"Next: gpucloud launch {output}" if output else "Next: the same with `launch`.")
+    app.output.say(
+        f"Next: gpucloud launch {output}" if output else "Next: gpucloud launch with the same options."
+    )
 
 
 def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None) -> None:
-    """Prints a plan for people: attempts, what speaks against them, what was left out, how it ends."""
+    """Prints a plan: attempts, their flags, the clouds left out, and what ends the box."""
     shown = made.attempts[:most]
     rows: list[Sequence[object]] = [
         (
@@ -72,14 +74,14 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
     columns = ("TRY", "PER HOUR", "PAID AS", "GPU", "CLOUD", "ZONE", "TYPE", "PRICE OF")
     app.output.table(columns, rows, right=("TRY", "PER HOUR"))
     if len(made.attempts) > len(shown):
-        app.output.say(f"{len(made.attempts) - len(shown)} more attempts follow: gpucloud plan shows them.")
+        app.output.say(f"{len(made.attempts) - len(shown)} more attempts: gpucloud plan shows them.")
     for flag in sorted({flag for attempt in shown for flag in attempt.flags}):
         flagged = sorted({attempt.instance_type for attempt in shown if flag in attempt.flags})
         app.output.say(f"Flagged {flag}: {', '.join(flagged)}")
     for cloud, reason in made.left_out.items():
         app.output.say(f"Left out: {cloud}: {reason}")
     if made.left_out:
-        app.output.say("gpucloud check tells how to add what was left out.")
+        app.output.say("gpucloud check says how to set these clouds up.")
     for cloud, remarks in made.remarks.items():
         for remark in remarks:
             app.output.say(f"On {cloud}: {remark}")
@@ -87,7 +89,7 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
 
 
 def price_text(candidate: Candidate) -> str:
-    """A price per hour for people, in the cloud's currency, and in USD where that is another one."""
+    """A price per hour as text: in the cloud's currency, and in USD if that differs."""
     own = money_text(candidate.price, candidate.currency)
     return own if candidate.currency == "USD" else f"{own} ({money_text(candidate.price_usd)})"
 
@@ -103,9 +105,9 @@ def limit_text(limit: CostLimit) -> str:
 
 
 def ends_text(made: Plan, limit: CostLimit) -> str:
-    """How the box would end without us, and what that leaves."""
+    """What ends the box if gpucloud does nothing more, and what stays billed then."""
     if limit.lives is None:
-        return "Ends: never by itself (--ttl none); only `gpucloud down` ends it."
+        return "Ends: never by itself (--ttl none); delete it with `gpucloud down`."
     clouds = {attempt.cloud: made.endings.get(attempt.cloud, "") for attempt in made.attempts}
     how = "; ".join(f"on {cloud} {ending}" for cloud, ending in clouds.items())
     return f"Ends: {duration_text(limit.lives)} after launch; {how}."

@@ -1,4 +1,4 @@
-"""``gpucloud recover``: the counterpart of a lost state file."""
+"""``gpucloud recover``: restores the journal from the clouds after the state file was lost."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from gpucloud.errors import OwedError
 
 
 def recover(app: App) -> int:
-    """Take what is found by tag into the journal, where it is not in it: after the state file was lost.
+    """Restore boxes that are missing from the journal, found by their tags: after the state file was lost.
 
-    A box that lives is listed and used again (its ssh key must still be in the state folder); what is left of
-    one is ended by the next command that changes anything. Exit code 8: some regions could not be read, or
-    the end of a box could not be set, or something is billed as yours that carries tags which gpucloud never
-    wrote.
+    A running box can be used again if its ssh key is still in the state folder; remains of a box are deleted
+    by the next launch, down or sweep. Exit code 8: some regions could not be read, a deadline could not be
+    set, or some resources have your owner tag and other tags that gpucloud never writes.
     """
     with app.working() as (client, _):
         found = client.recover()
     say_unread(app, found.searched)
     say_unjudged(app, found.searched)
-    with answering(f"{len(found.boxes)} boxes taken into the journal", found.living):
+    with answering(f"{len(found.boxes)} boxes restored to the journal", found.living):
         if app.output.json:
             around = {**unread_document(found.searched), **unjudged_document(found.searched)}
             app.output.document("recover", {"boxes": [box.document() for box in found.boxes], **around})
         elif found.boxes:
             show_boxes(app.output, found.boxes)
     count = len(found.boxes)
-    app.output.say(f"{count} taken into the journal." if count else "Nothing that was not known.")
+    app.output.say(
+        f"{count} boxes restored to the journal."
+        if count
+        else "No boxes to restore: the journal has them all."
+    )
     app.output.say(paying_text(found.living))
     return 0 if found.searched.whole and not found.troubles else OwedError.exit_code

@@ -1,4 +1,4 @@
-"""``gpucloud run``: a box for one command. Launches, syncs, runs, fetches, takes down, whatever happens."""
+"""``gpucloud run``: a box for one command: launch, sync, run, fetch, and always delete the box."""
 
 from __future__ import annotations
 
@@ -32,24 +32,26 @@ class JobOptions(Options):
 
     timeout: Annotated[
         str | None,
-        typer.Option("--timeout", help="End the command after this: exit code 124.", metavar="TIME"),
+        typer.Option(
+            "--timeout", help="Stop the command after this time, with exit code 124: 30m, 2h.", metavar="TIME"
+        ),
     ] = None
     retry_on: Annotated[
         str | None,
         typer.Option(
             "--retry-on",
-            help=f"Begin anew, at most {RETRIES} times: interruption, capacity.",
+            help=f"Start again, at most {RETRIES} times, after: interruption, capacity.",
             metavar="REASONS",
         ),
     ] = None
     fetch: Annotated[
         list[str] | None,
         typer.Option(
-            "--fetch", help="PATH or PATH:LOCAL to bring back at the end; repeatable.", metavar="PATH"
+            "--fetch", help="File to copy back at the end: PATH or PATH:LOCAL. Repeatable.", metavar="PATH"
         ),
     ] = None
     keep_on_failure: Annotated[
-        bool, typer.Option("--keep-on-failure", help="Leave the box where the command fails, until its end.")
+        bool, typer.Option("--keep-on-failure", help="Keep the box if the command fails, until its deadline.")
     ] = False
 
     @property
@@ -75,20 +77,20 @@ def run(
     spec: Spec,
     *,
     command: Annotated[
-        list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")
+        list[str] | None, typer.Argument(help="Command to run, after --.", metavar="-- COMMAND...")
     ] = None,
     run_id: RunId = None,
     job: JobOptions,
     summary: Annotated[
         Path | None,
-        typer.Option("--summary", help="Append timeline and cost to this file, as Markdown.", metavar="FILE"),
+        typer.Option("--summary", help="Append timeline and cost to this Markdown file.", metavar="FILE"),
     ] = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> int:
-    """Run a command on a box of its own, and take the box down in every outcome.
+    """Launch a box for one command, and delete the box in every outcome.
 
-    Gives the command's own exit code; 125 is gpucloud's own failure, 124 that of --timeout. The command runs
-    in the home folder, where --sync brings its files; on the first node where there are several.
+    Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
+    the home folder of the first node, where --sync copies its files.
     """
     timeout_s, reasons, files = job.timeout_s, job.reasons, job.files
     with app.working() as (client, timeline), _summarised(app, client, timeline, run_id, summary) as told:
@@ -125,7 +127,7 @@ def _sink(stream: BinaryIO) -> Callable[[bytes], None]:
 
 
 class _Told:
-    """What the summary says of a run besides its timeline."""
+    """What the summary reports besides the timeline."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
@@ -136,10 +138,10 @@ class _Told:
 def _summarised(
     app: App, client: Client, timeline: Timeline, run_id: str | None, file: Path | None
 ) -> Generator[_Told]:
-    """Appends the summary of what the body does, however it ends; then, that it cannot is no reason to fail.
+    """Appends the summary of the body, however it ends. A failure to write it then is only reported.
 
     Raises:
-        UsageError: not even its heading can be written, so that the body was not begun.
+        UsageError: the heading cannot be written; the body is not started.
     """
     from gpucloud.cli.summary import heading, markdown
 
@@ -182,7 +184,7 @@ def _reasons(text: str | None) -> frozenset[str]:
     unknown = sorted(given - set(REASONS))
     if unknown:
         raise UsageError(
-            f"--retry-on: {unknown[0]!r} is no reason", hint=f"one or more of {', '.join(REASONS)}"
+            f"--retry-on: unknown reason {unknown[0]!r}", hint=f"allowed: one or more of {', '.join(REASONS)}"
         )
     return given
 
@@ -190,5 +192,5 @@ def _reasons(text: str | None) -> frozenset[str]:
 def _fetched(item: str) -> tuple[str, str]:
     source, colon, destination = item.partition(":")
     if not source or (colon and not destination):
-        raise UsageError(f"--fetch: {item!r} is neither PATH nor PATH:LOCAL")
+        raise UsageError(f"--fetch: {item!r} is not allowed; allowed: PATH or PATH:LOCAL")
     return source, destination or "."

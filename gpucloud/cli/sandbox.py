@@ -1,4 +1,4 @@
-"""``gpucloud sandbox``: the local clouds, and how to make them misbehave on purpose."""
+"""``gpucloud sandbox``: runs the emulated local clouds, and makes them fail on purpose."""
 
 from __future__ import annotations
 
@@ -19,28 +19,32 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
-Cloud = Annotated[str, typer.Option("--cloud", help="A cloud, or a glob.", metavar="NAME")]
-Region = Annotated[str, typer.Option("--region", help="A region, or a glob.", metavar="NAME")]
-Zone = Annotated[str, typer.Option("--zone", help="A zone, as offers shows it, or a glob.", metavar="NAME")]
-InstanceType = Annotated[str, typer.Option("--type", help="An instance type, or a glob.", metavar="NAME")]
-Purchase = Annotated[str, typer.Option("--purchase", help="on_demand, spot, or a glob.", metavar="NAME")]
+Cloud = Annotated[str, typer.Option("--cloud", help="Cloud, or a glob.", metavar="NAME")]
+Region = Annotated[str, typer.Option("--region", help="Region, or a glob.", metavar="NAME")]
+Zone = Annotated[str, typer.Option("--zone", help="Zone as `offers` shows it, or a glob.", metavar="NAME")]
+InstanceType = Annotated[str, typer.Option("--type", help="Instance type, or a glob.", metavar="NAME")]
+Purchase = Annotated[
+    str, typer.Option("--purchase", help="Purchase option: on_demand, spot, or a glob.", metavar="NAME")
+]
 
 
 Transition = Annotated[
     float | None,
-    typer.Option("--pace", help="Seconds that an instance is pending, and ending.", min=0, metavar="SECONDS"),
+    typer.Option(
+        "--pace", help="Seconds that an instance takes to start, and to stop.", min=0, metavar="SECONDS"
+    ),
 ]
 Latency = Annotated[
-    float | None, typer.Option(help="Seconds added to every call to the clouds.", min=0, metavar="SECONDS")
+    float | None, typer.Option(help="Seconds added to every API call.", min=0, metavar="SECONDS")
 ]
 Lag = Annotated[
     float | None,
-    typer.Option(help="Seconds for which reads do not see a new instance.", min=0, metavar="SECONDS"),
+    typer.Option(help="Seconds until reads show a new instance.", min=0, metavar="SECONDS"),
 ]
 
 
 def start(app: App, transition: Transition = None, latency: Latency = None, lag: Lag = None) -> None:
-    """Start the local clouds; prints what makes the vendors' own tools go to them."""
+    """Start the emulated clouds; prints the variables that point the vendors' tools at them."""
     from gpucloud.sandbox.client import ensure_started
 
     given = _pace_changes(transition, latency, lag)
@@ -55,16 +59,16 @@ def start(app: App, transition: Transition = None, latency: Latency = None, lag:
     for name, value in exports.items():
         app.output.line(f"export {name}={shlex.quote(value)}")
     app.output.say(
-        f"The sandbox runs (pid {endpoint.pid}). With these lines set, the vendors' tools and SDKs ask it."
+        f"The sandbox runs (pid {endpoint.pid}). With these variables, the vendors' tools and SDKs call it."
     )
     app.output.say("Next: gpucloud --sandbox launch --gpu T4")
 
 
 def stop(
     app: App,
-    force: Annotated[bool, typer.Option("--force", help="Even while something is billed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Stop even while resources are billed.")] = False,
 ) -> None:
-    """Stop the local clouds; refuses while something is billed. The next start brings everything back."""
+    """Stop the emulated clouds; refused while resources are billed. The next start restores everything."""
     from gpucloud.sandbox.client import find
 
     endpoint = find(app.paths.sandbox)
@@ -76,7 +80,7 @@ def stop(
 
 
 def status(app: App) -> None:
-    """Show whether the local clouds run, and what they bill."""
+    """Show whether the emulated clouds run, and the resources they bill."""
     from gpucloud.sandbox.client import read_status
 
     found = read_status(app.paths.sandbox)
@@ -92,19 +96,21 @@ def status(app: App) -> None:
         columns = ["KIND", "ID", "CLOUD", "REGION", "BOX", "OWNER", "PER HOUR"]
         app.output.table(columns, _billing_rows(found["billing"]), right=["PER HOUR"])
     if not found["running"] and found["billing"]:
-        app.output.say("It was killed, or stopped by force; what it bills comes back with the next start.")
+        app.output.say("The sandbox was killed or stopped by force; the next start restores what it bills.")
 
 
-def reset(app: App, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> int | None:
-    """Forget everything: instances, stock, prices, faults, the clock. The ledger keeps what was billed."""
+def reset(
+    app: App, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False
+) -> int | None:
+    """Reset instances, stock, prices, faults and the clock. The ledger keeps what was billed."""
     client = _client(app)
     if not yes:
         if not app.output.interactive:
-            raise UsageError("reset forgets everything that is emulated", hint="say --yes")
-        if not app.output.ask("Forget everything that is emulated?"):
+            raise UsageError("reset deletes all emulated resources and needs confirmation", hint="add --yes")
+        if not app.output.ask("Delete all emulated resources and settings?"):
             return 2
     client.reset()
-    _answer(app, {}, "Everything is as on the first day.")
+    _answer(app, {}, "The sandbox is reset.")
     return None
 
 
@@ -113,13 +119,16 @@ def pace(
     transition: Annotated[
         float | None,
         typer.Option(
-            "--transition", help="Seconds that an instance is pending, and ending.", min=0, metavar="SECONDS"
+            "--transition",
+            help="Seconds that an instance takes to start, and to stop.",
+            min=0,
+            metavar="SECONDS",
         ),
     ] = None,
     latency: Latency = None,
     lag: Lag = None,
 ) -> None:
-    """Set how fast the running clouds are; without options, show it."""
+    """Set the delays of the running clouds; without options, show them."""
     found = _client(app).pace(**_pace_changes(transition, latency, lag))
     text = (
         f"transition  {found['transition_s']:g} s\nlatency     {found['latency_s']:g} s\n"
@@ -130,9 +139,9 @@ def pace(
 
 def calls(
     app: App,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget them afterwards.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Clear the list afterwards.")] = False,
 ) -> None:
-    """Show the calls that the clouds received, one by one, oldest first."""
+    """Show the API calls that the clouds received, oldest first."""
     received = _client(app).received(clear=clear)
     columns = ["at", "cloud", "action", "region", "status", "milliseconds", "concurrent"]
     if app.output.json:
@@ -144,7 +153,8 @@ def calls(
 def stock(
     app: App,
     count: Annotated[
-        int | None, typer.Argument(help="How many instances at a time a zone gives out.", min=0)
+        int | None,
+        typer.Argument(help="Instances that each matching zone can run at a time.", min=0, metavar="N"),
     ] = None,
     cloud: Cloud = "*",
     region: Region = "*",
@@ -152,7 +162,7 @@ def stock(
     instance_type: InstanceType = "*",
     purchase: Purchase = "*",
 ) -> None:
-    """Say how many instances there are; without a number, show the rules. The newest match counts."""
+    """Limit the instances in stock; without a number, show the rules. The newest matching rule applies."""
     place = _place(cloud, region, zone, instance_type, purchase)
     rule = {} if count is None else {**place, "count": count}
     rules = _client(app).stock(**rule)
@@ -162,7 +172,10 @@ def stock(
 def price(
     app: App,
     amount: Annotated[
-        str | None, typer.Argument(help="The price per hour, or a factor such as x1.5.")
+        str | None,
+        typer.Argument(
+            help="Price per hour in the price's own currency, or a factor such as x1.5.", metavar="PRICE"
+        ),
     ] = None,
     cloud: Cloud = "*",
     region: Region = "*",
@@ -170,7 +183,7 @@ def price(
     instance_type: InstanceType = "*",
     purchase: Purchase = "*",
 ) -> None:
-    """Move prices away from the snapshot; without an amount, show the moves. The newest match counts."""
+    """Change prices; without an amount, show the changes. The newest matching change applies."""
     place = _place(cloud, region, zone, instance_type, purchase)
     move = {} if amount is None else {**place, **_amount(amount)}
     moves = _client(app).price(**move)
@@ -182,32 +195,36 @@ def fault(
     effect: Annotated[
         str | None,
         typer.Argument(
-            help="error, throttle, delay, hang, drop, repeat, stale, ignore, empty, trickle, drip, pages,"
-            " bomb, truncate, garble, redirect, kill."
+            help="Effect: error, throttle, delay, hang, drop, repeat, stale, ignore, empty, trickle, drip,"
+            " pages, bomb, truncate, garble, redirect, kill.",
+            metavar="EFFECT",
         ),
     ] = None,
     cloud: Cloud = "*",
     region: Region = "*",
     action: Annotated[
-        str, typer.Option(help="A call such as RunInstances, or a glob.", metavar="NAME")
+        str, typer.Option(help="API call such as RunInstances, or a glob.", metavar="NAME")
     ] = "*",
     stage: Annotated[
         str,
-        typer.Option(help="received (before), applied (after, unanswered), or answered.", metavar="STAGE"),
+        typer.Option(
+            help="When: received (before it is applied), applied (before the answer), or answered.",
+            metavar="STAGE",
+        ),
     ] = "received",
-    times: Annotated[int, typer.Option(help="How often it strikes; 0 for always.", min=0, metavar="N")] = 1,
-    skip: Annotated[int, typer.Option(help="How many matching calls pass before.", min=0, metavar="N")] = 0,
-    code: Annotated[str, typer.Option(help="The error's code.", metavar="CODE")] = "InternalError",
+    times: Annotated[int, typer.Option(help="How many calls fail; 0 for all.", min=0, metavar="N")] = 1,
+    skip: Annotated[int, typer.Option(help="How many matching calls succeed first.", min=0, metavar="N")] = 0,
+    code: Annotated[str, typer.Option(help="Error code.", metavar="CODE")] = "InternalError",
     http_status: Annotated[
-        int, typer.Option("--status", help="The error's HTTP status.", min=400, max=599, metavar="CODE")
+        int, typer.Option("--status", help="HTTP status of the error.", min=400, max=599, metavar="CODE")
     ] = 500,
     message: Annotated[
-        str, typer.Option(help="The error's message.", metavar="WORDS")
+        str, typer.Option(help="Message of the error.", metavar="MESSAGE")
     ] = "An internal error has occurred",
-    seconds: Annotated[float, typer.Option(help="How long a delay is.", min=0, metavar="SECONDS")] = 0.0,
-    clear: Annotated[bool, typer.Option("--clear", help="Take all faults away.")] = False,
+    seconds: Annotated[float, typer.Option(help="Length of a delay.", min=0, metavar="SECONDS")] = 0.0,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all faults first.")] = False,
 ) -> None:
-    """Make a coming call fail; without an effect, show the faults that can still strike."""
+    """Make coming calls fail; without an effect, show the faults that are still active."""
     client = _client(app)
     if clear:
         client.clear_faults()
@@ -232,17 +249,17 @@ def fault(
 
 def interrupt(
     app: App,
-    name: Annotated[str, typer.Argument(help="A spot box's name, or an instance's own id.")],
+    name: Annotated[str, typer.Argument(help="Name of a spot box, or an instance ID.", metavar="NAME")],
     notice: Annotated[
         float | None,
         typer.Option(
-            help="Seconds between the notice and the end. Default: as the cloud does.",
+            help="Seconds from the notice to the end. Default: as on the real cloud.",
             min=0,
             metavar="SECONDS",
         ),
     ] = None,
 ) -> None:
-    """Take a spot box back, after a notice."""
+    """Interrupt a spot box, after a notice."""
 
     client = _client(app)
     try:
@@ -256,43 +273,52 @@ def interrupt(
 
 def gpu(
     app: App,
-    sickness: Annotated[str, typer.Argument(help="lost, memory, slow, hangs, or driver.")],
-    times: Annotated[int, typer.Option(help="How many boxes get one.", min=0, metavar="N")] = 1,
+    sickness: Annotated[str, typer.Argument(help="lost, memory, slow, hangs, or driver.", metavar="FAILURE")],
+    times: Annotated[int, typer.Option(help="How many boxes get a faulty GPU.", min=0, metavar="N")] = 1,
 ) -> None:
-    """Give the next boxes a sick GPU: it does not answer, forgets, is slow, hangs, or has an old driver."""
+    """Give the next boxes a faulty GPU: lost, with bad memory, slow, hanging, or with an old driver."""
     _client(app).gpu(sickness, times=times)
-    _answer(app, {"sickness": sickness, "times": times}, f"New boxes with a sick GPU: {times} ({sickness}).")
+    _answer(
+        app,
+        {"sickness": sickness, "times": times},
+        f"The next boxes with a faulty GPU: {times} ({sickness}).",
+    )
 
 
 def clock(
     app: App,
     advance: Annotated[
-        float, typer.Argument(help="Seconds by which the clouds' time moves ahead.", min=0)
+        float, typer.Argument(help="Seconds to move the clock ahead.", min=0, metavar="SECONDS")
     ] = 0,
 ) -> None:
-    """Move the clouds' time ahead, or show it."""
+    """Show the emulated clouds' clock, or move it ahead."""
     answer = _client(app).clock(advance_s=advance)
     _answer(app, answer, f"The clouds' time is {answer['now']}.")
 
 
 def address(
     app: App,
-    new: Annotated[str | None, typer.Argument(metavar="ADDRESS", help="The caller's next address.")] = None,
+    new: Annotated[
+        str | None, typer.Argument(metavar="ADDRESS", help="New public address of the caller.")
+    ] = None,
 ) -> None:
-    """Move the caller to another public address, or show the one that the clouds see."""
+    """Show the caller's public address as the clouds see it, or change it."""
     found = _client(app).address(new)
     _answer(app, {"address": found}, f"The clouds see the caller at {found}.")
 
 
 def control(
     app: App,
-    cloud: Annotated[str, typer.Argument(help="The cloud.")],
-    name: Annotated[str, typer.Argument(help="What to set there: quota, deny, reserve, commit, ...")],
+    cloud: Annotated[str, typer.Argument(help="Name of the cloud.", metavar="CLOUD")],
+    name: Annotated[
+        str, typer.Argument(help="What to set: quota, deny, reserve, commit, ...", metavar="SETTING")
+    ],
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="With what; a value may be JSON.")
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Parameters of the setting; values may be JSON."),
     ] = None,
 ) -> None:
-    """Set what only one cloud has: a quota, a permission, held capacity, commitments."""
+    """Change a setting of one cloud: a quota, a permission, held capacity, commitments."""
     answer = _client(app).cloud(cloud, name, **dict(map(_pair, values or ())))
     _answer(app, {"answer": answer}, "Done." if answer in (None, {}) else str(answer))
 
@@ -325,7 +351,7 @@ def _client(app: App) -> SandboxClient:
 
 
 def _status(found: Json) -> dict[str, Any]:
-    """The documented fields; the endpoint of an emulated cloud that does not run is ``None``."""
+    """The documented fields; the endpoint of a cloud that does not run is ``None``."""
     from importlib.metadata import entry_points
 
     emulated = sorted(entry.name for entry in entry_points(group="gpucloud.sandboxes"))
@@ -345,13 +371,13 @@ def _billing_rows(billing: Sequence[Json]) -> Iterator[Sequence[object]]:
 
 
 def _pace_changes(transition: float | None, latency: float | None, lag: float | None) -> dict[str, float]:
-    """What was given of the pace, by the names of its fields."""
+    """The delays that were given, by field name."""
     fields = {"transition_s": transition, "latency_s": latency, "lag_s": lag}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _short(call: Json) -> dict[str, Any]:
-    """A call's time of day and its whole milliseconds, for people."""
+    """A call's time of day and whole milliseconds, for the table."""
     took = call["milliseconds"]
     return {
         "at": call["at"].partition("T")[2].partition("+")[0],
@@ -376,14 +402,14 @@ def _amount(text: str) -> dict[str, str]:
     except InvalidOperation:
         number = Decimal(0)
     if not (number.is_finite() and number > 0):
-        raise UsageError(f"{text!r} is no price; allowed are an amount above 0 and a factor such as x1.5")
+        raise UsageError(f"{text!r} is not a price; allowed: an amount above 0, or a factor such as x1.5")
     return {name: digits}
 
 
 def _pair(text: str) -> tuple[str, Any]:
     key, is_pair, value = text.partition("=")
     if not is_pair:
-        raise UsageError(f"{text!r} is no KEY=VALUE")
+        raise UsageError(f"{text!r} is not KEY=VALUE")
     try:
         return key, json.loads(value)
     except ValueError:

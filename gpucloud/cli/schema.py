@@ -8,5 +8,5 @@ from gpucloud.cli.context import App
 
 
 def schema(app: App) -> None:
-    """Print the JSON Schema of a spec file. Editors complete and check specs with it."""
+    """Print the JSON Schema of a spec file. Editors use it to complete and check specs."""
     app.output.line(files("gpucloud").joinpath("spec.schema.json").read_text(encoding="utf-8").rstrip())

@@ -1,4 +1,4 @@
-"""``gpucloud show``: one box, whole."""
+"""``gpucloud show``: every field of one box."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpucloud.resources import short_id
 
 def show(
     app: App,
-    name: Annotated[str, typer.Argument(help="The box's name or id.")],
-    live: Annotated[bool, typer.Option("--live", help="Ask the cloud instead of the journal alone.")] = False,
+    name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
+    live: Annotated[bool, typer.Option("--live", help="Also read the cloud, not the journal alone.")] = False,
 ) -> None:
-    """Show one box."""
+    """Show every field of one box."""
     if live:
         with app.working(quiet=True) as (client, _):
             box = client.get(name, live=True)
@@ -34,7 +34,7 @@ def show(
 
 
 def _text(key: str, value: Any) -> str:
-    """One of a box's fields, for people."""
+    """A field of a box as text."""
     if key in LISTS:
         return LISTS[key](value)
     match value:
@@ -58,4 +58,4 @@ LISTS: dict[str, Callable[[list[Any]], str]] = {
     "mig": lambda slices: ", ".join(f"{each['profile']} {each['uuid']}" for each in slices),
     "accept_test": lambda _: "passed by every GPU",
 }
-"""Fields that hold several things, and how people read them."""
+"""The fields that hold lists, and how each is written as text."""

@@ -1,4 +1,4 @@
-"""A run told in Markdown, for the page that a CI system shows of a job."""
+"""The summary of a run in Markdown, for the job page of a CI system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpucloud.errors import GpucloudError
 
 
 def heading(run_id: str) -> str:
-    """What the summary of a run begins with; ``run_id`` is the caller's."""
+    """The heading of a run's summary."""
     return f"### gpucloud run `{_cell(run_id)}`\n\n"
 
 
@@ -25,9 +25,9 @@ def markdown(
 
     Args:
         steps: each step of the timeline and the second at which it began.
-        elapsed_s: how long all of it took.
-        box: the last box, as documents show it; ``None`` where none was started.
-        code: the command's exit code, if it ended.
+        elapsed_s: the duration of the whole command, in seconds.
+        box: the last box, as in documents; ``None`` if none was launched.
+        code: the exit code of the command, if it finished.
         failure: what ended the run instead.
     """
     lines = [_outcome(code, failure), ""]

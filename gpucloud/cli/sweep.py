@@ -1,4 +1,4 @@
-"""``gpucloud sweep``: what the clouds hold of us that no journal accounts for, shown and ended."""
+"""``gpucloud sweep``: shows and deletes resources of gpucloud that no journal needs."""
 
 from __future__ import annotations
 
@@ -26,40 +26,44 @@ if TYPE_CHECKING:
 
 WHY = {
     "past_deadline": "past its end",
-    "remains": "left of a launch or a deletion",
+    "remains": "left over from a launch or deletion",
     "not_in_journal": "not in this journal",
-    "young": "not in this journal, and young: left alone",
-    "other_owner": "another owner's: left alone",
-    "not_of_its_box": "under the tags of a box of which it is no machine",
-    "bad_tags": "tagged as yours, but not by gpucloud: left alone",
+    "young": "not in this journal, but young: left alone",
+    "other_owner": "belongs to another owner: left alone",
+    "not_of_its_box": "has the tags of a box, but is not one of its machines",
+    "bad_tags": "has your owner tag, but other tags are not from gpucloud: left alone",
 }
-"""The reasons for being on the list, for people."""
+"""The reason for which a resource is listed, as text."""
 STILL_OWED = OwedError.exit_code
 
 
 def sweep(
     app: App,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is found.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list resources, delete nothing.")] = False,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", help="From this age on; default 15m. 0s is any.", metavar="TIME"),
+        typer.Option(
+            "--older-than",
+            help="Minimum age of a resource unknown to the journal; 0s for any. Default: 15m.",
+            metavar="TIME",
+        ),
     ] = None,
     owner: Annotated[
         str | None,
-        typer.Option("--owner", help="End what belongs to this owner, instead of yours.", metavar="OWNER"),
+        typer.Option("--owner", help="Delete this owner's resources instead of yours.", metavar="OWNER"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> int:
-    """Find what carries gpucloud's tags in any region of any cloud and is not wanted; show it, end it.
+    """Find resources with gpucloud's tags in all regions of all clouds; list and delete the unwanted ones.
 
-    Not wanted is: what is past its end, what a failed launch left, and what is yours, unknown to this journal
-    and older than --older-than. Exit code 8: some regions could not be read, something is still there, or
-    something is billed as yours that carries tags which gpucloud never wrote.
+    Unwanted: past the deadline, left over from a launch, or yours, unknown to this journal and older than
+    --older-than. Exit code 8: some regions could not be read, some resources still exist, or some have your
+    owner tag and other tags that gpucloud never writes.
     """
     with app.working() as (client, timeline):
 
         def confirmed(finds: Sequence[Find], searched: Searched) -> bool:
-            """Shows what was found; asks, where something of it is to be ended."""
+            """Shows the list; asks for confirmation if it holds unwanted resources."""
             timeline.pause()
             say_unread(app, searched)
             report = _Report(app, client.catalog.market, finds)
@@ -71,12 +75,12 @@ def sweep(
         swept = client.sweep(older_than=_age(older_than), owner=owner, dry_run=dry_run, confirm=confirmed)
         report = _Report(app, client.catalog.market, swept.finds)
     ended = sum(find.resource.ref in swept.ended for find in swept.finds if find.unwanted)
-    with answering(f"{ended} of {swept.tried} resources ended", swept.living):
+    with answering(f"{ended} of {swept.tried} resources deleted", swept.living):
         if app.output.json:
             around = unread_document(swept.searched)
             app.output.document("sweep", {**report.document(swept.ended), **around})
     if swept.tried:
-        app.output.say(f"{ended} of {swept.tried} resources ended.")
+        app.output.say(f"{ended} of {swept.tried} resources deleted.")
     for trouble in swept.troubles:
         app.output.say(f"Still owed: {trouble.message}")
     if swept.troubles or swept.left:
@@ -88,7 +92,7 @@ def sweep(
 
 
 class _Report:
-    """The list with its prices, for people and as a document."""
+    """The list with its prices, as a table and as a document."""
 
     def __init__(self, app: App, market: Market, finds: Sequence[Find]) -> None:
         from gpucloud.costs.resource_prices import price_of
@@ -99,15 +103,15 @@ class _Report:
         self._prices = [price_of(market, find.resource) for find in finds]
 
     def per_hour(self) -> Decimal:
-        """What this owner's part of the list costs, in USD, as far as prices are known."""
+        """The cost of this owner's part of the list, in USD; unknown prices are left out."""
         return self._usd(n for n, find in enumerate(self._finds) if find.reason != "other_owner")
 
     def show(self) -> None:
-        """For people."""
+        """Prints the table."""
         if self._app.output.json:
             return
         if not self._finds:
-            self._app.output.say("Nothing that is not accounted for.")
+            self._app.output.say("No expired or orphaned resources found.")
             return
         groups: dict[tuple[str | None, ...], list[int]] = {}
         for number, find in enumerate(self._finds):
@@ -118,10 +122,10 @@ class _Report:
         rows = [self._row(key, members) for key, members in groups.items()]
         columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "MADE", "PER HOUR", "WHY")
         self._app.output.table(columns, rows, right=("PER HOUR",))
-        self._app.output.say(f"What is yours of this costs {money_text(self.per_hour())} per hour.")
+        self._app.output.say(f"Your resources in this list cost {money_text(self.per_hour())} per hour.")
 
     def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:
-        """What was found of one box in one place, for one reason."""
+        """The resources of one box in one region that are listed for one reason."""
         box, _, run, cloud, region, reason = key
         resources = [self._finds[number].resource for number in members]
         machines = [
@@ -144,13 +148,13 @@ class _Report:
         )
 
     def _usd(self, members: Iterable[int]) -> Decimal:
-        """What some of the list cost per hour, in USD, as far as prices are known."""
+        """The cost per hour of part of the list, in USD; unknown prices are left out."""
         prices = [price for number in members if not isinstance(price := self._prices[number], str)]
         known = [self._market.usd(price.amount, price.currency) for price in prices]
         return sum((amount for amount in known if amount is not None), Decimal(0))
 
     def document(self, gone: Collection[Ref]) -> dict[str, Any]:
-        """As the contract has it, with what is gone of it now."""
+        """The fields of ``gpucloud.sweep/v1``; ``gone`` are the resources deleted by now."""
         pairs = zip(self._finds, self._prices, strict=True)
         found = [self._entry(find, price, find.resource.ref in gone) for find, price in pairs]
         return {"found": found, "price_per_hour": money(self.per_hour())}
@@ -188,15 +192,15 @@ def _age(text: str | None) -> timedelta | None:
     except ValueError as error:
         raise UsageError(f"--older-than: {error}") from error
     if isinstance(age, str):
-        raise UsageError(f"--older-than: {text!r} is no age", hint="15m, 2h, 0s")
+        raise UsageError(f"--older-than: {text!r} is not an age", hint="allowed: 15m, 2h, 0s")
     return age
 
 
 def _agreed(app: App, finds: Sequence[Find], report: _Report, *, yes: bool) -> bool:
-    """Whether what was found may be ended."""
+    """Whether the unwanted resources may be deleted."""
     if yes or not finds:
         return True
     what = f"{len(finds)} resources that cost {money_text(report.per_hour())} per hour"
     if not app.output.interactive:
-        raise UsageError(f"not ending {what} without a yes", hint="add --yes, or look only: --dry-run")
-    return app.output.ask(f"End {what}? What is on the disks is lost.")
+        raise UsageError(f"deleting {what} needs confirmation", hint="add --yes, or list only: --dry-run")
+    return app.output.ask(f"Delete {what}? All data on the disks is lost.")

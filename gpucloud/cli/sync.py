@@ -14,11 +14,11 @@ from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 
 _REMOTE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*):(.*)", re.DOTALL)
-_HINT = "one end is NAME:PATH, the other a path here; a path here with a colon is written ./a:b"
+_HINT = "one of SRC and DST is NAME:PATH, the other a local path; write a local path with a colon as ./a:b"
 
 
 class Way(NamedTuple):
-    """What is copied where: to the box where ``up``, else from it; paths are rsync's."""
+    """What is copied where: to the box if ``up``, else from it. Paths are as rsync reads them."""
 
     box: str
     up: bool
@@ -28,14 +28,18 @@ class Way(NamedTuple):
 
 def sync(
     app: App,
-    source: Annotated[str, typer.Argument(help="What: a path here, or NAME:PATH.", metavar="SRC")],
-    destination: Annotated[str, typer.Argument(help="Where to: NAME:PATH, or a path here.", metavar="DST")],
+    source: Annotated[
+        str, typer.Argument(help="Source: a local path, or NAME:PATH on a box.", metavar="SRC")
+    ],
+    destination: Annotated[
+        str, typer.Argument(help="Destination: NAME:PATH on a box, or a local path.", metavar="DST")
+    ],
     node: Node = 0,
 ) -> None:
-    """Copy files to or from a box, as rsync does: `SRC/` is what is in a folder, `SRC` the folder itself."""
+    """Copy files to or from a box with rsync: `SRC/` copies a folder's contents, `SRC` the folder itself."""
     way = read_way(source, destination)
     if way.up and not Path(way.source).exists():
-        raise UsageError(f"there is no {way.source}", hint=_HINT)
+        raise UsageError(f"no such file: {way.source}", hint=_HINT)
     from gpucloud.ssh.files import rsync_down, rsync_up
     from gpucloud.ssh.keys import find_program
 
@@ -48,16 +52,16 @@ def sync(
 
 
 def read_way(source: str, destination: str) -> Way:
-    """Reads the two ends: one is on a box, ``NAME:PATH``, the other is here.
+    """Reads source and destination: one is on a box, ``NAME:PATH``, the other is local.
 
     Raises:
-        UsageError: both ends are here, or both on boxes.
+        UsageError: both are local, or both are on boxes.
     """
     there, to = _REMOTE.fullmatch(source), _REMOTE.fullmatch(destination)
     if there and to:
-        raise UsageError("both ends are on a box; files go between a box and here", hint=_HINT)
+        raise UsageError("source and destination are both on a box; one must be local", hint=_HINT)
     if to:
         return Way(box=to[1], up=True, source=source, destination=to[2])
     if there:
         return Way(box=there[1], up=False, source=there[2], destination=destination)
-    raise UsageError("both ends are here; one must be on a box", hint=_HINT)
+    raise UsageError("source and destination are both local; one must be on a box", hint=_HINT)

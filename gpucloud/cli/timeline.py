@@ -15,7 +15,7 @@ class Timeline:
     """Shows the steps of a command on stderr, with the seconds since its start and each step's own."""
 
     def __init__(self, output: Output, *, quiet: bool = False) -> None:
-        """Shows nothing yet. A ``quiet`` one shows warnings alone."""
+        """Prints nothing yet. If ``quiet``, only warnings are printed later."""
         self._output = output
         self._quiet = quiet
         self._start = time.monotonic()
@@ -38,19 +38,19 @@ class Timeline:
         self._live = None
 
     def _print_last(self) -> None:
-        """What was live becomes a line that stays."""
+        """Prints the live line as a permanent one."""
         if self._live is not None and self._line:
             self._live.console.print(self._line, style="dim", markup=False)
             self._line = ""
 
     def pause(self) -> None:
-        """Ends the live line, to ask a question or print something: what it said stays."""
+        """Stops the live line and keeps its text, before a question or other output."""
         if self._live is not None:
             self._live.stop()
             self._print_last()
 
     def resume(self) -> None:
-        """Brings the live line back."""
+        """Starts the live line again."""
         if self._live is not None:
             self._live.start()
 
@@ -76,11 +76,11 @@ class Timeline:
                 pass
             case _:
                 self._tell(event.step, event.text)
-        if isinstance(event, JobStarted):  # its output comes now
+        if isinstance(event, JobStarted):  # the job's output follows
             self.pause()
 
     def _tell(self, step: str, text: str) -> None:
-        """A step begins or has news."""
+        """Shows that a step begins or proceeds."""
         elapsed = self.elapsed_s
         if not self.steps or self.steps[-1][0] != step:
             self.steps.append((step, elapsed))

@@ -1,4 +1,4 @@
-"""Where and of what nothing may be concluded, as people and documents are told."""
+"""Regions that could not be read and resources that could not be judged, as text and in documents."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ if TYPE_CHECKING:
 
 
 def say_unread(app: App, searched: Searched) -> None:
-    """For people."""
+    """Prints the clouds left out and the regions that could not be read."""
     for cloud, reason in searched.left_out.items():
         app.output.say(f"Left out: {cloud}: {reason}")
     for region in searched.unread:
-        app.output.say(f"Not read: {region.cloud} {region.region}: {region.error}")
+        app.output.say(f"Could not read: {region.cloud} {region.region}: {region.error}")
 
 
 def say_unjudged(app: App, searched: Searched) -> None:
-    """For people: what carries the user's owner tag, and tags that gpucloud never wrote."""
+    """Prints the resources that have the user's owner tag, and tags that gpucloud never writes."""
     for resource in searched.unjudged:
         ref = resource.ref
         app.output.say(
-            f"Left alone: {ref.kind} {short_id(ref.id)} in {ref.cloud} {ref.region} carries your owner tag, "
-            f"and {wrong_in(resource)}"
+            f"Left alone: {ref.kind} {short_id(ref.id)} in {ref.cloud} {ref.region} has your owner tag, "
+            f"but {wrong_in(resource)}"
         )
-        app.output.say(
-            "  gpucloud does not end it: end it in the cloud's own console, or mend its tags there"
-        )
+        app.output.say("  delete it in the cloud's console, or correct its tags there")
 
 
 def unjudged_document(searched: Searched | None) -> dict[str, Any]:
@@ -50,10 +48,10 @@ def unjudged_document(searched: Searched | None) -> dict[str, Any]:
 
 
 def wrong_in(resource: Resource) -> str | None:
-    """What is wrong with a resource's tags; ``None`` for tags that gpucloud may have written, or for none."""
+    """What is wrong with a resource's tags; ``None`` if they may be gpucloud's, or if there are none."""
     return resource.tags.wrong if isinstance(resource.tags, BadTags) else None
 
 
 def unread_document(searched: Searched) -> dict[str, Any]:
-    """``unread`` of the contract, and the clouds that are not set up here."""
+    """``unread`` and ``left_out`` of the documents: regions not read, clouds not set up here."""
     return {"unread": [asdict(region) for region in searched.unread], "left_out": dict(searched.left_out)}

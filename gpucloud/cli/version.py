@@ -1,4 +1,4 @@
-"""``gpucloud version``: which gpucloud this is and where it keeps its files."""
+"""``gpucloud version``: the version, and the folders of its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpucloud.cli.context import App
 
 
 def version(app: App) -> None:
-    """Show the version and the folders in use. Makes nothing."""
+    """Show the version and the folders in use. Creates no folder."""
     paths = {name: str(path) for name, path in asdict(app.paths).items()}
     if app.output.json:
         fields = {"version": __version__, "python": platform.python_version(), "paths": paths}

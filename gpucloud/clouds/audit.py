@@ -108,7 +108,7 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class AuditRecord:
     """What was read of the record.
 
     Attributes:
@@ -129,7 +129,7 @@ class Record:
 
 def calls_on_record(
     folder: Path, *, box: str | None = None, since: datetime | None = None, most: int | None = None
-) -> Record:
+) -> AuditRecord:
     """The newest calls on record, of all boxes or one, and not older than a moment; see :func:`read`."""
     first = "" if since is None else rfc3339(since)
 
@@ -139,7 +139,7 @@ def calls_on_record(
     return read(folder, wanted, most=most)
 
 
-def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | None = None) -> Record:
+def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | None = None) -> AuditRecord:
     """The newest calls on record. The file is read from its end, and no further than is needed.
 
     Args:
@@ -175,7 +175,7 @@ def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | 
             more = True
             break
         calls.append(call)
-    return Record(calls=calls[::-1], damaged=damaged, more=more)
+    return AuditRecord(calls=calls[::-1], damaged=damaged, more=more)
 
 
 def _backwards(path: Path) -> Generator[bytes]:

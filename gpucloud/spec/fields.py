@@ -1,6 +1,6 @@
-"""How each kind of field of a spec is read: from text or a plain Python value to a checked one.
+"""Parsers of a spec's fields: from text or a plain Python value to a checked value.
 
-Every function raises ``ValueError`` with the value, what is allowed, and the nearest valid choice.
+Every parser raises ``ValueError`` with the given value, the allowed ones, and the nearest valid choice.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ARCHES = ("x86_64", "arm64")
 PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
 NAME = "^[a-z0-9][a-z0-9-]{0,39}$"
 LONGEST = timedelta(days=3650)
-"""No duration is longer: beyond it is a slip of the finger, and no date can hold it."""
+"""The longest duration: a longer one is a typing error, and may exceed the range of dates."""
 
 WIDEST_V4, WIDEST_V6 = 8, 32
-"""The shortest prefixes that ``allow_from`` takes."""
+"""The shortest prefix lengths that ``allow_from`` allows."""
 
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:(g|gb|gib)|(t|tb|tib))?", re.ASCII)
@@ -31,20 +31,22 @@ _MONEY = re.compile(r"\$?\s*(\d{1,12}(?:\.\d{1,9})?|\.\d{1,9})\s*(?:usd)?", re.A
 _PATTERN = re.compile(r"!?[A-Za-z0-9*?\[\]._-]{1,64}")
 _IMAGE = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/@-]{0,255}")
 _ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_TAG_KEY = re.compile(r"[\w .:/=\-+@]{1,128}")  # AWS takes no other characters everywhere; Azure takes fewer
+_TAG_KEY = re.compile(
+    r"[\w .:/=\-+@]{1,128}"
+)  # the characters that all AWS services allow; Azure allows fewer
 _TAG_VALUE = re.compile(r"[\w .:/=\-+@]{0,256}")
-_MOST_TAGS = 40  # AWS allows 50 on a thing (EC2 user guide, "Tag restrictions"); gpucloud needs five
-_LONGEST_TEXT = 8192  # a box's user-data holds 16 KiB on AWS, bootstrap included
+_MOST_TAGS = 40  # AWS allows 50 per resource (EC2 user guide, "Tag restrictions"); gpucloud sets five
+_LONGEST_TEXT = 8192  # user-data holds 16 KiB on AWS, bootstrap included
 
 
 def shown(value: object) -> str:
-    """A value for a message: quoted, and cut where it is long."""
+    """A value for a message: quoted, and cut if it is long."""
     text = value if isinstance(value, str) else str(value)
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
 def nearest(value: str, choices: Iterable[str]) -> str:
-    """``; did you mean x?``, or nothing where no choice is near."""
+    """``; did you mean x?``, or nothing if no choice is similar."""
     from difflib import get_close_matches
 
     close = get_close_matches(value.lower()[:100], list(choices), n=1, cutoff=0.5)
@@ -52,9 +54,9 @@ def nearest(value: str, choices: Iterable[str]) -> str:
 
 
 def _scalar(value: object, allowed: str) -> str:
-    """A value as stripped text. ``True`` is no number, and no list is a text."""
+    """A value as stripped text. Booleans and lists are refused."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
-        raise ValueError(f"{shown(value)} is no single value; allowed: {allowed}")
+        raise ValueError(f"{shown(value)} is not a single value; allowed: {allowed}")
     return (format(value, "f") if isinstance(value, Decimal) else str(value)).strip()
 
 
@@ -64,7 +66,7 @@ def _listed(value: object) -> list[object]:
 
 
 def _items(value: object, allowed: str) -> list[str]:
-    """A list, or text with commas, as stripped texts without repetition."""
+    """A list, or comma-separated text, as stripped texts without duplicates."""
     texts = [part.strip() for each in _listed(value) for part in _scalar(each, allowed).split(",")]
     if any(not text for text in texts):
         raise ValueError(f"{shown(value)} has an empty part; allowed: {allowed}")
@@ -74,7 +76,7 @@ def _items(value: object, allowed: str) -> list[str]:
 
 
 def choice(*choices: str, **also: str) -> Callable[[object], str]:
-    """Reads one of some words; ``also`` are other spellings."""
+    """Makes a parser of one of these words; ``also`` maps other spellings."""
 
     def read(value: object) -> str:
         allowed = ", ".join(choices)
@@ -93,7 +95,7 @@ rdma = choice(*RDMA)
 
 
 def whole(low: int, high: int, unit: str) -> Callable[[object], int]:
-    """Reads a whole number within bounds."""
+    """Makes a parser of a whole number within bounds."""
 
     def read(value: object) -> int:
         allowed = f"a whole number of {unit}, {low} to {high}"
@@ -110,7 +112,7 @@ def gib(value: object) -> Decimal:
     allowed = "GiB above 0, such as 40, 80GB or 1TB"
     found = _SIZE.fullmatch(_scalar(value, allowed).lower())
     if not found or Decimal(found[1]) <= 0:
-        raise ValueError(f"{shown(value)} is no size; allowed: {allowed}")
+        raise ValueError(f"{shown(value)} is not a size; allowed: {allowed}")
     return Decimal(found[1]) * (1024 if found[3] else 1)
 
 
@@ -118,17 +120,17 @@ def disk_gib(value: object) -> int:
     """Reads a root disk's size: 8 GiB to 64 TiB."""
     size = gib(value)
     if size != size.to_integral_value() or not 8 <= size <= 65536:
-        raise ValueError(f"{shown(value)} is no disk size; allowed: whole GiB, 8 to 65536")
+        raise ValueError(f"{shown(value)} is not a disk size; allowed: whole GiB, 8 to 65536")
     return int(size)
 
 
 def usd(value: object) -> Decimal:
-    """Reads money: above zero and finite; ``$`` and ``USD`` are forgiven."""
+    """Reads an amount above zero; ``$`` and ``USD`` may be written."""
     allowed = "USD above 0, such as 2.50"
     word = _scalar(value, allowed).lower()
     found = _MONEY.fullmatch(word)
     if not found or Decimal(found[1]) <= 0:
-        raise ValueError(f"{shown(value)} is no amount of money; allowed: {allowed}")
+        raise ValueError(f"{shown(value)} is not an amount of money; allowed: {allowed}")
     return Decimal(found[1])
 
 
@@ -137,7 +139,7 @@ def switch(value: object) -> bool:
     words = {"true": True, "yes": True, "false": False, "no": False}
     found = words.get(str(value).strip().lower())
     if found is None:
-        raise ValueError(f"{shown(value)} is neither yes nor no; allowed: {', '.join(words)}")
+        raise ValueError(f"{shown(value)} is not yes or no; allowed: {', '.join(words)}")
     return found
 
 
@@ -154,12 +156,12 @@ def end(value: object) -> timedelta | Literal["none"]:
             raise ValueError(f"{shown(value)} has no unit; allowed: {allowed}; did you mean {word}h?")
         found = _DURATION.fullmatch(word)
         if not found or not word:
-            raise ValueError(f"{shown(value)} is no duration; allowed: {allowed}")
+            raise ValueError(f"{shown(value)} is not a duration; allowed: {allowed}")
         days, hours, minutes, seconds = (int(group or 0) for group in found.groups())
         duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if not timedelta() < duration <= LONGEST:
         raise ValueError(
-            f"{shown(value)} is no duration to live for; allowed: above 0, at most {LONGEST.days}d"
+            f"{shown(value)} is out of range; allowed: a duration above 0, at most {LONGEST.days}d"
         )
     return duration
 
@@ -180,31 +182,31 @@ def format_end(value: timedelta | Literal["none"] | None) -> str:
 
 def name(value: object) -> str:
     """Reads a box's name."""
-    allowed = "1-40 of a-z 0-9 -, beginning with a letter or digit"
+    allowed = "1-40 of a-z 0-9 -, the first a letter or digit"
     word = _scalar(value, allowed)
     if not re.fullmatch(NAME.strip("^$"), word):
         near = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:40]
         hint = f"; did you mean {near}?" if near else ""
-        raise ValueError(f"{shown(value)} is no name; allowed: {allowed}{hint}")
+        raise ValueError(f"{shown(value)} is not a name; allowed: {allowed}{hint}")
     return word
 
 
 def gpu(value: object) -> str:
-    """Reads a GPU demand; the text is kept as it is written. Lists are alternatives."""
+    """Checks a GPU demand and keeps its text. Lists are alternatives."""
     word = ",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8"))
     parse_wishes(word)
     return word
 
 
 def purchases(value: object) -> tuple[Purchase, ...]:
-    """Reads ways of paying."""
+    """Reads purchase options."""
     allowed = ", ".join(PURCHASES)
     found: list[Purchase] = []
     for item in _items(value, allowed):
         word = item.lower().replace("_", "-")
         if word not in PURCHASES:
             raise ValueError(
-                f"unknown way of paying {shown(item)}; allowed: {allowed}{nearest(word, PURCHASES)}"
+                f"unknown purchase option {shown(item)}; allowed: {allowed}{nearest(word, PURCHASES)}"
             )
         found.append(PURCHASES[word])
     return tuple(dict.fromkeys(found))
@@ -214,21 +216,21 @@ def patterns(value: object) -> tuple[str, ...]:
     """Reads names, globs and exclusions of clouds, regions or zones."""
     if value in ((), []):
         return ()
-    items = _items(value, "names, globs such as us-*, !x to leave out")
+    items = _items(value, "names, globs such as us-*, !x to exclude x")
     for item in items:
         if not _PATTERN.fullmatch(item):
             raise ValueError(
-                f"{shown(item)} is no name or pattern; allowed: names, globs such as us-*, !x to leave out"
+                f"{shown(item)} is not a name or pattern; allowed: names, globs such as us-*, !x to exclude x"
             )
     return tuple(items)
 
 
 def image(value: object) -> str:
-    """Reads a recipe's name or a cloud's image id; only the cloud can say whether it exists."""
+    """Reads a recipe's name or a cloud's image id; only the cloud knows whether it exists."""
     word = _scalar(value, "a recipe such as cuda-12.4, or an image id")
     if not _IMAGE.fullmatch(word):
         raise ValueError(
-            f"{shown(value)} is no image; allowed: cuda-12.4, pytorch, ubuntu-22.04, or an image id"
+            f"{shown(value)} is not an image; allowed: cuda-12.4, pytorch, ubuntu-22.04, or an image id"
         )
     return word
 
@@ -257,12 +259,12 @@ def _pairs(value: object, allowed: str) -> dict[str, str | None]:
 
 
 def env(value: object) -> dict[str, str | None]:
-    """Reads variables. Their values may be secrets: no message shows them."""
+    """Reads variables. Values may be secrets: messages never show them."""
     pairs = _pairs(value, "KEY=VALUE")
     for key, each in pairs.items():
         if not _ENV_KEY.fullmatch(key):
             raise ValueError(
-                f"{shown(key)} is no variable's name; allowed: letters, digits and _, no digit first"
+                f"{shown(key)} is not a variable name; allowed: letters, digits and _, the first not a digit"
             )
         if each is not None and ("\0" in each or len(each) > _LONGEST_TEXT):
             raise ValueError(
@@ -272,7 +274,7 @@ def env(value: object) -> dict[str, str | None]:
 
 
 def tags(value: object) -> dict[str, str]:
-    """Reads tags that every cloud's names and values allow."""
+    """Reads tags whose keys and values every cloud allows."""
     pairs = {key: each or "" for key, each in _pairs(value, "KEY=VALUE").items()}
     if len(pairs) > _MOST_TAGS:
         raise ValueError(f"{len(pairs)} tags are too many; allowed: at most {_MOST_TAGS}")
@@ -283,7 +285,7 @@ def tags(value: object) -> dict[str, str]:
                 "up to 256 letters, digits, spaces and . : / = - + @ _"
             )
         if key.lower().startswith("gpucloud:"):
-            raise ValueError(f"the tag {shown(key)} is not allowed: gpucloud: is kept for gpucloud's own")
+            raise ValueError(f"the tag {shown(key)} is not allowed: gpucloud: is reserved")
     return pairs
 
 
@@ -293,7 +295,7 @@ def sync(value: object) -> tuple[str, ...]:
     for path in paths:
         if not path or path.startswith(("-", ":")) or path.endswith(":") or re.search(r"[\0\n]", path):
             raise ValueError(
-                f"{shown(path)} is no path; allowed: LOCAL or LOCAL:REMOTE, not beginning with -"
+                f"{shown(path)} is not a path; allowed: LOCAL or LOCAL:REMOTE, not beginning with -"
             )
     return tuple(dict.fromkeys(paths))
 
@@ -307,7 +309,7 @@ def ports(value: object) -> tuple[int, ...]:
 
 
 def cidrs(value: object) -> tuple[str, ...]:
-    """Reads addresses and networks that may come in; never the world, nor most of it."""
+    """Reads the addresses and networks that may connect; never the whole internet, nor large parts of it."""
     if value in ((), []):
         return ()
     allowed = "addresses such as 203.0.113.7/32"
@@ -316,18 +318,18 @@ def cidrs(value: object) -> tuple[str, ...]:
 
 def _cidr(item: str, allowed: str) -> str:
     if "%" in item:
-        raise ValueError(f"{shown(item)} is no network; allowed: {allowed}")
+        raise ValueError(f"{shown(item)} is not a network; allowed: {allowed}")
     try:
         network = ipaddress.ip_network(item, strict=False)
         address = ipaddress.ip_address(item.partition("/")[0])
     except ValueError:
-        raise ValueError(f"{shown(item)} is no network; allowed: {allowed}") from None
+        raise ValueError(f"{shown(item)} is not a network; allowed: {allowed}") from None
     widest = WIDEST_V4 if network.version == 4 else WIDEST_V6
     mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
     if network.prefixlen < widest or mapped:
         raise ValueError(
-            f"{shown(item)} lets in too much of the world; allowed: {allowed}, "
-            f"nothing wider than /{WIDEST_V4} (IPv4) or /{WIDEST_V6} (IPv6)"
+            f"{shown(item)} allows too many addresses; allowed: {allowed}, "
+            f"no network wider than /{WIDEST_V4} (IPv4) or /{WIDEST_V6} (IPv6)"
         )
     if address != network.network_address:
         raise ValueError(
@@ -337,10 +339,12 @@ def _cidr(item: str, allowed: str) -> str:
 
 
 def ssh_key(value: object) -> str:
-    """Reads a public key, or the path of one. A private key is refused without showing it."""
+    """Reads a public key, or the path of one. Refuses a private key without printing it."""
     word = _scalar(value, "a public key, or its file")
     if "PRIVATE KEY" in word:
         raise ValueError("this is a private key; allowed: a public key, or its file (id_ed25519.pub)")
     if not word or re.search(r"[\0\n\r]", word) or word.startswith("-"):
-        raise ValueError(f"{shown(value)} is no key; allowed: a public key, or its file (id_ed25519.pub)")
+        raise ValueError(
+            f"{shown(value)} is not a public key; allowed: a public key, or its file (id_ed25519.pub)"
+        )
     return word

@@ -1,4 +1,4 @@
-"""Reads a spec from a YAML file and from flags, and says where what is wrong stands."""
+"""Reads a spec from a YAML file and from flags; errors name the flag, or the file and line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpucloud.spec.model import FLAGS, Spec
 
 
 def flag_of(name: str) -> str:
-    """The flag that says the same as a field, or what such a flag would be called."""
+    """The flag of a field, or the name it would have."""
     flag = FLAGS.get(name)
     return "--" + name.replace("_", "-") if flag is None else flag.names_for(name)[0]
 
@@ -32,7 +32,7 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
     fields: Mapping[str, object] = {}
     lines: Mapping[str, int] = {}
     if file is not None:
-        from gpucloud.spec.yaml import read_file  # most commands are given flags alone
+        from gpucloud.spec.yaml import read_file  # most commands are called without a file
 
         read = read_file(file)
         fields, lines = read.fields, read.lines
@@ -41,12 +41,12 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
         return Spec.model_validate({**fields, **given})
     except ValidationError as error:
         problems = [_problem(each, given, file, lines) for each in error.errors(include_url=False)]
-        hint = None if file is None else "`gpucloud schema` prints what a spec file may hold"
+        hint = None if file is None else "`gpucloud schema` prints the fields of a spec file"
         raise UsageError("; ".join(problems), hint=hint) from None
 
 
 def _problem(error: Any, given: Mapping[str, object], file: Path | None, lines: Mapping[str, int]) -> str:
-    """One of pydantic's errors in the user's terms."""
+    """One pydantic error as a message for the user."""
     if not error["loc"]:
         return str(error["ctx"]["error"])
     name = str(error["loc"][0])

@@ -1,4 +1,4 @@
-"""How a field of the spec is given on a command line. The command line makes its options of these."""
+"""How each field of the spec is written on a command line; the CLI derives its options from it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Flag:
 
     Attributes:
         panel: the section of ``--help`` that shows it.
-        metavar: what stands for its value there; ``None`` for a switch.
-        names: how it is written, the usual way first; follows from the field's name where it is empty.
-        switches: values that have a switch of their own, with its help text: ``--spot``.
+        metavar: the placeholder of its value in the help; ``None`` for a switch.
+        names: its spellings, the usual one first; derived from the field's name if empty.
+        switches: values with their own switch, such as ``--spot``, and its help text.
     """
 
     panel: str
@@ -26,5 +26,5 @@ class Flag:
     switches: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def names_for(self, name: str) -> tuple[str, ...]:
-        """How the flag of a field is written."""
+        """The spellings of a field's flag."""
         return self.names or (f"--{name.replace('_', '-')}",)

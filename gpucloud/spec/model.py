@@ -1,6 +1,6 @@
-"""The spec: what a user asks for, as one value. Flags, YAML files and Python callers all end here.
+"""The spec: what a user asks for, as one value. Flags, YAML files and Python callers all produce one.
 
-Everything is read from text or from plain Python values, by the same rules. No I/O, no clock, no environment;
+Fields are parsed from text or plain Python values by the same rules. No I/O, no clock, no environment;
 files and flags are read by :mod:`gpucloud.spec.file`.
 """
 
@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -81,12 +81,16 @@ SshKey = Annotated[str, BeforeValidator(read.ssh_key), _schema(_STRING)]
 
 
 class Spec(BaseModel):
-    """What a user asks for: a GPU, how to pay, where, and what the box is like. All may be left out."""
+    """What a user asks for: GPU, purchase option, place, and box. Every field is optional."""
 
-    # Making one from bad values raises pydantic's ValidationError; load_spec turns it into a UsageError.
-    # A field's description is its help text, too: of its flag and in the JSON Schema.
+    # Invalid values raise pydantic's ValidationError; load_spec turns it into a UsageError.
+    # A field's description is also the help text of its flag, and stands in the JSON Schema.
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
+
+    if TYPE_CHECKING:  # a field is read from text too: Spec(ttl="1h"), and type checkers cannot know that
+
+        def __init__(self, **fields: Any) -> None: ...
 
     name: Annotated[Name | None, Flag(BOX, "NAME")] = Field(
         default=None,
@@ -131,11 +135,11 @@ class Spec(BaseModel):
     )
     max_price: Annotated[Usd | None, Flag(PAYMENT, "USD")] = Field(
         default=None,
-        description="Maximum compute price of a node, in USD per hour. Nothing dearer is launched.",
+        description="Maximum compute price of a node, in USD per hour.",
     )
     budget: Annotated[Usd | None, Flag(PAYMENT, "USD")] = Field(
         default=None,
-        description="Total cost limit in USD, without egress: a deadline. The earlier of it and ttl counts.",
+        description="Total cost limit in USD, without egress. The box ends once it is spent, or at its ttl.",
     )
     clouds: Annotated[Patterns, Flag(PLACE, "NAME", names=("--cloud",))] = Field(
         default=(), description="Clouds to use: names, globs, or !name to exclude one."
@@ -148,7 +152,8 @@ class Spec(BaseModel):
         default=(), description="Zones to use: names, globs, or !name to exclude one."
     )
     nodes: Annotated[Nodes, Flag(BOX, "N")] = Field(
-        default=1, description="Number of identical nodes, placed together: all are launched, or none."
+        default=1,
+        description="Number of identical nodes, placed together: all are launched, or none. Default: 1.",
     )
     disk: Annotated[Disk, Flag(BOX, "GIB")] = Field(
         default=DEFAULT_DISK_GIB,
@@ -158,17 +163,17 @@ class Spec(BaseModel):
         default=None, description="A recipe (cuda-12.4, pytorch, ubuntu-22.04) or an image ID of the cloud."
     )
     ttl: Annotated[End | None, Flag(BOX, "TIME")] = Field(
-        default=None, description="Time to live of the box: 90m, 24h, 1h30m, 2d, or none. Then it is deleted."
+        default=None, description="Time to live; then the box is deleted: 90m, 24h, 1h30m, 2d, or none."
     )
     ttl_role: Annotated[Text | None, Flag(BOX, "ARN")] = Field(
-        default=None, description="Role with which a schedule of the cloud also ends the box at its ttl."
+        default=None, description="Role of the cloud's schedule that also ends the box at its ttl."
     )
     box_identity: Annotated[Text | None, Flag(BOX, "ROLE")] = Field(
-        default=None, description="Role, on the box alone, with which the box deletes itself."
+        default=None, description="Role with which the box deletes itself; granted on the box alone."
     )
     idle: Annotated[End | None, Flag(BOX, "TIME")] = Field(
         default=None,
-        description="End the box once its GPUs, ssh sessions and jobs have been idle this long.",
+        description="End the box when GPUs, ssh sessions and jobs are idle this long: 30m, 2h, or none.",
     )
     setup: Annotated[Text | None, Flag(BOX, "COMMANDS")] = Field(
         default=None, description="Shell commands that prepare the box. They run once."
@@ -190,10 +195,10 @@ class Spec(BaseModel):
     )
     allow_from: Annotated[Cidrs, Flag(BOX, "CIDR")] = Field(
         default=(),
-        description="Addresses that may connect, never the whole internet. Default: your own.",
+        description="Addresses that may connect, such as 203.0.113.7/32. Default: your own address.",
     )
     ssh_key: Annotated[SshKey | None, Flag(BOX, "KEY")] = Field(
-        default=None, description="Another public key that may log in: its text or its file."
+        default=None, description="Another public key that may log in: its text, or its file."
     )
     checkpoint: Annotated[Text | None, Flag(BOX, "COMMAND")] = Field(
         default=None, description="Command to run on the box before it is ended."
@@ -207,33 +212,33 @@ class Spec(BaseModel):
     def _agrees_with_itself(self) -> Spec:
         if self.budget is not None and self.ttl == "none":
             raise ValueError(
-                "budget and ttl contradict: a budget is an end, ttl none means no end; leave ttl out"
+                "budget and ttl contradict: budget sets a deadline, ttl none means no deadline; leave ttl out"
             )
         for field in ("clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, field)
             both = [each for each in patterns if f"!{each}" in patterns]
             if both:
-                raise ValueError(f"{field} contradict each other: {both[0]} is asked for and left out")
+                raise ValueError(f"{field} contradict each other: {both[0]} is both included and excluded")
         return self
 
     @property
     def wants_gpu(self) -> bool:
-        """Whether it says anything of GPUs. A box of just any GPU is a typo more often than a wish."""
+        """Whether it asks for a GPU. A spec for any GPU at all is more often a mistake than intended."""
         return any(each is not None for each in (self.gpu, self.gpu_memory, self.total_gpu_memory))
 
     def ends_after(self, default: timedelta) -> timedelta | None:
-        """The time to live: as given, else the command's default; ``None`` for ``ttl: none``."""
+        """The time to live: as given, or the command's default; ``None`` for ``ttl: none``."""
         ttl = default if self.ttl is None else self.ttl
         return None if ttl == "none" else ttl
 
     def idles_out_after(self) -> timedelta | None:
-        """How long the box may be idle; ``None`` when that does not end it."""
+        """How long the box may be idle; ``None`` if idleness does not end it."""
         return None if self.idle is None or self.idle == "none" else self.idle
 
     def document(self) -> dict[str, Any]:
-        """Plain JSON, without what the spec leaves open, and without the values of its variables.
+        """Plain JSON, without defaults, and without the values of variables.
 
-        These may be secrets: whoever launches a saved plan gives them again.
+        These may be secrets: they are given again when a saved plan is launched.
         """
         document: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         if self.env:
@@ -241,11 +246,11 @@ class Spec(BaseModel):
         return document
 
     def demand(self, *, max_age: timedelta | None = None, include_hidden: bool = False) -> Demand:
-        """The search of the market that this spec stands for. ``reserved`` is every kind of commitment there.
+        """The market search for this spec. ``reserved`` means every kind of commitment there.
 
         Args:
-            max_age: leaves out older quotes.
-            include_hidden: shows what is not for sale, too.
+            max_age: leaves out older prices.
+            include_hidden: includes types that are not for sale.
         """
         wanted = {str(purchase) for purchase in self.purchase}
         if Purchase.RESERVED in self.purchase:
@@ -285,10 +290,10 @@ def deadline(
     address_usd_per_hour: Decimal,
     nodes: int,
 ) -> timedelta | None:
-    """How long a box may live: the earlier of its ttl and of the moment when its budget is spent.
+    """How long a box may live: until its ttl or until its budget is spent, whichever is earlier.
 
     Args:
-        ttl: as given; ``None`` for no end.
+        ttl: as given; ``None`` for no limit.
         budget_usd: for all nodes together; ``None`` for no limit.
         compute_usd_per_hour: the ceiling price of one node, not today's price.
         disk_usd_per_hour: of one node.
@@ -296,7 +301,7 @@ def deadline(
         nodes: how many nodes are paid for.
 
     Returns:
-        Whole seconds, rounded down; ``None`` when nothing ends it.
+        Whole seconds, rounded down; ``None`` for no deadline.
     """
     per_hour = (compute_usd_per_hour + disk_usd_per_hour + address_usd_per_hour) * nodes
     if budget_usd is None or per_hour <= 0:

@@ -1,7 +1,7 @@
 """Reads the fields of a spec's YAML file, and the line of each.
 
-The file is read as events, with every scalar as text: nothing in it is executed, expanded or guessed. So a
-file and the flags go through the same rules, and ``on``, ``1_000`` and ``60:30`` mean what they say.
+The file is read as events, with every scalar as text: nothing in it is executed, expanded or converted. So
+a file and the flags follow the same rules, and ``on``, ``1_000`` and ``60:30`` stay text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpucloud.errors import UsageError
 from gpucloud.spec.fields import shown
 
 MAX_BYTES = 1 << 20
-HINT = "`gpucloud schema` prints what a spec file may hold"
+HINT = "`gpucloud schema` prints the fields of a spec file"
 Value = str | None | list[str] | dict[str, str | None]
 
 _EMPTY = {"", "~", "null", "Null", "NULL"}
@@ -36,7 +36,7 @@ def read_file(file: Path) -> SpecFile:
     """Reads a YAML file's fields as text.
 
     Raises:
-        UsageError: it cannot be read, is too large, or is anything but a plain mapping of fields.
+        UsageError: the file cannot be read, is too large, or is not a plain mapping of fields.
     """
     try:
         with file.open("rb") as stream:
@@ -45,7 +45,7 @@ def read_file(file: Path) -> SpecFile:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"cannot read the spec {str(file)!r}: {reason}") from error
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB; a spec is a page of text")
+        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB, the limit for a spec")
     return parse(data, str(file))
 
 
@@ -57,7 +57,7 @@ def parse(data: bytes, source: str) -> SpecFile:
         source: the file's name, for messages.
 
     Raises:
-        UsageError: it is anything but a plain mapping of fields.
+        UsageError: the document is not a plain mapping of fields.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -87,7 +87,7 @@ class _Reader:
         if isinstance(event, yaml.StreamEndEvent) or self._is_empty(event):
             return found
         if not isinstance(event, yaml.MappingStartEvent):
-            raise self._error(event, "a spec is a mapping of fields, such as `gpu: A100:8`")
+            raise self._error(event, "a spec must be a mapping of fields, such as `gpu: A100:8`")
         for key, event in self._entries():
             value = self._value(event)
             if value is not None:
@@ -95,7 +95,7 @@ class _Reader:
             found.lines[key.value] = key.start_mark.line + 1
         event = self._next()
         if not isinstance(event, yaml.StreamEndEvent):
-            raise self._error(event, "a second document; a spec is one")
+            raise self._error(event, "a second document; a spec file holds one")
         return found
 
     def _value(self, event: Any) -> Value:
@@ -119,7 +119,7 @@ class _Reader:
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             key = self._scalar(event)
             if key.value in seen:
-                raise self._error(key, f"{shown(key.value)} stands twice, first in line {seen[key.value]}")
+                raise self._error(key, f"duplicate field {shown(key.value)}, first in line {seen[key.value]}")
             seen[key.value] = key.start_mark.line + 1
             yield key, self._next()
 
@@ -131,7 +131,7 @@ class _Reader:
         return event
 
     def _next(self) -> Any:
-        """The next event that carries content. Anchors, aliases and tags are refused: a spec needs none."""
+        """The next event that carries content. Refuses anchors, aliases and tags."""
         for event in self.events:
             if isinstance(event, (yaml.StreamStartEvent, yaml.DocumentStartEvent, yaml.DocumentEndEvent)):
                 continue
@@ -140,7 +140,7 @@ class _Reader:
             if getattr(event, "tag", None):
                 raise self._error(event, f"the tag {shown(event.tag)} is not allowed")
             return event
-        raise UsageError(f"{self.source}: ends too early", hint=HINT)
+        raise UsageError(f"{self.source}: the file ends too early", hint=HINT)
 
     @staticmethod
     def _is_empty(event: Any) -> bool:

@@ -28,7 +28,7 @@ def test_a_live_look_names_the_cloud_that_hangs_and_answers_for_the_others(cli: 
     assert [(each["cloud"], each["region"]) for each in live.json["unread"]] == [("azure", "*")]
     assert [(each["id"], each["state"]) for each in live.json["boxes"]] == [(box["id"], "ready")]
     assert shown.box["seen_at"] >= box["seen_at"]
-    assert "Not read: azure" in live.err
+    assert "Could not read: azure" in live.err
 
 
 def test_a_launch_goes_on_without_the_cloud_that_hangs(cli: Shell) -> None:

@@ -108,5 +108,5 @@ def test_what_the_guard_sees_is_listed_and_shown(own_clouds: Shell) -> None:
     until(lambda: bool(own_clouds.boxes("--live")[0]["guards"][0]["taken_back_at"]))
     assert "ready (taken back at 20" in own_clouds("list").out
     shown = own_clouds("show", "watched", "--live").out
-    assert "watches (" in shown
+    assert "running (" in shown
     assert "taken back at" in shown

@@ -64,7 +64,7 @@ def test_a_purchase_whose_answer_is_lost_is_told_with_what_ends_it(cli: Shell) -
         assert (code, "gpucloud down x --yes" in err) == (8, True), err
         code, err = ended(cli, "down", "x", "--yes", "--json", stdout=full)
         assert (code, cli.billed()) == (2, []), err
-        assert "taken down: x, but the answer" in err
+        assert "deleted: x, but the answer" in err
 
 
 def test_a_reader_who_went_away_does_not_take_the_news_along(cli: Shell) -> None:

@@ -103,7 +103,7 @@ def test_the_clouds_are_steered_by_words(person: Person) -> None:
     assert person.json("address", "198.51.100.9")["address"] == "198.51.100.9"
     before = person.json("clock")["now"]
     assert person.json("clock", "3600")["now"] > before
-    assert "forgets everything" in person.run("reset").stderr
+    assert "deletes all emulated resources" in person.run("reset").stderr
     person.json("reset", "--yes")
     assert person.json("stock")["rules"] == []
 

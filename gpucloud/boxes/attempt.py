@@ -164,9 +164,7 @@ def _prepare(context: Context, box: Box, cloud: Cloud, order: Order) -> Request:
             context.tasks.wait(call, IN_FLIGHT_S)
         raise
     except TimedOutError as error:
-        raise cloud.late(
-            f"network and security group in {order.region} were not ready in time ({error})"
-        ) from error
+        raise cloud.late(f"the network in {order.region} was not ready in time ({error})") from error
     return request
 
 
@@ -446,8 +444,7 @@ def _all_run(machines: Sequence[Machine]) -> bool:
 def _never_started(context: Context, box: Box, cloud: Cloud, machine: Machine) -> GpucloudError:
     """A refusal that came late: the next offer may be tried once every machine of this one is gone."""
     context.tell(
-        "create",
-        f"{short_id(machine.ref.id)} ended before it ran; checking that none of its resources is left",
+        "create", f"{short_id(machine.ref.id)} ended before it ran; checking that nothing is left of it"
     )
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     if machine.ended_itself:

@@ -28,7 +28,7 @@ def find_box(journal: Journal, owner: str, name: str) -> Box:
     near = get_close_matches(name, [box.name for box in journal.boxes(owner=owner)], n=1)
     raise UsageError(
         f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
-        hint="see yours: gpucloud list",
+        hint="see your boxes: gpucloud list",
     )
 
 

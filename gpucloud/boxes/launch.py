@@ -84,7 +84,9 @@ class Tried:
             error.message = (
                 f"two machines powered themselves off while they booted; the last: {error.message}"
             )
-            error.hint = "another one would do the same: check this machine's clock (gpucloud check), --ttl and --image"
+            error.hint = (
+                "a third would do the same: check this machine's clock (gpucloud check), --ttl and --image"
+            )
             raise error
         self.lost = error
 
@@ -252,7 +254,7 @@ def _first_that_starts(
 def _refused(step: str, candidate: Candidate, error: CloudError, text: str) -> AttemptRefused:
     return AttemptRefused(
         step,
-        f"{text}; trying the next",
+        f"{text}; trying the next offer",
         cloud=candidate.cloud,
         region=candidate.region,
         zone=candidate.zone,
@@ -293,5 +295,5 @@ def check_name(context: Context, name: str) -> None:
         unknown = [i for i in context.journal.intents(box.id, unresolved=True) if i.status == "open"]
         if box.state is BoxState.DELETING and unknown:
             until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
-            hint = f"its launch was cut off, and may show until {rfc3339(until)}: choose another --name"
-        raise UsageError(f"a box named {name!r} is living already ({box.state})", hint=hint)
+            hint = f"its cut-off launch may still appear until {rfc3339(until)}: choose another --name"
+        raise UsageError(f"a box named {name!r} exists already ({box.state})", hint=hint)

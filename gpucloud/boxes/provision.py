@@ -89,9 +89,7 @@ def refuse_impossible(spec: Spec) -> None:
         UsageError: says what.
     """
     if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
-        raise UsageError(
-            "--accept-test tests whole GPUs and cannot test a MIG slice", hint="omit --accept-test"
-        )
+        raise UsageError("--accept-test cannot test MIG slices, only whole GPUs", hint="omit --accept-test")
     missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
     if missing:
         raise UsageError(f"--sync: {missing[0].partition(':')[0]} does not exist")
@@ -281,7 +279,7 @@ def _prepare(context: Context, box: Box, keys: Path, wanted: Wanted) -> None:
             context.tasks.run(partial(rsync_up, target, local, remote or "."), FILES_TIMEOUT_S)
     if not (spec.setup and wanted.environment):
         return
-    context.tell("setup", "running the set-up commands with their variables")
+    context.tell("setup", "running the setup commands with their environment variables")
     script, shell = script_of(spec.setup, wanted.environment), ["bash", "-l", "-s"]
     for target in nodes:
         call = partial(run, target, shell, stdin=script, timeout_s=FILES_TIMEOUT_S, only_end=True)

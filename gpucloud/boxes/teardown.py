@@ -97,7 +97,7 @@ def _taken_back(context: Context, box: Box) -> Box:
         OwedError: neither within the tasks's budget.
         StaleWriterError: the other process does not end it.
     """
-    context.tell("down", f"another gpucloud process is ending {box.name!r}; waiting for it")
+    context.tell("down", f"another process is ending {box.name!r}; waiting for it")
     while True:
         now = context.journal.box(box.id)
         if now.state in OVER:

@@ -123,11 +123,11 @@ class Cloud:
 
     def account(self) -> str:
         """The account that the credentials belong to."""
-        return self._call("ask who we are", self.provider.account)
+        return self._call("identify the account", self.provider.account)
 
     def prepare(self, order: Order, record: Record) -> Request:
         """Makes what the instances stand on; by name, so that it may be repeated."""
-        return self._call("prepare network and group", lambda: self.provider.prepare(order, record))
+        return self._call("prepare network and security group", lambda: self.provider.prepare(order, record))
 
     def create(self, request: Request, *, before: Callable[[], None]) -> tuple[Sequence[Machine], bool]:
         """The billable call, repeated with the same key until its outcome is known.
@@ -175,7 +175,7 @@ class Cloud:
         source = self.provider
         if not isinstance(source, EndsFromOutside):
             return Timers()
-        return self._call("set what ends the box from outside", lambda: source.ensure_end(machines, end))
+        return self._call("set the timer that ends the box", lambda: source.ensure_end(machines, end))
 
     def get(self, ref: Ref) -> Resource | None:
         """One thing as it is now; ``None`` when the cloud says that it does not know the id."""
@@ -222,7 +222,7 @@ class Cloud:
         source = self.provider
         if not isinstance(source, PriceSource):
             return ()
-        return self._call("find out what to ask", lambda: source.inquiries(instance_types, regions))
+        return self._call("list the price queries", lambda: source.inquiries(instance_types, regions))
 
     def ask(self, inquiry: Inquiry, *, once: bool = False) -> PriceList:
         """The answer to an inquiry. ``once``: not repeated."""
@@ -240,7 +240,7 @@ class Cloud:
         source = self.provider
         if not isinstance(source, CommitmentSource):
             return ()
-        return self._call("find out what to ask", source.commitment_inquiries)
+        return self._call("list the commitment queries", source.commitment_inquiries)
 
     def ask_commitments(self, inquiry: CommitmentInquiry) -> Sequence[Commitment]:
         """The answer to an inquiry."""
@@ -257,7 +257,7 @@ class Cloud:
         """Makes these sources the only ones that a group lets in."""
         source = self.provider
         if isinstance(source, Ingress):
-            self._call("let the new address in", lambda: source.admit(group, cidrs, ports))
+            self._call("allow the new address", lambda: source.admit(group, cidrs, ports))
 
     def extend(
         self,
@@ -281,7 +281,7 @@ class Cloud:
             note(tuple(known))
 
         return self._call(
-            "move the end of the box", lambda: source.extend(resources, expires_at, tuple(known), learn)
+            "move the deadline of the box", lambda: source.extend(resources, expires_at, tuple(known), learn)
         )
 
     def caller_address(self) -> str | None:
@@ -331,24 +331,24 @@ class Cloud:
         if isinstance(self.provider, ReadsAhead):
             with suppress(CloudError):
                 source = self.provider
-                self._call("read ahead", lambda: source.read_ahead(region), 0.0)
+                self._call("read what a launch needs", lambda: source.read_ahead(region), 0.0)
 
     def remarks(self) -> Sequence[str]:
         """What boxes of this account have otherwise than they should."""
         source = self.provider
-        return self._call("ask about the account", source.remarks) if isinstance(source, Remarks) else ()
+        return self._call("read the account", source.remarks) if isinstance(source, Remarks) else ()
 
     def identity(self) -> Identity | None:
         """Whose the credentials are; ``None`` where this cloud cannot be asked."""
         source = self.provider
-        return self._call("ask who we are", source.identity) if isinstance(source, Checkup) else None
+        return self._call("identify the caller", source.identity) if isinstance(source, Checkup) else None
 
     def permissions(self, region: str) -> Sequence[Permission]:
         """What the credentials may do; empty where this cloud cannot be asked."""
         source = self.provider
         if not isinstance(source, Checkup):
             return ()
-        return self._call("try what is allowed", lambda: source.permissions(region))
+        return self._call("check the permissions", lambda: source.permissions(region))
 
     def server_time(self) -> datetime | None:
         """The cloud's clock; ``None`` where it cannot be asked."""
@@ -406,7 +406,7 @@ class Cloud:
 
 HINTS: dict[ErrorClass, str] = {
     ErrorClass.AUTH: "check the credentials and their permissions for this cloud",
-    ErrorClass.BILLING: "check the account's standing and payment with the cloud",
+    ErrorClass.BILLING: "check the account's status and payment with the cloud",
     ErrorClass.QUOTA: "ask the cloud for more quota, or allow other regions or types",
     ErrorClass.CAPACITY: "try other regions or GPUs, or later",
     ErrorClass.UNSUPPORTED: "try other zones or types",
@@ -453,7 +453,7 @@ class Clouds:
             if entries[entry.name].value != entry.value:
                 raise UsageError(
                     f"two packages bring a cloud named {entry.name!r}: {entry.value} is one of them",
-                    hint="remove one of them; which of the two buys must not be left to chance",
+                    hint="uninstall one of them",
                 )
         return cls({name: partial(make, entry) for name, entry in entries.items()})
 

@@ -144,7 +144,7 @@ def check_user_data(order: Order, limit: int, *, cloud: str) -> None:
     if size > limit:
         raise UsageError(
             f"the boot script has {size} bytes; {cloud} accepts {limit}",
-            hint="move parts of setup into a script of your own and sync it",
+            hint="move parts of setup into a script and copy it with --sync",
         )
 
 

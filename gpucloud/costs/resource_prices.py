@@ -21,7 +21,7 @@ def price_of(market: Market, resource: Resource) -> Money | str:
         unknown = f"no price of {resource.instance_type} in {resource.ref.region} is known"
         return unknown if price is None else Money(amount=price.amount, currency=price.currency)
     if kind is ResourceKind.DISK and resource.size_gib is None:
-        return "the cloud does not tell its size in a list"
+        return "the cloud's list does not show its size"
     if kind is ResourceKind.DISK:
         gib = market.billing_of(resource.ref.cloud).disk_gib(resource.size_gib or 0)
         return _tariff(market, resource, "disk_gb_month", gib / HOURS_PER_MONTH)
@@ -90,7 +90,8 @@ def reference_rate(currency: str) -> Decimal:
     rate = Market.load().rate(currency)
     if rate is None:
         raise UsageError(
-            f"this account bids in {currency}, and no reference rate to USD is known", hint="use --on-demand"
+            f"this account bids in {currency}; no exchange rate from {currency} to USD is known",
+            hint="use --on-demand",
         )
     return rate.rate
 

@@ -186,10 +186,10 @@ def refuse_strays(context: Context, box: Box, asked: Mapping[str, Asked]) -> Non
     blind = [f"{each.cloud} {each.region} could not be searched: {each.error}" for each in survey.unread]
     if not strays and not blind:
         return
-    said = [f"not in the journal, and under its tags, is {', '.join(words)}"] if words else []
+    said = [f"these carry its tags and are not in the journal: {', '.join(words)}"] if words else []
     raise OwedError(
         f"{box.name!r} is {box.state}; {'; '.join(said + blind)}",
-        hint="see what it is before you end it: gpucloud sweep --dry-run",
+        hint="look at them before you end them: gpucloud sweep --dry-run",
         left=[Owed(ref=each.ref, name="", price_per_hour=None, currency=None).as_dict() for each in strays],
         owed_command="gpucloud sweep --yes",
     )
@@ -207,9 +207,9 @@ def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
             continue
         if isinstance(resource.tags, Tags) and not context.journal.known([resource.tags.box]):
             raise UsageError(
-                f"a box named {name!r} is living already, and not in this journal: {resource.ref.id} in "
+                f"a box named {name!r} exists already and is not in this journal: {resource.ref.id} in "
                 f"{resource.ref.cloud} {resource.ref.region}",
-                hint="take it into the journal: gpucloud recover; or choose another --name",
+                hint="add it to the journal: gpucloud recover; or choose another --name",
             )
 
 

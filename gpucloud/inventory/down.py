@@ -79,7 +79,7 @@ def _end_one(context: Context, box: Box) -> Box:
 
 def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
     """Ends a box that the journal cannot be told of; what there is to say of it."""
-    context.tell("down", f"{broken.message}; ending it all the same")
+    context.tell("down", f"{broken.message}; ending the box anyway")
     try:
         with context.tasks.finishing():
             end_unrecorded(context, box, budget_s=budget_s)

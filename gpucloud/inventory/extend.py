@@ -33,9 +33,7 @@ def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
     check_movable(context, box)
     taken = context.take(box)
     if taken is None:
-        raise UsageError(
-            f"another gpucloud works on box {box.name!r}", hint="see what it does: gpucloud list"
-        )
+        raise UsageError(f"another process works on box {box.name!r}", hint="see its state: gpucloud list")
     try:
         asked = begin_reading(context, context.clouds.usable(taken.facts["cloud"]))
         refresh(context, taken)

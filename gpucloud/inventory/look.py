@@ -52,5 +52,5 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> 
         living = {box.id for box in ready if context.journal.box(box.id).state is BoxState.READY}
         troubles += guards.write_answers(context, [each for each in told if each[0].id in living])
     for trouble in troubles:
-        context.warn("look", f"Not asked: {trouble.message}")
+        context.warn("look", f"No answer: {trouble.message}")
     return survey

@@ -82,7 +82,7 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
     due = _all_due(context)
     names = [box.name for each in due.values() for box in each.unwanted]
     if names:
-        context.tell("recover", f"taking down what is left of {_some(names)}")
+        context.tell("recover", f"deleting what is left of {_some(names)}")
     calls = {
         clouds: context.tasks.start(partial(_settle_in, context, clouds, each, budget_s - SAYING_S))
         for clouds, each in due.items()
@@ -216,8 +216,8 @@ def _no_time(clouds: Collection[str], boxes: Sequence[Box]) -> list[GpucloudErro
     names = [box.name for box in boxes]
     return [
         OwedError(
-            f"{_some(names)} may still be billed: {', '.join(clouds)} did not answer, or there was no time",
-            hint="the next command that changes anything goes on with it",
+            f"{_some(names)} may still be billed: {', '.join(clouds)} did not answer in time",
+            hint="the next command that changes a box continues with this",
             owed_command=f"gpucloud down {' '.join(names[:MOST_NAMES])} --yes",
         )
     ]
@@ -246,7 +246,7 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
     right: list[Box] = []
     for box in boxes:
         facts: Data | None = None
-        with isolated(troubles, f"box {box.name!r} was ready, and the journal is an older copy"):
+        with isolated(troubles, f"box {box.name!r} was ready; the journal is an older copy"):
             if context.state is not None and box.state in LAUNCHING and context.may_take(box.lease):
                 facts = read_ready(key_folder(context.state, box.id))
             if facts is None or not _take_as_noted(context, box, facts):
@@ -263,7 +263,8 @@ def _take_as_noted(context: Context, box: Box, facts: Data) -> bool:
     if taken is None:
         return False
     context.tell(
-        "recover", f"{box.name!r} is ready, and the journal an older copy: taking it as it was noted"
+        "recover",
+        f"{box.name!r} is ready; the journal is an older copy: restoring the box",
     )
     for ref in [ref for machine in machines for ref in (machine.ref, *machine.parts)]:
         context.journal.write(taken, "made", made_data(ref, name=ref.id))
@@ -281,14 +282,16 @@ def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: li
     try:
         theirs = clock(name)
     except GpucloudError as error:
-        troubles.append(GpucloudError(f"{box.name} seems past its end, but {name} does not say: {error}"))
+        troubles.append(
+            GpucloudError(f"{box.name} seems past its deadline; {name} did not report its time: {error}")
+        )
         return False
     if theirs is None or box.expires_at < theirs:
         return True
     troubles.append(
         GpucloudError(
-            f"{box.name} is past its end by this machine's clock, but not by that of {name} "
-            f"({rfc3339(theirs)}): it is left alone",
+            f"{box.name} is past its deadline by this machine's clock, but not by that of {name} "
+            f"({rfc3339(theirs)}): it is not changed",
             hint="set the clock: gpucloud check",
         )
     )

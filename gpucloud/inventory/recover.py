@@ -69,7 +69,7 @@ def take_in_run(
         else:
             context.warn(
                 "down",
-                f"Left alone: {what} is of this run, of owner {owner}",
+                f"Not changed: {what} is of this run, but of owner {owner}",
                 f"if that is you: GPUCLOUD_OWNER={owner}",
             )
     return survey, troubles
@@ -85,8 +85,8 @@ def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:
     try:
         ensure_end(context, box, context.clouds[box.facts["cloud"]], machines, End(at=box.expires_at))
     except CloudError as error:
-        error.message = f"{box.name} may go on beyond its end: {error.message}"
-        error.hint = f"repeat: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"
+        error.message = f"{box.name} may run on after its deadline: {error.message}"
+        error.hint = f"set it again: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"
         raise
 
 

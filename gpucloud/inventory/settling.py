@@ -14,7 +14,7 @@ def settle_first(context: Context) -> None:
     """Finishes what earlier commands left, within a budget of seconds; warns of the rest."""
     troubles = settle(context)
     for trouble in troubles[:MOST_TROUBLES]:
-        prefix = "Still owed" if isinstance(trouble, OwedError) else "Not asked"
+        prefix = "Still owed" if isinstance(trouble, OwedError) else "No answer"
         context.warn("settle", f"{prefix}: {trouble.message}", trouble.owed_command or trouble.hint)
     if len(troubles) > MOST_TROUBLES:
         context.warn("settle", f"{len(troubles) - MOST_TROUBLES} more boxes are not settled: gpucloud list")

@@ -190,7 +190,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
     box = adopted or context.journal.box(box_id)
     taken = context.take(box)
     if taken is None:
-        raise UsageError(f"another gpucloud works on box {box.name!r}", hint="wait for it, then repeat")
+        raise UsageError(f"another process works on box {box.name!r}", hint="wait for it, then repeat")
     reasons = dict.fromkeys(find.reason.replace("_", " ") for find in finds)
     context.tell("down", f"ending {box.name}: {', '.join(reasons)}")
     try:

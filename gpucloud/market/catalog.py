@@ -115,13 +115,13 @@ class Catalog:
         from gpucloud_pricing.history import HistoryError, PriceHistory
 
         if self.folder is None:
-            raise UsageError("there is no state folder, and so no history of prices")
+            raise UsageError("there is no state folder, so prices cannot be stored")
         file = make_private(self.folder) / PRICES
         try:
             with closing(PriceHistory.open(file)) as history:
                 yield history
         except HistoryError as error:
-            hint = f"free some space if the disk is full; or delete the file and ask again: rm {file}"
+            hint = f"free some space if the disk is full; or delete the file and refresh again: rm {file}"
             raise UsageError(f"{file}: {error}", hint=hint) from error
 
     @property
@@ -145,7 +145,7 @@ class Catalog:
         try:
             self._history = PriceHistory.open(file)
         except HistoryError as error:
-            self.tell(f"Older prices are used: {error}. To ask anew: rm {file}; gpucloud prices refresh")
+            self.tell(f"Older prices are used: {error}. To refresh: rm {file}; gpucloud prices refresh")
             return market
         return market.refreshed(self._history.current, self._history.interruptions)
 

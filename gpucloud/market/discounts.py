@@ -159,7 +159,7 @@ class OwnConditions:
                 raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB")
             return cls(file, Conditions.model_validate(yaml.safe_load(data) or {}), held)
         except OSError as error:
-            raise UsageError(f"cannot read the conditions {str(file)!r}: {error.strerror}") from error
+            raise UsageError(f"cannot read the discounts file {str(file)!r}: {error.strerror}") from error
         except yaml.YAMLError as error:
             raise UsageError(f"{file}: not YAML: {error}") from None
         except ValidationError as error:
@@ -240,7 +240,7 @@ class OwnConditions:
         ways = [way.replace("_", "-") for way in PURCHASES if way != OWNED]
         for discount in self.told.discounts:
             if discount.purchase not in {None, *ways}:
-                raise self._wrong(f"{discount.purchase!r} is no way of paying; allowed: {', '.join(ways)}")
+                raise self._wrong(f"{discount.purchase!r} is not a way of paying; allowed: {', '.join(ways)}")
             if not any(c == discount.cloud and fnmatchcase(n, discount.types) for c, n in market.types):
                 raise self._wrong(f"{discount.cloud} has no type {discount.types!r}")
         for own in self.told.commitments:
@@ -250,15 +250,15 @@ class OwnConditions:
             self._check_plan(plan, market)
         for credit in self.told.credits:
             if market.usd(credit.amount, credit.currency) is None:
-                raise self._wrong(f"no reference rate is known from {credit.currency} to USD")
+                raise self._wrong(f"no exchange rate from {credit.currency} to USD is known")
 
     def _check_plan(self, plan: OwnPlan, market: Market) -> None:
         if plan.plan == "compute":
             if plan.family or plan.region:
-                raise self._wrong("a compute plan is for all families and regions: it names neither")
+                raise self._wrong("a compute plan covers all families and regions: omit family and region")
             return
         if plan.family is None or plan.region is None:
-            raise self._wrong("an instance plan names its family and its region")
+            raise self._wrong("an instance plan needs a family and a region")
         if (plan.cloud, plan.region) not in market.regions:
             raise self._wrong(f"there is no {plan.cloud} {plan.region}")
         if not any(c == plan.cloud and n.startswith(f"{plan.family}.") for c, n in market.types):
@@ -273,4 +273,4 @@ def _where(parts: Iterable[Any]) -> str:
     text = ""
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
-    return text or "the whole"
+    return text or "the whole file"

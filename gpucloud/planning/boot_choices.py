@@ -90,9 +90,7 @@ def boot_choices(clouds: Clouds, candidates: Sequence[Candidate], recipe: str | 
         NoOfferError: there is no offer.
     """
     if not candidates:
-        raise NoOfferError(
-            "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
-        )
+        raise NoOfferError("no offer matches this spec", hint="see why: gpucloud offers --why")
     found: dict[tuple[str, ...], BootChoice] = {}
     for candidate in candidates:
         try:

@@ -71,6 +71,6 @@ def refuse_wrong(reading: Reading | None) -> None:
     """
     if reading is not None and reading.skew > SKEW_FAILS:
         raise UsageError(
-            f"{reading.text}: nothing was changed",
-            hint=f"set the clock: {SET_CLOCK}; then see what remains: gpucloud check",
+            f"{reading.text}; nothing was changed",
+            hint=f"set the clock: {SET_CLOCK}; then check again: gpucloud check",
         )

@@ -27,7 +27,7 @@ def plan_launch(
         UsageError: the spec names no GPU, or its box would end before it can be used.
     """
     if not spec.wants_gpu:
-        raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+        raise UsageError("name a GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     context.tell("plan", "searching the market")
     wish = wish_for(spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
@@ -50,7 +50,7 @@ def read_plan(file: Path) -> Plan:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
-            f"cannot read the plan {file}: {error}", hint="make one: gpucloud plan -o FILE"
+            f"cannot read the plan {file}: {error}", hint="make a plan: gpucloud plan -o FILE"
         ) from error
     plan = Plan.from_json(data)
     if not plan.attempts:

@@ -34,8 +34,8 @@ def refuse_short(lives: timedelta | None, flag: str) -> None:
     if lives is not None and lives < LEAST_LIFE:
         raise UsageError(
             f"{flag}: a box that lives {format_end(lives)} ends before it has booted;"
-            f" the least is {format_end(LEAST_LIFE)}",
-            hint=f"give it more: {flag}",
+            f" the minimum is {format_end(LEAST_LIFE)}",
+            hint=f"give a larger {flag}",
         )
 
 
@@ -126,7 +126,7 @@ def within_a_budget(plan: Plan, market: Market) -> Plan:
     """
     unknown = {attempt: _unpriced(market, attempt) for attempt in plan.attempts}
     left_out = {
-        f"{attempt.cloud} {attempt.region}": f"for a budget; no price is known of {' and '.join(texts)}"
+        f"{attempt.cloud} {attempt.region}": f"for the budget: no price is known for {' and '.join(texts)}"
         for attempt, texts in unknown.items()
         if texts
     }
@@ -142,7 +142,7 @@ def _unpriced(market: Market, attempt: Candidate) -> list[str]:
 
 def _no_budget(place: str) -> UsageError:
     return UsageError(
-        f"a budget cannot be kept on {place}: the price of its disk or its address is not known",
+        f"the budget cannot be kept on {place}: the price of its disk or its address is not known",
         hint="use --ttl and --max-price, or choose other regions with --region",
     )
 

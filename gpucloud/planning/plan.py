@@ -23,7 +23,7 @@ SPOT_MARGIN = Decimal("1.25")
 LIST_MARGIN = Decimal("1.02")
 """How far a price may move between the plan and the purchase where no limit is given."""
 CEILING_STEP = Decimal("0.000001")
-MAKE_AGAIN = "make it again: gpucloud plan -o FILE; nothing was started"
+MAKE_AGAIN = "make a new plan: gpucloud plan -o FILE; nothing was started"
 
 
 Key = tuple[str, str, str, str, str]
@@ -155,7 +155,7 @@ class Plan:
         document: dict[str, Any] = {**data} if isinstance(data, Mapping) else {}
         if document.get("schema") != SCHEMA:
             raise UsageError(
-                "this file is no saved plan", hint=f"make one: gpucloud plan -o plan.json ({SCHEMA})"
+                "this file is not a saved plan", hint=f"make one: gpucloud plan -o plan.json ({SCHEMA})"
             )
         try:
             plan = cls(
@@ -172,9 +172,7 @@ class Plan:
                 f"this saved plan is damaged: {type(error).__name__}: {error}", hint=MAKE_AGAIN
             ) from error
         if document.get("digest") != digest:
-            raise UsageError(
-                "this saved plan is not as gpucloud saved it: it was edited or is damaged", hint=MAKE_AGAIN
-            )
+            raise UsageError("this saved plan was edited or is damaged", hint=MAKE_AGAIN)
         return plan
 
 

@@ -66,9 +66,7 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     offers = market.search(wish.demand, today=context.clock().date())
     wanted = candidates_of(offers)
     if not wanted:
-        raise NoOfferError(
-            "no offer matches this spec", hint="see what stands in the way: gpucloud offers --why"
-        )
+        raise NoOfferError("no offer matches this spec", hint="see why: gpucloud offers --why")
     inquiry = Inquiry(context, market, wish, possible(wanted, wish.image))
     context.tell("quote", "asking the clouds for today's prices")
     asked = inquiry.attempts()
@@ -202,15 +200,15 @@ class Inquiry:
         if not ranked:
             raise NoOfferError(
                 "the account holds no capacity that matches this spec",
-                hint="reserve it with the cloud first, or allow --on-demand",
+                hint="reserve capacity at the cloud first, or allow --on-demand",
             )
         affordable = [each for each in map(self._capped, ranked) if each.price_usd <= each.ceiling_usd]
         if not affordable:
             raise _too_dear(self._capped(ranked[0]))
         cheapest = affordable[0]
         raise UsageError(
-            f"the price of {cheapest.place} is of {cheapest.as_of}, and {cheapest.cloud} gave none today",
-            hint="accept it with --accept-snapshot-price",
+            f"the price of {cheapest.place} is of {cheapest.as_of}; {cheapest.cloud} returned none today",
+            hint="accept this price: --accept-snapshot-price",
         )
 
 
@@ -284,7 +282,7 @@ class Access:
                 clocks[name] = begin_reading(self.context, cloud)
                 self.remarks[name] = self.context.tasks.start(cloud.remarks)
             except KeyError:
-                self.left_out[name] = "gpucloud cannot launch there yet"
+                self.left_out[name] = "gpucloud cannot launch on this cloud yet"
             except ImportError as error:
                 self.left_out[name] = f"its SDK is not installed ({error}): pip install 'gpucloud[{name}]'"
         with self.context.tasks.within(ACCOUNT_TIMEOUT_S):
@@ -301,7 +299,7 @@ class Access:
             if self.to_buy:
                 refuse_wrong(reading)
             elif reading is not None and reading.skew > SKEW_FAILS:
-                self.context.tell("clock", f"{reading.text}: nothing can be launched before it is set")
+                self.context.tell("clock", f"{reading.text}: set it before you launch anything")
         return len(self.left_out) > before
 
     def said_of(self, clouds: Iterable[str]) -> dict[str, list[str]]:
@@ -315,7 +313,8 @@ class Access:
             return self.refusals[0]
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
         return NoOfferError(
-            f"no cloud that offers this can be used: {reasons}", hint="gpucloud --sandbox tries it here"
+            f"no cloud that offers this can be used: {reasons}",
+            hint="try gpucloud without an account: gpucloud --sandbox",
         )
 
 
@@ -337,7 +336,7 @@ def _tell_moves(context: Context, snapshot: Iterable[Candidate], today: Iterable
         was = then[c.key]
         context.tell("quote", f"{c.place}: {c.price} {c.currency} per hour today, {was.price} on {was.as_of}")
     if len(moved) > MOVES_SHOWN:
-        context.tell("quote", f"{len(moved) - MOVES_SHOWN} more prices moved: gpucloud plan shows today's")
+        context.tell("quote", f"{len(moved) - MOVES_SHOWN} more prices changed: gpucloud plan shows them")
 
 
 def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
@@ -394,7 +393,7 @@ def _answer(context: Context, call: Call) -> Sequence[Any]:
     try:
         answer: Sequence[Any] = context.tasks.wait(call, QUOTE_TIMEOUT_S)
     except (CloudError, TimedOutError) as error:
-        context.tell("quote", f"not answered: {error}")
+        context.tell("quote", f"no answer: {error}")
         return ()
     return answer
 

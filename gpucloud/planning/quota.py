@@ -154,7 +154,7 @@ class Quotas:
             try:
                 told: Sequence[Quota] = self._world.tasks.wait(call, QUOTA_TIMEOUT_S)
             except (CloudError, TimedOutError) as error:
-                self._world.tell("quota", f"not answered: {error}")
+                self._world.tell("quota", f"no answer: {error}")
                 told = ()
             self._fresh[place] = Answered(
                 account=self._accounts.get(place[0], ""),

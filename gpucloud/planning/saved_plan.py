@@ -42,7 +42,7 @@ def renewed(saved: Plan, today: Plan) -> Plan:
             )
     moved = changes(saved, today)
     if moved:
-        raise PriceError("the saved plan does not hold any more: " + "; ".join(moved), hint=MAKE_AGAIN)
+        raise PriceError("the saved plan is out of date: " + "; ".join(moved), hint=MAKE_AGAIN)
     return replace(today, attempts=tuple(current for _, current in found if current is not None))
 
 
@@ -57,7 +57,7 @@ def changes(saved: Plan, today: Plan) -> list[str]:
     for then in saved.attempts:
         found = now.get(then.key)
         if found is None:
-            sentences.append(f"{then.place}: not on offer any more")
+            sentences.append(f"{then.place}: no longer offered")
         elif (found.price, found.currency) != (then.price, then.currency):
             sentences.append(
                 f"{then.place}: {then.price} {then.currency} per hour then,"

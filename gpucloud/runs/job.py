@@ -63,7 +63,7 @@ def follow_job(context: Context, box: Box, target: Target, job: Job) -> int:
         context.tasks.run(partial(start, target, script_of(job.command, job.environment)))
         return _follow(context, box, target, job)
     finally:
-        context.emit(JobEnded("job", "its output has ended"))
+        context.emit(JobEnded("job", "end of its output"))
 
 
 def _follow(context: Context, box: Box, target: Target, job: Job) -> int:
@@ -79,7 +79,7 @@ def _follow(context: Context, box: Box, target: Target, job: Job) -> int:
             except ConnectionFailedError as error:
                 _come_back(context, box, target, error)
             except TimedOutError:
-                context.tell("job", f"not over after {timeout_s:.0f} s: ending it")
+                context.tell("job", f"the command still runs after {timeout_s:.0f} s: stopping it")
                 tasks.run(partial(stop, target))
                 return TIMED_OUT
             except BrokenPipeError as error:
@@ -97,7 +97,7 @@ def _come_back(context: Context, box: Box, target: Target, lost: ConnectionFaile
         BoxLostError: it is gone.
         ConnectionFailedError: it is not, but does not answer.
     """
-    context.tell("job", f"{lost.message}; trying to come back")
+    context.tell("job", f"{lost.message}; connecting again")
     end = context.clock() + timedelta(seconds=COME_BACK_S)
     while True:
         try:
@@ -123,6 +123,6 @@ def check_there(context: Context, box: Box) -> None:
             context.tell("job", f"{box.gone_nodes} of {len(box.facts['nodes'])} nodes are gone")
         return
     taken_back = box.state is BoxState.INTERRUPTED or bool(first.get("taken_back"))
-    why = "was taken back by its cloud" if taken_back else "ended before its command did"
-    hint = "begin anew by itself: --retry-on interruption" if taken_back else "see --ttl, --idle"
+    why = "was interrupted by its cloud" if taken_back else "ended before its command did"
+    hint = "retry automatically: --retry-on interruption" if taken_back else "see --ttl, --idle"
     raise BoxLostError(f"box {box.name!r} {why}", taken_back=taken_back, hint=hint)

@@ -78,11 +78,11 @@ class Attendant:
             except BoxLostError as error:
                 if not error.taken_back or not self._again("interruption"):
                     raise
-                self.context.tell("retry", f"{error.message}; beginning anew")
+                self.context.tell("retry", f"{error.message}; trying again")
             except CloudError as error:
                 if error.error_class is not ErrorClass.CAPACITY or not self._again("capacity"):
                     raise
-                self.context.tell("retry", f"no capacity anywhere; trying again in {CAPACITY_PAUSE_S:.0f} s")
+                self.context.tell("retry", f"no capacity; trying again in {CAPACITY_PAUSE_S:.0f} s")
                 self.context.tasks.pause(CAPACITY_PAUSE_S)
 
     def _again(self, reason: str) -> bool:
@@ -162,6 +162,6 @@ def refuse_live(context: Context, run_id: str) -> None:
     machines = [each for each in survey.resources if isinstance(each, Machine)]
     if machines:
         raise UsageError(
-            f"run {run_id!r} is under way already: it has {machines[0].ref.id} in {machines[0].ref.region}",
+            f"run {run_id!r} exists already: {machines[0].ref.id} runs in {machines[0].ref.region}",
             hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
         )

@@ -39,6 +39,6 @@ def isolated(troubles: list[GpucloudError], what: str) -> Generator[None]:
         troubles.append(
             UnforeseenError(
                 f"{what}: unexpected {type(error).__name__}: {error}",
-                hint="this is a fault in gpucloud; the same command with -v shows where",
+                hint="this is a fault in gpucloud; repeat the command with -v to see where, and report it",
             )
         )

@@ -161,7 +161,7 @@ class Tasks:
         began = time.monotonic()
         if not self.until_done([running], timeout_s):
             waited_s = time.monotonic() - began
-            within = f"{waited_s:.0f} s" if waited_s >= 1 else "the time that was left"
+            within = f"{waited_s:.0f} s" if waited_s >= 1 else "the remaining time"
             raise TimedOutError(f"no answer within {within}")
         return running.value()
 
@@ -235,12 +235,14 @@ class Tasks:
             raise InterruptedBySignal(f"ended by {name}", signum=self.signum)
         if not self._answered:
             self._answered = True
-            self.heard(f"{name}: finishing within {AFTER_SIGNAL_S:.0f} s; a second signal ends it at once")
+            self.heard(
+                f"{name}: finishing within {AFTER_SIGNAL_S:.0f} s; a second signal stops gpucloud at once"
+            )
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.signum is not None:
             # Not through sys.stderr: the signal may have come in the middle of a write to it.
-            os.write(2, f"\nended at once; clean up with: {self.clean_up}\n".encode())
+            os.write(2, f"\nstopped at once; clean up with: {self.clean_up}\n".encode())
             os._exit(128 + signum)
         self.signum = signum
         self._signal_at = self._monotonic()

@@ -63,7 +63,7 @@ class Boxes:
             ValueError: the id cannot be a folder's name.
         """
         if not _ID.fullmatch(spec.id):
-            raise ValueError(f"{spec.id!r} is no box id")
+            raise ValueError(f"{spec.id!r} is not a box id")
         with self._lock:
             if spec.id in self._boxes:
                 return

@@ -126,7 +126,7 @@ def _on_box(target: Target, script: str) -> str:
         raise ConnectionFailedError(
             f"{target.alias} could not change its host key: {said}",
             failure=Failure.BROKEN,
-            hint="the old key still works; the same command tries again",
+            hint="the old key still works; repeat the command",
         )
     return done.out.decode(errors="replace")
 
@@ -136,7 +136,7 @@ def _public_key(text: str) -> str:
         return checked_public_key(text)
     except ValueError as error:
         raise ConnectionFailedError(
-            f"the box named no usable host key: {error}", failure=Failure.HOST_KEY
+            f"the box returned no usable host key: {error}", failure=Failure.HOST_KEY
         ) from error
 
 
@@ -165,7 +165,7 @@ def boot_state(target: Target) -> BootState:
         seconds = {str(name): float(value) for name, value in found.get("seconds", {}).items()}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConnectionFailedError(
-            f"{target.alias} gave no readable boot state: {text[:80]!r}", failure=Failure.BROKEN
+            f"{target.alias} returned no readable boot state: {text[:80]!r}", failure=Failure.BROKEN
         ) from error
     return BootState(ready="seconds" in found, seconds=seconds, guarded=guarded)
 
@@ -199,7 +199,7 @@ def wait_until_ready(
     told = None
     reboots_left = reboots(steps)
     unguarded_until = clock() + guard_timeout_s
-    hint = "see what it did: gpucloud logs NAME --boot"
+    hint = "see its log: gpucloud logs NAME --boot"
     end = clock() + timeout_s
     wait_s = 0.05
     while True:
@@ -215,7 +215,7 @@ def wait_until_ready(
         if state.ready and state.guarded:
             left_out = [step for step in steps if step.partition(":")[0] not in state.seconds]
             if left_out:
-                words = f"the bootstrap is through without {', '.join(left_out)}"
+                words = f"the boot finished without the steps {', '.join(left_out)}"
                 raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
             return state
         if state.exit_code is not None:
@@ -224,14 +224,14 @@ def wait_until_ready(
                 f"{words}; its log ends with:\n{_log_end(target)}", failure=Failure.BROKEN
             )
         if not state.guarded and clock() + wait_s > unguarded_until:
-            words = f"the guard that ends {target.alias} does not watch after {guard_timeout_s:.0f} s"
+            words = f"the guard of {target.alias} did not start within {guard_timeout_s:.0f} s"
             raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
         if state.step and state.step != told:
             told = state.step
             tell(told)
         if clock() + wait_s > end:
             raise ConnectionFailedError(
-                f"the bootstrap is not through after {timeout_s:.0f} s", failure=Failure.BROKEN, hint=hint
+                f"the boot did not finish within {timeout_s:.0f} s", failure=Failure.BROKEN, hint=hint
             )
         pause(wait_s)
         wait_s = min(wait_s * 1.25, 3.0)

@@ -82,9 +82,9 @@ class Target:
         """Refuses what ssh could take for an option; all of this may have come from a cloud."""
         host_alias(self.box_id)
         if not _USER_NAME.fullmatch(self.user):
-            raise ValueError(f"{self.user[:80]!r} is no user name")
+            raise ValueError(f"{self.user[:80]!r} is not a user name")
         if not (_HOST_NAME.fullmatch(self.host) or _is_address(self.host)):
-            raise ValueError(f"{self.host[:80]!r} is no host name and no address")
+            raise ValueError(f"{self.host[:80]!r} is neither a host name nor an address")
 
     @property
     def alias(self) -> str:
@@ -329,7 +329,7 @@ def _socket(target: Target) -> Path:
     path = socket_folder() / name
     if len(os.fsencode(path)) + 17 >= SOCKET_PATH_LIMIT:
         raise UsageError(
-            f"{path} is too long a path for a socket",
+            f"{path} is too long for the path of a socket",
             hint="set XDG_RUNTIME_DIR or TMPDIR to a folder with a shorter name",
         )
     return path
@@ -350,13 +350,13 @@ def socket_folder() -> Path:
     found = folder.lstat()
     if found.st_uid != os.getuid():
         raise UsageError(
-            f"{folder}, where ssh's sockets are to be, belongs to another user (uid {found.st_uid})",
+            f"{folder}, the folder for ssh's sockets, belongs to another user (uid {found.st_uid})",
             hint="set XDG_RUNTIME_DIR or TMPDIR to a folder of your own",
         )
     if found.st_mode & 0o170077 != 0o040000:
         raise UsageError(
-            f"{folder} is not a folder that only you can read",
-            hint=f"remove it, or make it yours: chmod 700 {folder}",
+            f"{folder} must be a folder that only you can read",
+            hint=f"remove it, or close it to others: chmod 700 {folder}",
         )
     return folder
 
@@ -422,10 +422,10 @@ _WORDS: Mapping[str, Failure] = {
     "Connection closed": Failure.REFUSED,
 }
 _HINTS: Mapping[Failure, str] = {
-    Failure.UNREACHABLE: "it may be gone, or not let in your present address: gpucloud list --live",
+    Failure.UNREACHABLE: "it may be gone, or not accept your present address: gpucloud list --live",
     Failure.REFUSED: "it may still be booting: gpucloud logs NAME --boot",
-    Failure.HOST_KEY: "whoever answers is not the box that was launched; nothing was sent to it",
-    Failure.AUTH: "the box does not know this journal's key for it; was it launched from elsewhere?",
+    Failure.HOST_KEY: "the machine at this address is not the box that was launched; nothing was sent to it",
+    Failure.AUTH: "the box does not accept this journal's key; was it launched from another machine?",
     Failure.BROKEN: "try again; gpucloud list shows whether the box is still there",
 }
 

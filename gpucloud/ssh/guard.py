@@ -47,7 +47,7 @@ def move_end(target: Target, deadline: datetime | None, *, left_s: float | None)
     done = run(target, ["sudo", "-n", GUARD_CONTROL, "extend", *words])
     if done.code:
         said = _words(done.err.decode(errors="replace").strip()) or f"exit code {done.code}"
-        raise GpucloudError(f"the guard of {target.alias} did not take the new end: {said}")
+        raise GpucloudError(f"the guard of {target.alias} did not accept the new deadline: {said}")
 
 
 def read_status(text: bytes) -> Mapping[str, Any] | None:

@@ -30,7 +30,7 @@ MOST_BYTES = 1024
 _START = f"""
 set -e; umask 077; cd; mkdir -p {FOLDER}; cd {FOLDER}
 if [ -e pid ] && [ ! -e exit ] && kill -0 "$(cat pid)" 2>/dev/null; then
-  echo 'a job runs already' >&2; exit 75
+  echo 'another job is still running' >&2; exit 75
 fi
 rm -f out err pid exit; cat >script; : >out; : >err
 setsid bash -c '

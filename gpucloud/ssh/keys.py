@@ -78,7 +78,7 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
             pin(folder, alias, [f"{keys.host_public_key} {ONE_TIME}"])
     except OSError as error:
         raise UsageError(
-            f"cannot keep the box's keys in {folder}: {error.strerror or error}",
+            f"cannot write the box's keys to {folder}: {error.strerror or error}",
             hint="free some space, or set GPUCLOUD_HOME to a folder that you can write to",
         ) from error
     return keys
@@ -117,7 +117,7 @@ def host_alias(box_id: str, node: int = 0) -> str:
         ValueError: the id could be taken for an option or a pattern.
     """
     if not BOX_ID.fullmatch(box_id):
-        raise ValueError(f"{box_id[:80]!r} is no box id")
+        raise ValueError(f"{box_id[:80]!r} is not a box id")
     return box_id if node == 0 else f"{box_id}.{node}"
 
 
@@ -159,7 +159,7 @@ def checked_public_key(text: str) -> str:
     """
     key = " ".join(text.split()[:2])
     if not _PUBLIC_KEY.fullmatch(key):
-        raise ValueError(f"{text[:80]!r} is no ed25519 public key")
+        raise ValueError(f"{text[:80]!r} is not an ed25519 public key")
     return key
 
 
@@ -179,7 +179,7 @@ def read_public_key(text: str) -> str:
             ) from error
     found = _ANY_PUBLIC_KEY.match(text)
     if found is None:
-        raise UsageError("--ssh-key: that file holds no public key", hint="name the .pub file")
+        raise UsageError("--ssh-key: this file holds no public key", hint="name the .pub file")
     return found[0]
 
 

@@ -151,9 +151,10 @@ class Clients:
         profile: the credentials, endpoints and further settings.
     """
 
+    _lock = threading.RLock()  # of the process: no two threads import parts of the SDK at once
+
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self._lock = threading.RLock()
         self._credential: Any = None
         self._clients: dict[tuple[str, str], Any] = {}
         self.witness: Witness | None = None

@@ -38,9 +38,10 @@ class Clients:
         profile: the credentials, endpoints and further settings.
     """
 
+    _lock = threading.Lock()  # of the process: no two threads import parts of the SDK at once
+
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self._lock = threading.Lock()
         self._few = threading.BoundedSemaphore(KEPT_BRIEFLY)
         self._session: Session | None = None
         self.witness: Witness | None = None

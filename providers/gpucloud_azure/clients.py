@@ -41,10 +41,12 @@ class Clients:
         profile: the credentials, endpoints and further settings.
     """
 
+    # Whoever imports parts of the SDK holds it: threads that do so at the same time, also those of another
+    # client in the process, see them half-made.
+    _lock = threading.RLock()
+
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        # Whoever imports parts of the SDK holds it: threads that do so at the same time see them half-made.
-        self._lock = threading.RLock()
         self._made: dict[str, Any] = {}
         self._confirming = threading.Lock()
         self._confirmed: str | None = None
@@ -140,9 +142,10 @@ class Clients:
 
     def tenant_pages(self, path: str, *, api: str, **query: str) -> Iterator[Mapping[str, Any]]:
         """The same for a path that is not below the subscription."""
+        client = self.resources()
         from azure.core.rest import HttpRequest
 
-        page = self._get(self.resources(), path, api, query)[0]
+        page = self._get(client, path, api, query)[0]
         for _ in range(PAGES):
             yield from page.get("value", [])
             following = page.get("nextLink")

@@ -98,13 +98,14 @@ def quotes(
 
 def rows_where(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
     """The API's rows that a ``$filter`` lets through, from all pages."""
+    client = clients.anonymous()
     from azure.core.rest import HttpRequest
 
     url = clients.profile.get("GPUCLOUD_AZURE_PRICES_URL") or PUBLIC_URL
     query = {"api-version": API_VERSION, "currencyCode": "'USD'", "$filter": condition}
     request = HttpRequest("GET", url, params=query)
     for _ in range(PAGES):
-        response = clients.anonymous().send_request(request)
+        response = client.send_request(request)
         response.raise_for_status()
         refuse_nonsense(response)
         page = _page(response)

@@ -303,9 +303,10 @@ class AzureProvider:
         """What lies behind a signed address; the signature is all the permission it needs."""
         if not url:
             return ""
+        client = self.clients.anonymous()
         from azure.core.rest import HttpRequest
 
-        response = self.clients.anonymous().send_request(HttpRequest("GET", url), stream=True)
+        response = client.send_request(HttpRequest("GET", url), stream=True)
         try:
             if response.status_code == 404:
                 return ""

@@ -52,11 +52,11 @@ def test_the_peak_is_what_the_vendor_says() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"wrong_words": 3}, "GPU 2: 3 words of its memory are not what was written"),
+        ({"wrong_words": 3}, "GPU 2: 3 words of memory read back differently than written"),
         ({"tested_bytes": 3 << 30}, "only 3.0 of 40.0 GiB"),
         ({"product_errors": 1}, "1 entries of a matrix product are wrong"),
         ({"product_tflops": 0.3}, "0.30 TFLOPS, at least 2.92"),
-        ({"product_tflops": 5.0}, "GPU 2: 5.0 TFLOPS, its sisters 9.7"),
+        ({"product_tflops": 5.0}, "GPU 2: 5.0 TFLOPS, the other GPUs 9.7"),
         ({"from_host_gbs": 0.8}, "0.8 GB/s from the machine's memory"),
         ({"to_host_gbs": 0.8}, "0.8 GB/s to the machine's memory"),
         ({"error": "CUDA error 79: GPU is lost"}, "GPU 2: CUDA error 79"),
@@ -82,7 +82,7 @@ def test_a_share_of_a_gpu_does_a_share_of_the_work() -> None:
 def test_connections_are_held_against_what_was_rented() -> None:
     slow = measured(direct=False, gbs=9.0)
     assert wrong(slow, interconnect="pcie") == ""
-    assert wrong(slow, interconnect="nvlink").count("no neighbour is joined by NVLink") == 4
+    assert wrong(slow, interconnect="nvlink").count("no NVLink to any other GPU") == 4
     assert wrong(slow, interconnect="nvswitch").count("9 GB/s, at least 15") == 4
     assert "GPU 0 to 1: CUDA error" in wrong(measured(error="CUDA error 217"), interconnect="pcie")
 

@@ -190,7 +190,7 @@ def took_an_empty_list_for_none(lab: Lab) -> None:
     assert ours(home).code == 0
     again = ours(home)
     lab.clouds.pace(lag_calls=0)
-    assert (again.code, "living already" in again.err, billed(home)) == (2, True, 1)
+    assert (again.code, "exists already" in again.err, billed(home)) == (2, True, 1)
     nothing_is_left(home)
 
 

@@ -107,7 +107,7 @@ def test_a_guard_that_does_not_listen_is_told_and_repeating_goes_on(cli: Shell) 
     control = "/usr/local/lib/gpucloud/guardctl"
     cli("exec", "x", "--", "sudo", "mv", control, f"{control}.away")
     failed = cli("extend", "x", "--ttl", "8h", "--json")
-    assert "still has the old end" in failed.error["message"]
+    assert "still has the old deadline" in failed.error["message"]
     assert "the earlier of both" in failed.error["hint"]
     assert cli.boxes()[0]["expires_at"] == box["expires_at"], (
         "the journal tells no later end than the box has"

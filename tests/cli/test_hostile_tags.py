@@ -114,10 +114,10 @@ def test_a_box_with_an_id_that_is_none_in_the_journal_keeps_no_other(cli: Shell)
             )
     live = cli("list", "--live")
     assert live.code == 0, live.err
-    assert "is no box id" in live.err
+    assert "is not a box id" in live.err
     ended = cli("down", "--all", "--yes")
     assert ended.code == 8, ended.err
-    assert "is no box id" in ended.err
+    assert "is not a box id" in ended.err
     assert cli.billed() == []
 
 

@@ -222,4 +222,4 @@ def test_a_life_that_no_boot_can_meet_is_refused_when_it_is_planned(
 def test_an_end_that_is_seconds_away_is_not_given_to_a_box(cli: Shell) -> None:
     refused = cli("extend", "x", "--ttl", "1s", "--json")
     assert refused.code == 2
-    assert "the least is 1m" in refused.error["message"]
+    assert "the minimum is 1m" in refused.error["message"]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpucloud.cli.app import COMMANDS
+from gpucloud.sandbox.client import Endpoint
 from gpucloud.spec.yaml import read_file
-from tests.pages import ROOT, shape
+from tests.pages import ROOT, examples, shape
 from tests.shell import Shell
 
 READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
@@ -81,8 +82,14 @@ def test_the_examples_of_files_can_be_used(tmp_path: Path, cli: Shell) -> None:
     assert on_demand["offer"]["own_discount_percent"] == 12
 
 
-def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """As it stands there."""
-    [example] = re.findall(r"```python\n(.*?)```", text(READMES[0]), re.DOTALL)
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102
+def test_the_library_examples_run(
+    capsys: pytest.CaptureFixture[str], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, cli: Shell
+) -> None:
+    """As they stand there: the market's, and the one that launches on the sandbox."""
+    monkeypatch.setenv("GPUCLOUD_HOME", str(cli.home))
+    market, launch = examples(READMES[0])
+    exec(compile(market[0], "README.md", "exec"), {})  # noqa: S102
     assert "p4d.24xlarge" in capsys.readouterr().out
+    exec(compile(launch[0], "README.md", "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out.splitlines()[-1] == "deleted"
+    assert endpoint.client.status()["billing"] == []

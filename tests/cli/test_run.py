@@ -230,7 +230,7 @@ def test_a_living_run_id_is_not_used_twice(cli: Shell) -> None:
     changed = len(cli.changes_asked())
     refused = cli(*RUN, "--run-id", "ci-2", "--json", "--", "true")
     assert (refused.code, refused.error["class"]) == (125, "usage")
-    assert "under way already" in refused.error["message"]
+    assert "exists already" in refused.error["message"]
     assert len(cli.changes_asked()) == changed
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
@@ -309,7 +309,7 @@ def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> Non
             os.kill(pid, signal.SIGKILL)
     out, err = process.communicate(timeout=60)
     assert process.wait() == 0, err
-    assert "trying to come back" in err
+    assert "connecting again" in err
     assert "".join(lines) + out == "".join(f"{n}\n" for n in range(1, 41))
 
 

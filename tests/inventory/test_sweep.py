@@ -480,7 +480,7 @@ def _salted(chance: random.Random) -> tuple[list[Resource], list[Any], set[Any]]
             a_resource(ref=a_ref(kind=ResourceKind.DISK, cloud="azure", region="eastus"), size_gib=100),
             "0.027 USD",
         ),
-        (a_resource(ref=a_ref(kind=ResourceKind.DISK)), "the cloud does not tell its size in a list"),
+        (a_resource(ref=a_ref(kind=ResourceKind.DISK)), "the cloud's list does not show its size"),
         (a_resource(ref=a_ref(kind=ResourceKind.ADDRESS)), "0.005 USD"),
         (a_resource(ref=a_ref(kind=ResourceKind.GROUP)), "0 USD"),
         (a_resource(ref=a_ref(kind=ResourceKind.SPOT_REQUEST)), "0 USD"),

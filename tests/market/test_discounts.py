@@ -317,7 +317,7 @@ def test_credits_count_until_they_end(tmp_path: Path) -> None:
         ("discounts: [{cloud: aws, percent: 5, whence: 3}]", r"discounts\[0\].whence"),
         ("discounts: [{cloud: acme, percent: 5}]", "no cloud 'acme'"),
         ("discounts: [{cloud: aws, percent: 5, types: g4.x}]", "no type 'g4.x'"),
-        ("discounts: [{cloud: aws, percent: 5, purchase: hope}]", "'hope' is no way of paying"),
+        ("discounts: [{cloud: aws, percent: 5, purchase: hope}]", "'hope' is not a way of paying"),
         ("credits: [{cloud: aws, amount: -5}]", "greater than 0"),
         ("credits: [{cloud: aws, amount: 5, currency: XAU}]", "from XAU"),
         ("commitments: [{cloud: aws, region: mars-1, type: g4dn.xlarge, until: 2027-01-01}]", "mars-1"),
@@ -325,8 +325,8 @@ def test_credits_count_until_they_end(tmp_path: Path) -> None:
         (f"savings_plans: [{{{PLAN}, per_hour: 0}}]", r"savings_plans\[0\].per_hour: .*greater than 0"),
         (f"savings_plans: [{{{PLAN}, per_hour: 1, until: never}}]", r"savings_plans\[0\].until"),
         (f"savings_plans: [{{{PLAN}, per_hour: 1, term: 2y}}]", r"savings_plans\[0\].term"),
-        (f"savings_plans: [{{{PLAN}, per_hour: 1, family: g4dn}}]", "names neither"),
-        (f"savings_plans: [{{{PLAN}, per_hour: 1, plan: instance}}]", "names its family and its region"),
+        (f"savings_plans: [{{{PLAN}, per_hour: 1, family: g4dn}}]", "omit family and region"),
+        (f"savings_plans: [{{{PLAN}, per_hour: 1, plan: instance}}]", "needs a family and a region"),
         (
             f"savings_plans: [{{{PLAN}, per_hour: 1, plan: instance, family: g4, region: us-east-1}}]",
             "no family 'g4'",
@@ -346,5 +346,5 @@ def test_what_makes_no_sense_is_named(tmp_path: Path, text: str, why: str) -> No
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot read the conditions"):
+    with pytest.raises(UsageError, match="cannot read the discounts file"):
         OwnConditions.load(tmp_path / "none.yaml")

@@ -264,7 +264,7 @@ def test_a_saved_plan_gives_no_figure_of_its_own() -> None:
         ({"price_usd": Decimal("0.01")}, PriceError, "0.01 USD"),
         ({"ceiling_usd": Decimal(9)}, PriceError, "at most 9 then"),
         ({"price": Decimal("0.90")}, PriceError, "0.90 USD per hour then"),
-        ({"zone": "z9"}, PriceError, "not on offer"),
+        ({"zone": "z9"}, PriceError, "no longer offered"),
     ],
 )
 def test_a_figure_that_today_does_not_agree_with_is_refused(

@@ -107,7 +107,7 @@ def test_a_box_that_nothing_would_end_is_not_ready(rental: Rental) -> None:
     def change(document: dict[str, Any]) -> None:
         del document["bootcmd"]
 
-    with pytest.raises(ConnectionFailedError, match="the guard that ends i-1 does not watch after 1 s"):
+    with pytest.raises(ConnectionFailedError, match="the guard of i-1 did not start within 1 s"):
         boots(rental, change, guard_timeout_s=1)
 
 

@@ -43,7 +43,7 @@ def settings(of: Target) -> dict[str, str]:
     ],
 )
 def test_what_ssh_could_take_for_an_option_or_a_pattern_is_refused(bad: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="is no"):
+    with pytest.raises(ValueError, match=r"is (not|neither) a"):
         target(Path("keys"), **bad)
 
 
@@ -129,7 +129,7 @@ def test_a_socket_path_that_no_system_takes_is_refused(
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
-    with pytest.raises(UsageError, match="too long a path"):
+    with pytest.raises(UsageError, match="too long for the path"):
         connect(target(tmp_path))
 
 

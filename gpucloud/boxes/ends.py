@@ -20,7 +20,7 @@ def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Mach
     """Has the cloud end machines of a box when they should end, and writes down what does it.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         box: whose machines they are; the journal knows their ids.
         cloud: theirs.
         machines: all of one region.

@@ -35,7 +35,7 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
     """Moves every layer to a new end.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         box: a box that this process holds, and that :func:`check_movable` lets pass.
         nodes: how to reach its nodes.
         expires_at: the new end; ``None`` for none.

@@ -24,7 +24,7 @@ def ask_guards(context: Context, boxes: Iterable[tuple[Box, Sequence[Target]]]) 
     """Begins to ask the guards of these boxes, each node's; :func:`write_answers` waits.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         boxes: each with its nodes.
     """
     return [

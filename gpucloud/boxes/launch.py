@@ -134,7 +134,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
     """Provisions one box and gives it in state ``bootstrapping``, its lease still held.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         terms: what is wanted besides the offer.
         candidates: what to try, in order.
 
@@ -173,7 +173,7 @@ def replace_machines(
     """Ends the machines of a box that are not fit for use, and buys others; as :func:`launch` otherwise.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         box: a box in state ``bootstrapping`` that this process holds.
         terms: those of its launch, with keys that nobody has used.
         candidates: what to try, in order: the same offer may well give another machine.

@@ -103,7 +103,7 @@ def begin_echo(context: Context, spec: Spec, clouds: Sequence[str]) -> Call | No
     """Starts to ask for this machine's address; ``None`` where the spec says who is let in.
 
     Args:
-        context: the outside.
+        context: clouds, journal, clock and progress of this call.
         spec: what the user asked for.
         clouds: those that may be used; the first is asked, or another one if it has no echo.
     """
@@ -116,7 +116,7 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
     """Buys the first attempt that starts and brings it up; whatever fails, nothing is left.
 
     Args:
-        context: the outside.
+        context: clouds, journal, clock and progress of this call.
         market: for list prices and exchange rates.
         deal: what to try, and until when the box lives.
         wanted: what is wanted besides the offer.

@@ -73,7 +73,7 @@ def take_down(
     goes on.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         box: the box, its lease taken.
         budget_s: how long to wait for confirmation.
         once: not to wait for it at all: for who comes back.
@@ -150,7 +150,7 @@ def _until_gone(
     """Goes on to end something until nothing of it is billed. The tasks knows for how long.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         box: whose it is.
         end: one pass: gives what may still be billed, and the last trouble that was met.
         once: whether one pass has to do.

@@ -40,12 +40,12 @@ class Survey:
     """What was found, and where nothing may be concluded.
 
     Attributes:
-        things: everything that was looked for and is not gone, in the regions that could be read as a whole:
-            who sees the disk of a box and not its machine would take it for a remain.
-        suspects: what matches besides, in any region, under tags that gpucloud never wrote.
-        unread: the other regions; of a cloud that did not answer at all, ``*``.
-        left_out: clouds that are not set up here and of which the journal knows nothing, with the reason.
-        clocks: the time that each cloud that answered says it is.
+        resources: every matching resource that is not gone, in the regions that were read completely: the
+            disk of a box without its machine would look like a leftover.
+        unread: the regions that could not be read; ``*`` for a cloud that did not answer at all.
+        left_out: clouds that are not set up here and have no resource in the journal, with the reason.
+        clocks: the time by each cloud that answered.
+        suspects: other matches, in any region, with tags that gpucloud never wrote.
     """
 
     resources: tuple[Resource, ...]
@@ -57,13 +57,13 @@ class Survey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a survey waits for who says nothing. In seconds since it was begun, except ``news_s``.
+    """How long a survey waits for clouds that do not answer, in seconds since its start, except ``news_s``.
 
     Attributes:
-        first_s: for a cloud that has not said a word.
-        whole_s: for one that has, and searches.
-        news_s: for either, since the last news of any cloud: all of them share this machine's processor, and
-            loading their SDKs takes it longer than most clouds take to answer.
+        first_s: for a cloud that has not answered at all.
+        whole_s: for one that has answered and is still searching.
+        news_s: for either, since the last answer of any cloud: they share this machine's processor, and
+            loading their SDKs takes longer than most clouds take to answer.
     """
 
     first_s: float = 30.0
@@ -73,7 +73,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A cloud that is being searched: whether it has said who we are, what time it is, and what it holds."""
+    """The calls of a search in one cloud: its account, its time, and its resources."""
 
     account: Call
     clock: Call
@@ -91,7 +91,7 @@ def begin(
     """Starts to look in every cloud, all at once; :func:`finish` waits.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         search: what to look for.
         regions: the clouds to look in, and the regions of each, ``None`` for every one; every region of all
             clouds, where not given.
@@ -165,7 +165,7 @@ def refuse_strays(context: Context, box: Box, asked: Mapping[str, Asked]) -> Non
     Nothing of it is ended: a deletion takes the journal's word besides the tags.
 
     Args:
-        context: the outside.
+        context: clouds, journal, clock and progress of this call.
         box: nothing that the journal knows of it is billed.
         asked: from :func:`begin_strays`.
 

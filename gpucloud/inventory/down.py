@@ -1,4 +1,4 @@
-"""Ends boxes, all at the same time: none keeps another waiting."""
+"""Ends boxes, all at the same time: no box waits for another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpucloud.ssh.keys import key_folder
 BUDGET_S = 600.0
 """How long the ends of all boxes are waited for."""
 SAYING_S = 5.0
-"""How much longer is waited for what each has to say at the end of that."""
+"""How much longer to wait for the result of each box after that."""
 
 
 def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
@@ -29,7 +29,7 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
     There is one budget for all, and after a signal one minute.
 
     Args:
-        context: the outside.
+        context: clouds, journal, clock and progress of this call.
         boxes: what to end; those that are over already are given back as they are.
         troubles: takes what could not be ended, one error per box.
 

@@ -20,7 +20,7 @@ def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
     """The box with its new end. Its nodes are reached first: nothing is moved where one is out of reach.
 
     Args:
-        context: the outside.
+        context: clouds, journal, clock and progress of this call.
         box: whose end is moved.
         lives: from now on; ``None`` for no end.
 

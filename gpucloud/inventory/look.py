@@ -30,7 +30,7 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> 
     What does not answer is named in a warning, and keeps nothing else waiting.
 
     Args:
-        context: the outside.
+        context: clouds, journal, clock and progress of this call.
         boxes: whose state is asked for.
         asked: the survey that was begun besides, if any.
 

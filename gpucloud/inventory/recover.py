@@ -51,7 +51,7 @@ def take_in_run(
     """Writes down what another machine launched for a run, to be ended here.
 
     Args:
-        context: the outside.
+        context: clouds, journal, clock and progress of this call.
         run_id: the run.
         market: what types and prices are known by; loaded only where something was found.
 
@@ -94,8 +94,8 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
     """Writes a box down.
 
     Args:
-        world: the outside.
-        things: everything that was found of it; all with the same tags.
+        context: clouds, journal, clock and progress of this call.
+        resources: everything that was found of it; all with the same tags.
         state: ``ready`` for one that lives, ``deleting`` for the remains of one.
         market: what types and prices are known by.
 

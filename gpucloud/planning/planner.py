@@ -89,14 +89,14 @@ class Inquiry:
     Each answer may bring other offers forward, which are then asked about too, until nothing changes.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
         market: for exchange rates.
         wish: what to plan for.
         wanted: the market's offers.
     """
 
     def __init__(self, context: Context, market: Market, wish: Wish, wanted: Sequence[Candidate]) -> None:
-        self._world = context
+        self._context = context
         self._market = market
         self._wish = wish
         self._wanted = wanted
@@ -132,7 +132,7 @@ class Inquiry:
         """Lets the cloud of the first attempt read what its launch begins with, while the rest is asked."""
         where = [(each.cloud, each.region) for each in tried[:1] if self._wish.to_buy]
         for cloud, region in set(where) - self._read:
-            self._world.tasks.start(partial(self._world.clouds[cloud].read_ahead, region))
+            self._context.tasks.start(partial(self._context.clouds[cloud].read_ahead, region))
         self._read.update(where)
 
     def _choices(self) -> tuple[list[Candidate], list[Candidate]]:
@@ -145,7 +145,7 @@ class Inquiry:
             raise self.access.nobody()
         if self._held is None:
             wanted = Purchase.RESERVED in self._wish.purchases
-            self._held = _held(self._world, candidates) if wanted else []
+            self._held = _held(self._context, candidates) if wanted else []
         market = self._market
         today = requote(candidates, self._quotes, usd=market.usd, plausible=market.is_plausible)
         bought = [each for each in today if each.purchase in self._wish.purchases]
@@ -186,10 +186,10 @@ class Inquiry:
         Prices are asked for while the clouds say who we are.
         """
         new = [each for each in _priced(ahead) if each not in self._asked]
-        asked = _begin_quotes(self._world, new)
+        asked = _begin_quotes(self._context, new)
         refused = self.access.ask(candidate.cloud for candidate in ahead)
         usable = {place: call for place, call in asked.items() if place[0] in self.access.usable}
-        self._quotes += _quotes(self._world, usable.values())
+        self._quotes += _quotes(self._context, usable.values())
         self._asked.update(each for each in new if each[:3] in usable)
         return refused or any(each[0] in self.access.usable for each in new)
 

@@ -89,11 +89,11 @@ class Quotas:
     question refuses nothing either.
 
     Args:
-        world: the outside.
+        context: clouds, journal, clock and progress of this call.
     """
 
     def __init__(self, context: Context) -> None:
-        self._world = context
+        self._context = context
         self._memory = context.state / "quotas.json" if context.state else None
         self._accounts: dict[str, str] = {}
         self._fresh: dict[Place, Answered] = {}
@@ -135,30 +135,30 @@ class Quotas:
     def _ask_accounts(self, clouds: Iterable[str]) -> None:
         """Whose quotas they are. Of a cloud that does not tell, nothing is remembered."""
         calls = {
-            cloud: self._world.tasks.start(self._world.clouds[cloud].account)
+            cloud: self._context.tasks.start(self._context.clouds[cloud].account)
             for cloud in clouds
             if cloud not in self._accounts
         }
         for cloud, call in calls.items():
             with suppress(CloudError, TimedOutError):
-                self._accounts[cloud] = self._world.tasks.wait(call, QUOTA_TIMEOUT_S)
+                self._accounts[cloud] = self._context.tasks.wait(call, QUOTA_TIMEOUT_S)
 
     def _ask(self, places: Mapping[Place, set[str]]) -> None:
         calls = {
-            place: self._world.tasks.start(
-                partial(self._world.clouds[place[0]].headroom, place[1], sorted(names), place[2])
+            place: self._context.tasks.start(
+                partial(self._context.clouds[place[0]].headroom, place[1], sorted(names), place[2])
             )
             for place, names in places.items()
         }
         for place, call in calls.items():
             try:
-                told: Sequence[Quota] = self._world.tasks.wait(call, QUOTA_TIMEOUT_S)
+                told: Sequence[Quota] = self._context.tasks.wait(call, QUOTA_TIMEOUT_S)
             except (CloudError, TimedOutError) as error:
-                self._world.tell("quota", f"no answer: {error}")
+                self._context.tell("quota", f"no answer: {error}")
                 told = ()
             self._fresh[place] = Answered(
                 account=self._accounts.get(place[0], ""),
-                at=self._world.clock(),
+                at=self._context.clock(),
                 types=frozenset(places[place]),
                 quotas=tuple(told),
             )

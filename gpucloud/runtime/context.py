@@ -1,4 +1,4 @@
-"""What the engine touches outside itself, in one value: journal, clouds, time, chance, signals, the user."""
+"""What the engine needs from outside, in one value: journal, clouds, time, randomness, signals, the user."""
 
 from __future__ import annotations
 

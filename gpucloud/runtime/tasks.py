@@ -46,7 +46,7 @@ class Call:
     done: bool = False
 
     def value(self) -> Any:
-        """What it gave, or raises what it raised."""
+        """What the call returned. Raises what it raised."""
         if self.error is not None:
             raise self.error
         return self.result
@@ -152,7 +152,7 @@ class Tasks:
         return running
 
     def wait(self, running: Call, timeout_s: float) -> Any:
-        """Waits for a started call and gives what it gave.
+        """Waits for a started call and returns its result.
 
         Raises:
             TimedOutError: it did not end in time, or within the budget; it goes on in its thread.

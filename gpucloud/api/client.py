@@ -759,7 +759,7 @@ class Client:
     def operation(self) -> Generator[Context]:
         """What one call touches outside: journal, clouds, time, progress; leases are renewed meanwhile."""
         from gpucloud.clouds.audit import Audit
-        from gpucloud.journal.leases import renewing
+        from gpucloud.journal.leases import calling, renewing
         from gpucloud.runtime.context import Context
         from gpucloud.runtime.tasks import Tasks
 
@@ -772,18 +772,19 @@ class Client:
             new_id=lambda: secrets.token_hex(8),
             complain=lambda text: self.on_event(Warned("audit", text)),
         )
-        context = Context(
-            owner=self.owner,
-            journal=journal,
-            clouds=self.clouds(audit.witness),
-            tasks=self._tasks or Tasks(),
-            emit=self.on_event,
-            clock=now,
-            state=self.state,
-            proxy_command=proxy_command,
-        )
-        context.tasks.heard = partial(context.tell, "down")
-        with renewing(journal):
+        with calling() as call, renewing(journal):
+            context = Context(
+                owner=self.owner,
+                journal=journal,
+                clouds=self.clouds(audit.witness),
+                tasks=self._tasks or Tasks(),
+                emit=self.on_event,
+                clock=now,
+                state=self.state,
+                proxy_command=proxy_command,
+                call=call,
+            )
+            context.tasks.heard = partial(context.tell, "down")
             yield context
 
     def _installed(self) -> Clouds:

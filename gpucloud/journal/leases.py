@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import threading
 from _thread import start_new_thread
@@ -14,9 +15,23 @@ from gpucloud.journal.lifecycle import BEAT_EVERY_S, Claim, Lease, claim_on
 from gpucloud.journal.store import Journal, JournalError
 from gpucloud.processes import boot_id, namespace, started
 
+_calls: set[str] = set()
+"""The calls of this process that are under way: each leaves alone what another one holds."""
 
-def this_process(now: datetime) -> Lease:
-    """The lease of this process, renewed at ``now``."""
+
+@contextmanager
+def calling() -> Generator[str]:
+    """A call of the library: while the body runs, its leases carry the id that this gives."""
+    call = secrets.token_hex(8)
+    _calls.add(call)
+    try:
+        yield call
+    finally:
+        _calls.discard(call)
+
+
+def this_process(now: datetime, call: str = "") -> Lease:
+    """The lease of a call of this process, renewed at ``now``."""
     pid = os.getpid()
     return Lease(
         host=socket.gethostname(),
@@ -25,14 +40,15 @@ def this_process(now: datetime) -> Lease:
         pid=pid,
         started=started(pid) or 0,
         beat=now,
+        call=call,
     )
 
 
-def claim(lease: Lease | None, now: datetime) -> Claim:
-    """What a lease in the journal means to this process; ``now`` is by the journal's clock."""
+def claim(lease: Lease | None, now: datetime, call: str = "") -> Claim:
+    """What a lease in the journal means to a call of this process; ``now`` is by the journal's clock."""
     since = started(lease.pid) if lease else None
     alive = [] if lease is None or since is None else [(lease.pid, since)]
-    return claim_on(lease, here=this_process(now), alive=alive)
+    return claim_on(lease, here=this_process(now, call), alive=alive, calls=_calls)
 
 
 @contextmanager

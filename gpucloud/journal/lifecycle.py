@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -187,7 +187,8 @@ class Lease:
 
     ``host`` is for people: a container, DHCP or a shared home changes it. ``started`` is the process's start
     time in clock ticks since boot, which tells it from a later process with the same number. ``beat`` is when
-    the holder last renewed the lease, by the journal's clock. What a system does not tell is empty.
+    the holder last renewed the lease, by the journal's clock. ``call`` tells apart the calls that one process
+    makes at the same time. What a system does not tell is empty.
     """
 
     host: str
@@ -196,6 +197,7 @@ class Lease:
     started: int
     beat: datetime
     namespace: str = ""
+    call: str = ""
 
     def is_of(self, other: Lease) -> bool:
         """Whether both are of the same process."""
@@ -221,21 +223,26 @@ LEASE_TIMEOUT = timedelta(seconds=45)
 class Claim(StrEnum):
     """What a lease means to another process."""
 
-    FREE = "free"  # nobody holds it, the process itself does, or its holder is proven dead
+    FREE = "free"  # nobody holds it, the call itself does, or its holder is over
     SILENT = "silent"  # its holder cannot be asked and has not renewed it: it may be paused, and go on later
     HELD = "held"  # its holder lives
 
 
-def claim_on(lease: Lease | None, *, here: Lease, alive: Iterable[tuple[int, int]]) -> Claim:
-    """What a lease in the journal means to this process.
+def claim_on(
+    lease: Lease | None, *, here: Lease, alive: Iterable[tuple[int, int]], calls: Collection[str] = ()
+) -> Claim:
+    """What a lease in the journal means to a call of this process.
 
     Args:
         lease: the one in the journal, if any.
-        here: what this process would write now.
+        here: what this call would write now.
         alive: (pid, started) of processes that this process can see.
+        calls: those of this process that are under way.
     """
-    if lease is None or lease.is_of(here):
+    if lease is None:
         return Claim.FREE
+    if lease.is_of(here):
+        return Claim.HELD if lease.call in calls and lease.call != here.call else Claim.FREE
     if here.can_ask(lease):
         return Claim.HELD if (lease.pid, lease.started) in alive else Claim.FREE
     return Claim.HELD if here.beat - lease.beat < LEASE_TIMEOUT else Claim.SILENT

@@ -22,8 +22,9 @@ class Context:
 
     ``emit`` takes the events of progress, in the thread that has news. ``state`` is the folder of the
     journal, the keys and the history of prices. ``proxy_command`` is ssh's way to boxes that are not reached
-    directly. ``silent`` has the clouds that did not answer this command, each with the question that was put
-    to it: the command goes on without them where it can.
+    directly. ``call`` is the id that its leases carry (:func:`gpucloud.journal.leases.calling`). ``silent``
+    has the clouds that did not answer this command, each with the question that was put to it: the command
+    goes on without them where it can.
     """
 
     owner: str
@@ -35,6 +36,7 @@ class Context:
     randomness: Callable[[int], bytes] = os.urandom
     state: Path | None = None
     proxy_command: str | None = None
+    call: str = ""
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
 
     def tell(self, step: str, text: str) -> None:
@@ -50,12 +52,12 @@ class Context:
         return cloud in self.silent and not self.silent[cloud].done
 
     def lease(self) -> Lease:
-        """What this process writes when it works on a box."""
-        return this_process(self.journal.now())
+        """What this call writes when it works on a box."""
+        return this_process(self.journal.now(), self.call)
 
     def claim(self, lease: Lease | None) -> Claim:
-        """What a lease in the journal means to this process."""
-        return claim(lease, self.journal.now())
+        """What a lease in the journal means to this call."""
+        return claim(lease, self.journal.now(), self.call)
 
     def may_take(self, lease: Lease | None) -> bool:
         """Whether nobody who lives is working on a box with this lease."""

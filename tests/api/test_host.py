@@ -222,3 +222,23 @@ def test_errors_are_typed_and_say_what_to_do(client: Client) -> None:
     for wrong in (lambda: client.offers(Spec(gpu="T4"), sort="colour"), lambda: client.get("nobody")):
         with pytest.raises(UsageError):
             wrong()
+
+
+def test_a_box_that_another_thread_is_launching_is_left_alone(profile: Profile) -> None:
+    """The process is the same, and holds its lease; but nobody else who works in it ends the box."""
+    others: list[str] = []
+
+    def launch_another(event: Event) -> None:
+        if isinstance(event, MachinesCreated):
+            with Client.sandbox(profile=profile) as second:
+                others.append(second.launch(Spec(gpu="T4", ttl="1h", name="second")).name)
+                assert second.sweep().tried == 0
+
+    with Client.sandbox(profile=profile, on_event=launch_another) as first:
+        first.launch(Spec(gpu="T4", ttl="1h", name="first"))
+        assert others == ["second"]
+        assert {(box.name, str(box.state)) for box in first.boxes()} == {
+            ("first", "ready"),
+            ("second", "ready"),
+        }
+        first.down(every=True)

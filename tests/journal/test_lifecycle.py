@@ -138,6 +138,23 @@ def test_a_lease_is_left_to_its_holder_while_the_holder_may_live(
     assert claim_on(lease, here=_lease(pid=8, beat=NOW + later), alive=alive) is claim, why
 
 
+@pytest.mark.parametrize(
+    ("lease", "calls", "claim", "why"),
+    [
+        (_lease(call="mine"), {"mine", "other"}, Claim.FREE, "this call holds it"),
+        (_lease(call="other"), {"mine", "other"}, Claim.HELD, "another call of this process is under way"),
+        (_lease(call="other"), {"mine"}, Claim.FREE, "that call is over"),
+        (_lease(), {"mine", "other"}, Claim.FREE, "it was written by a version that knows no calls"),
+    ],
+)
+def test_calls_of_one_process_leave_each_other_alone(
+    lease: Lease, calls: set[str], claim: Claim, why: str
+) -> None:
+    """A program may make several at the same time, in its threads."""
+    here = _lease(call="mine", beat=NOW + timedelta(days=1))
+    assert claim_on(lease, here=here, alive=[(7, 100)], calls=calls) is claim, why
+
+
 def test_where_a_system_names_no_boot_its_host_name_tells_processes_apart() -> None:
     """As on macOS: two hosts without a boot id are not one, and a process of the same host can be asked."""
     here, elsewhere = _lease(boot="", namespace=""), _lease(boot="", namespace="", host="other")

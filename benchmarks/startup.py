@@ -12,14 +12,18 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from benchmarks.table import Row
 from gpucloud.api.client import JOURNAL
 from gpucloud.config import find_owner, find_paths, make_private
+from gpucloud.journal.events import StateChanged
+from gpucloud.journal.facts import Facts, Gpu, Node, Offer, Place, Price
 from gpucloud.journal.leases import this_process
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Journal
+from gpucloud.resources import Purchase, State
 
 BASELINE = (sys.executable, "-c", "import typer, rich.console")
 ONE_RUN = str(Path(__file__).parent / "one_run.py")
@@ -88,28 +92,28 @@ def fill_journal(environment: Mapping[str, str], count: int) -> None:
             facts=FACTS,
             lease=this_process(now),
         )
-        for state in ("provisioning", "bootstrapping", "ready"):
-            journal.write(box, "state", {"state": state})
-        journal.write(box, "released")
+        for state in (BoxState.PROVISIONING, BoxState.BOOTSTRAPPING, BoxState.READY):
+            journal.write(box, StateChanged(state=state))
+        journal.release(box)
 
 
-FACTS: Mapping[str, Any] = {
-    "cloud": "aws",
-    "region": "us-east-1",
-    "zone": "use1-az1",
-    "instance_type": "g4dn.xlarge",
-    "gpu": {"model": "T4", "count": "1", "memory_gib": "16"},
-    "purchase": "on_demand",
-    "price": {"amount": "0.526", "currency": "USD"},
-    "nodes": [
-        {
-            "instance_id": "i-0123456789abcdef0",
-            "state": "running",
-            "public_ip": "203.0.113.7",
-            "private_ip": "10.0.0.7",
-        }
-    ],
-}
+FACTS = Facts(
+    place=Place(cloud="aws", region="us-east-1", zone="use1-az1"),
+    offer=Offer(
+        instance_type="g4dn.xlarge",
+        purchase=Purchase.ON_DEMAND,
+        gpu=Gpu(model="T4", count=Decimal(1), memory_gib=Decimal(16)),
+    ),
+    price=Price(amount=Decimal("0.526"), currency="USD"),
+    nodes=(
+        Node(
+            instance_id="i-0123456789abcdef0",
+            state=State.RUNNING,
+            public_ip="203.0.113.7",
+            private_ip="10.0.0.7",
+        ),
+    ),
+)
 
 
 def main(runs: int = RUNS) -> list[Row]:

@@ -14,6 +14,7 @@ from gpucloud.boxes.attempt import Boot, Terms
 from gpucloud.boxes.ceiling import Agreement
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.clouds.provider import Provider
+from gpucloud.journal.facts import Price
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.runtime.context import Context
@@ -70,7 +71,7 @@ class Bench:
             "disk_gib": 100,
             "image": "ubuntu-22.04",
             "boots": defaultdict(lambda: Boot(user_data=b"#cloud-config\n{}\n")),
-            "listed": defaultdict(dict[str, Any]),
+            "listed": defaultdict(dict[str, Price]),
             "allow_from": ("198.51.100.7/32",),
             "prices": Agreement(usd=lambda amount, _currency: amount),
             "expires_at": self.clock() + timedelta(hours=24),

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from gpucloud.journal.facts import facts_of_version_1
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.resources import (
@@ -221,5 +220,4 @@ def a_box(**changes: Any) -> Box:
         "seen_at": START,
         "taken_over_at": None,
     }
-    facts = facts_of_version_1(changes.pop("facts", {}))
-    return Box(**(values | facts.told | changes))
+    return Box(**(values | changes))

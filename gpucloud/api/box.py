@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.costs.spend import PerHour, paid_per_hour, per_hour
-from gpucloud.inventory.reconcile import is_remains
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
@@ -127,7 +126,7 @@ class Box:
             paying=tuple(
                 Money(amount=amount, currency=currency) for currency, amount in paid_per_hour(box).items()
             ),
-            abandoned=is_remains(box) and claim(box.lease, client.journal.now()) is not Claim.HELD,
+            abandoned=box.is_remains and claim(box.lease, client.journal.now()) is not Claim.HELD,
             runs_command=bool(box.wanted.spec.get("run")),
             _client=client,
         )

@@ -85,7 +85,7 @@ class Buyer:
             context.tasks.run(partial(start, first, script_of(command, self.wanted.environment)))
         except BaseException as error:
             abandon(context, box, error)
-            forget(keys, box.id, nodes=len(box.facts["nodes"]))
+            forget(keys, box.id, nodes=len(box.nodes))
             raise
 
     def _deal(self, market: Market) -> Deal:

@@ -7,16 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_facts
+from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.ends import ensure_end
 from gpucloud.boxes.teardown import (
     TAKE_DOWN_S,
     adopt,
     end_machines,
-    made_data,
-    node_facts,
     owed_error,
     owed_refs,
 )
@@ -32,6 +30,8 @@ from gpucloud.errors import (
     PriceError,
     Scope,
 )
+from gpucloud.journal.events import Hashed, Intended, Made, Making, Resolved, StateChanged, named
+from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box, StaleWriterError
 from gpucloud.planning.plan import Candidate, Key
@@ -65,10 +65,10 @@ START_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """What boots: user-data as it travels, and what is written down of it, as plain JSON."""
+    """What boots: user-data as it travels, and what is written down of it."""
 
     user_data: bytes
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    written: FirstBoot = FirstBoot()  # noqa: RUF009  (frozen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Terms:
     disk_gib: int
     image: str
     boots: Mapping[Key, Boot]
-    listed: Mapping[tuple[str, str], Mapping[str, Any]]
+    listed: Mapping[tuple[str, str], Mapping[str, Price]]
     allow_from: Sequence[str]
     prices: Agreement
     ports: tuple[int, ...] = ()
@@ -100,7 +100,7 @@ class Terms:
     ttl_role: str | None = None
     box_identity: str | None = None
     attended: bool = False
-    spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    spec: Data = field(default_factory=dict[str, Any])
 
 
 def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
@@ -119,10 +119,10 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
         user_data=boot.user_data,
     )
     intent = f"{box.op}.{number}"
-    context.journal.write(box, "intended", _intended(intent, order, candidate, terms, boot))
+    context.journal.write(box, _intended(intent, order, candidate, terms, boot))
     context.tell("network", candidate.place)
     request = _prepare(context, box, cloud, order)
-    context.journal.write(box, "hashed", {"intent": intent, "request_hash": request_hash(request)})
+    context.journal.write(box, Hashed(intent=intent, request_hash=request_hash(request)))
     context.emit(_started(candidate))
     with about(price=format(candidate.price, "f"), currency=candidate.currency):
         machines = _create(context, box, cloud, order, intent=intent, request=request)
@@ -134,10 +134,9 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     machines = _wait_until_running(context, box, cloud, machines, looks)
     for machine in machines:
         for part in machine.parts:
-            context.journal.write(box, "made", made_data(part, name=order.name))
-    price = price_facts(in_force(context, asked, bought))
-    facts = {"nodes": [node_facts(machine) for machine in machines], **price}
-    context.journal.write(box, "state", {"state": str(BoxState.BOOTSTRAPPING), "facts": facts})
+            context.journal.write(box, Made(resource=named(part, order.name)))
+    facts = Facts(nodes=tuple(map(node_of, machines)), price=price_of(in_force(context, asked, bought)))
+    context.journal.write(box, StateChanged(state=BoxState.BOOTSTRAPPING, facts=facts))
     return context.journal.held(box)
 
 
@@ -213,35 +212,43 @@ def _order(
     )
 
 
-def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: Boot) -> dict[str, Any]:
-    return {
-        "intent": intent,
-        "op": order.tags.op,
-        "cloud": candidate.cloud,
-        "account": order.account,
-        "region": order.region,
-        "zone": order.zone,
-        "token": order.key,
-        "name": order.name,
-        "ceiling_usd": format(candidate.ceiling_usd, "f"),
-        "expires": order.tags.expires,
-        "facts": {
-            **candidate.where(),
-            "account": order.account,
-            "gpu": {
-                "model": candidate.gpu_model,
-                "count": format(candidate.gpu_count, "f"),
-                "memory_gib": format(candidate.gpu_memory_gib, "f"),
-            },
-            "interconnect": candidate.interconnect,
-            **price_facts(candidate),
-            "listed": dict(terms.listed[candidate.cloud, candidate.region]),
-            "nodes": [],
-            "allow_from": list(order.allow_from),
-            "ports": list(order.ports),
-            "boot": dict(boot.facts),
-        },
-    }
+def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: Boot) -> Intended:
+    return Intended(
+        intent=intent,
+        op=order.tags.op,
+        cloud=candidate.cloud,
+        account=order.account,
+        region=order.region,
+        zone=order.zone,
+        token=order.key,
+        name=order.name,
+        ceiling_usd=candidate.ceiling_usd,
+        expires=order.tags.expires,
+        facts=Facts(
+            place=Place(
+                cloud=candidate.cloud,
+                account=order.account,
+                region=candidate.region,
+                zone=candidate.zone or None,
+            ),
+            offer=Offer(
+                instance_type=candidate.instance_type,
+                purchase=candidate.purchase,
+                gpu=Gpu(
+                    model=candidate.gpu_model,
+                    count=candidate.gpu_count,
+                    memory_gib=candidate.gpu_memory_gib,
+                ),
+                interconnect=candidate.interconnect,
+            ),
+            price=price_of(candidate),
+            listed=terms.listed[candidate.cloud, candidate.region],
+            nodes=(),
+            allow_from=tuple(order.allow_from),
+            ports=tuple(order.ports),
+            boot=boot.written,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +263,11 @@ class _Recorder:
     def making(self, kind: ResourceKind, name: str, /) -> None:
         """A thing is about to be made."""
         ref = Ref(cloud=self.cloud, account=self.order.account, region=self.order.region, kind=kind, id="")
-        self.context.journal.write(self.box, "making", made_data(ref, name=name))
+        self.context.journal.write(self.box, Making(resource=named(ref, name)))
 
     def made(self, ref: Ref, /) -> None:
         """Its id is known."""
-        self.context.journal.write(self.box, "made", made_data(ref, name=self.order.name))
+        self.context.journal.write(self.box, Made(resource=named(ref, self.order.name)))
 
 
 def _create(
@@ -332,8 +339,8 @@ def _resolve_refused(context: Context, box: Box, intent: str, error: CloudError)
     _resolve(context, box, intent, "watched" if error.earlier_unknown else "closed")
 
 
-def _resolve(context: Context, box: Box, intent: str, status: str) -> None:
-    context.journal.write(box, "resolved", {"intent": intent, "status": status})
+def _resolve(context: Context, box: Box, intent: str, status: Literal["closed", "watched"]) -> None:
+    context.journal.write(box, Resolved(intent=intent, status=status))
 
 
 def _look(context: Context, cloud: Cloud, order: Order, cause: CloudError) -> Sequence[Machine]:

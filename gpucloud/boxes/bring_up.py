@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpucloud.boxes.teardown import machine_ref
 from gpucloud.errors import BoxLostError, GpucloudError
+from gpucloud.journal import facts
+from gpucloud.journal.events import StateChanged, ready_note
+from gpucloud.journal.facts import Data, Facts, Measured
 from gpucloud.journal.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S, BoxState
 from gpucloud.journal.store import Box
-from gpucloud.resources import Machine, Purchase, State
+from gpucloud.resources import Machine, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import BootStep
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
@@ -52,14 +54,14 @@ def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
     return [
         Target(
             box_id=box.id,
-            host=node["public_ip"],
+            host=node.public_ip,
             user=USER,
             keys=keys,
             node=number,
             proxy_command=proxy_command,
         )
-        for number, node in enumerate(box.facts["nodes"])
-        if node["public_ip"]
+        for number, node in enumerate(box.nodes)
+        if node.public_ip
     ]
 
 
@@ -73,16 +75,14 @@ def bring_up(context: Context, box: Box, keys: Path) -> Box:
         InterruptedBySignal: a signal came first.
     """
     nodes = targets(box, keys, context.proxy_command)
-    boot: dict[str, Any] = box.facts.get("boot", {})
     try:
         context.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
         _all(
             context, box, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes]
         )
-        steps: Sequence[str] = boot.get("steps", ())
-        _all(context, box, [partial(rotate_host_key, target, steps=steps) for target in nodes])
+        _all(context, box, [partial(rotate_host_key, target, steps=box.boot.steps) for target in nodes])
         context.tell("setup", "waiting for the setup to finish")
-        ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=steps)
+        ready = partial(wait_until_ready, timeout_s=BOOT_TIMEOUT_S, steps=box.boot.steps)
         tells = [partial(_tell_step, context), *[_say_nothing] * (len(nodes) - 1)]
         booted: list[BootState] = _all(
             context,
@@ -95,9 +95,9 @@ def bring_up(context: Context, box: Box, keys: Path) -> Box:
             _all(context, box, [partial(_introduce, box, target) for target in nodes])
         for target, gpus in zip(nodes, answers, strict=True):
             check_gpus(box, target.alias, gpus)
-            check_driver(target.alias, gpus, boot.get("least_driver"))
-        cut = _cut(context, box, nodes, boot["mig"]) if boot.get("mig") else []
-        tested = _accepted(context, box, nodes) if box.facts["spec"].get("accept_test") else []
+            check_driver(target.alias, gpus, box.boot.least_driver)
+        cut = _cut(context, box, nodes, box.boot.mig) if box.boot.mig else ()
+        tested = _accepted(context, box, nodes) if box.wanted.tests_gpus else ()
     except ConnectionFailedError as error:
         _check_there(context, box)
         raise NotReadyError(
@@ -107,20 +107,20 @@ def bring_up(context: Context, box: Box, keys: Path) -> Box:
         raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
     names = Counter(gpu.name for gpus in answers for gpu in gpus)
     context.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
-    facts: dict[str, Any] = {
-        "gpus_seen": dict(names),
-        "driver": answers[0][0].driver,
-        "boot_seconds": dict(booted[0].seconds),
-        "accept_test": tested,
-        "mig": cut,
-    }
-    context.journal.write(box, "state", {"state": str(BoxState.READY), "facts": facts})
+    measured = Measured(
+        gpus=dict(names),
+        driver=answers[0][0].driver,
+        boot_seconds=dict(booted[0].seconds),
+        gpu_tests=tested,
+        slices=cut,
+    )
+    context.journal.write(box, StateChanged(state=BoxState.READY, facts=Facts(measured=measured)))
     now_ready = context.journal.held(box)
-    keep_ready(keys, now_ready.facts)
+    keep_ready(keys, ready_note(now_ready.known))
     return now_ready
 
 
-def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> list[dict[str, Any]]:
+def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data, ...]:
     """What the GPU test measured on each node.
 
     Raises:
@@ -129,7 +129,8 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> list[dict[
     from gpucloud.boxes.gpu_test import measure, shortcomings, summary
 
     context.tell("gpus", "testing memory, arithmetic and connections")
-    rented = Decimal(box.facts["gpu"]["count"])
+    assert box.offer is not None  # noqa: S101  (it has machines)
+    rented = _rented(box)
     try:
         results = _all(context, box, [partial(measure, target) for target in nodes])
     except BoxLostError:
@@ -139,9 +140,9 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> list[dict[
     for target, measured in zip(nodes, results, strict=True):
         wrong = shortcomings(
             measured,
-            count=whole_gpus(rented),
-            share=min(float(rented), 1.0),
-            interconnect=box.facts["interconnect"],
+            count=whole_gpus(rented.count),
+            share=min(float(rented.count), 1.0),
+            interconnect=box.offer.interconnect or "",
         )
         if wrong:
             raise UnfitError(
@@ -149,7 +150,14 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> list[dict[
                 hint="the box was ended; try again, or choose another offer: --zone, --cloud",
             )
         context.tell("gpus", summary(measured))
-    return [measured.model_dump(mode="json", by_alias=True) for measured in results]
+    return tuple(measured.model_dump(mode="json", by_alias=True) for measured in results)
+
+
+def _rented(box: Box) -> facts.Gpu:
+    """The GPUs that a box was bought for."""
+    assert box.offer is not None  # noqa: S101  (it has machines)
+    assert box.offer.gpu is not None  # noqa: S101  (only types of the market are bought)
+    return box.offer.gpu
 
 
 def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
@@ -158,18 +166,18 @@ def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
     Raises:
         UnfitError: count or model differ.
     """
-    model = str(box.facts["gpu"]["model"])
-    count = whole_gpus(Decimal(box.facts["gpu"]["count"]))
-    right = [gpu for gpu in gpus if is_model(gpu.name, model)]
+    rented = _rented(box)
+    count = whole_gpus(rented.count)
+    right = [gpu for gpu in gpus if is_model(gpu.name, rented.model)]
     if len(right) != count or len(gpus) != count:
         seen = ", ".join(gpu.name for gpu in gpus) or "none"
         raise UnfitError(
-            f"{where} should have {count} x {model}; its driver shows: {seen}",
+            f"{where} should have {count} x {rented.model}; its driver shows: {seen}",
             hint="the box was ended; try again, or choose another offer: --zone, --cloud",
         )
 
 
-def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> list[dict[str, Any]]:
+def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tuple[facts.Slice, ...]:
     """The MIG slices of each node.
 
     Raises:
@@ -183,11 +191,11 @@ def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> li
             seen = ", ".join(one.profile for one in each) or "none"
             raise UnfitError(f"{target.alias} should have {count} slices {profile}; its driver shows: {seen}")
     context.tell("gpus", f"{count} slices {profile}" + (" on each node" if len(nodes) > 1 else ""))
-    return [
-        {"node": target.node, "gpu": one.gpu, "profile": one.profile, "uuid": one.uuid}
+    return tuple(
+        facts.Slice(node=target.node, gpu=one.gpu, profile=one.profile, uuid=one.uuid)
         for target, each in zip(nodes, found, strict=True)
         for one in each
-    ]
+    )
 
 
 def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
@@ -215,7 +223,7 @@ def whole_gpus(count: Decimal) -> int:
 
 def _introduce(box: Box, target: Target) -> None:
     """Tells a node its rank and its peers' private addresses."""
-    peers = [node["private_ip"] for node in box.facts["nodes"]]
+    peers = [node.private_ip for node in box.nodes]
     text = json.dumps({"rank": target.node, "nodes": len(peers), "peers": peers})
     done = run(target, ["sudo", "-n", "tee", PEERS_FILE], stdin=text.encode())
     if done.code:
@@ -252,14 +260,14 @@ def _all(context: Context, box: Box, calls: Sequence[partial[Any]]) -> list[Any]
 
 
 def _check_there(context: Context, box: Box) -> None:
-    for node in range(len(box.facts["nodes"])):
-        ref = machine_ref(box, node)
+    for node in range(len(box.nodes)):
+        ref = box.machine(node)
         try:
             cloud = context.clouds[ref.cloud]
             machine = context.tasks.run(partial(cloud.get, ref), CALL_TIMEOUT_S)
         except (GpucloudError, TimedOutError):  # it will be asked again
             continue
-        taken_back = box.facts["purchase"] == Purchase.SPOT
+        taken_back = box.is_spot
         ended = machine is None and cloud.forgets_ended
         if isinstance(machine, Machine):
             # What ran once and is stopped now was powered off: nobody stops a box that boots.

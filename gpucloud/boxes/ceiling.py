@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
 
 from gpucloud.errors import CloudError, ErrorClass, PriceError, Scope
+from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate, repriced
 from gpucloud.resources import Purchase
 from gpucloud.runtime.context import Context
@@ -140,10 +140,11 @@ def _above(agreed: Candidate, now: Candidate) -> str:
     )
 
 
-def price_facts(candidate: Candidate) -> dict[str, Any]:
+def price_of(candidate: Candidate) -> Price:
     """The price of a box, as its record holds it."""
-    return {
-        "price": {"amount": format(candidate.price, "f"), "currency": candidate.currency},
-        "price_as_of": candidate.as_of.isoformat(),
-        "price_source": candidate.source,
-    }
+    return Price(
+        amount=candidate.price,
+        currency=candidate.currency,
+        as_of=candidate.as_of,
+        source=candidate.source,
+    )

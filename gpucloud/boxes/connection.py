@@ -46,12 +46,12 @@ def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Ta
     """
     if box.state in OVER:
         raise UsageError(f"box {box.name!r} is {box.state}", hint="see your running boxes: gpucloud list")
-    count = len(box.facts.get("nodes", ()))
+    count = len(box.nodes)
     if not count:
         raise UsageError(f"box {box.name!r} has no machine yet ({box.state})", hint="gpucloud list")
     if not 0 <= node < count:
         raise UsageError(f"box {box.name!r} has {count} nodes, numbered from 0; node {node} does not exist")
-    if box.facts["nodes"][node]["state"] == State.GONE:
+    if box.nodes[node].state is State.GONE:
         raise UsageError(
             f"node {node} of {box.name!r} is gone", hint=f"see the other nodes: gpucloud show {box.name}"
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from gpucloud.boxes.teardown import made_data
 from gpucloud.clouds.cloud import Cloud
+from gpucloud.journal.events import Made, Seen, named
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.store import Box
 from gpucloud.resources import End, Machine
 from gpucloud.runtime.context import Context
@@ -33,6 +34,6 @@ def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Mach
     except TimedOutError as error:
         raise cloud.late(f"could not set the timer that ends the box: {error}") from error
     for ref in timers.resources:
-        context.journal.write(box, "made", made_data(ref, name=ref.id))
+        context.journal.write(box, Made(resource=named(ref)))
     if timers.ids:
-        context.journal.write(box, "seen", {"facts": {"timers": list(timers.ids)}})
+        context.journal.write(box, Seen(facts=Facts(timers=tuple(timers.ids))))

@@ -14,9 +14,11 @@ from functools import partial
 
 from gpucloud.clouds.audit import about
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.events import Extended, Seen
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
-from gpucloud.resources import State, rfc3339
+from gpucloud.resources import State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.ssh.client import Target
@@ -47,23 +49,24 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
     """
     later = expires_at is None or (box.expires_at is not None and expires_at > box.expires_at)
     if not later:
-        _write(context, box, expires_at)
-    cloud = context.clouds.usable(box.facts["cloud"])
-    gone = {node["instance_id"] for node in box.facts["nodes"] if node["state"] == State.GONE}
+        context.journal.write(box, Extended(expires_at=expires_at))
+    cloud = context.clouds.usable(box.cloud)
+    gone = {node.instance_id for node in box.nodes if node.state is State.GONE}
     rows = context.journal.resources(box.id)
     resources = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
     context.tell("extend", f"moving the deadline at {cloud.name}")
     with context.tasks.finishing():
-        timers = box.facts.get("timers", ())
         note = partial(_note_timers, context, box)
         with about(box=box.id):
             note(
-                context.tasks.run(partial(cloud.extend, resources, expires_at, timers, note), CALL_TIMEOUT_S)
+                context.tasks.run(
+                    partial(cloud.extend, resources, expires_at, box.timers, note), CALL_TIMEOUT_S
+                )
             )
         context.tell("extend", "moving the deadline on the box")
         _move_guards(context, box, nodes, expires_at)
     if later:
-        _write(context, box, expires_at)
+        context.journal.write(box, Extended(expires_at=expires_at))
     return context.journal.held(box)
 
 
@@ -96,8 +99,4 @@ def _move_guards(context: Context, box: Box, nodes: Sequence[Target], expires_at
 
 
 def _note_timers(context: Context, box: Box, timers: Sequence[str]) -> None:
-    context.journal.write(box, "seen", {"facts": {"timers": list(timers)}})
-
-
-def _write(context: Context, box: Box, expires_at: datetime | None) -> None:
-    context.journal.write(box, "extended", {"expires_at": rfc3339(expires_at) if expires_at else None})
+    context.journal.write(box, Seen(facts=Facts(timers=tuple(timers))))

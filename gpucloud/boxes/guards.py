@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from gpucloud.errors import GpucloudError
+from gpucloud.journal.facts import Facts, GuardReport, read_guard
 from gpucloud.journal.store import Box
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
@@ -41,11 +41,12 @@ def write_answers(context: Context, asked: Asked) -> list[GpucloudError]:
     """
     troubles: list[GpucloudError] = []
     for box, calls in asked:
-        said: list[Mapping[str, Any] | None] = []
+        reports: list[GuardReport | None] = []
         for target, call in calls:
             with isolated(troubles, f"the guard of {target.alias}"):
-                said.append(context.tasks.wait(call, GUARD_TIMEOUT_S))
-        if said:
+                said = context.tasks.wait(call, GUARD_TIMEOUT_S)
+                reports.append(None if said is None else read_guard(said))
+        if reports:
             with isolated(troubles, f"box {box.name!r}"):
-                context.journal.observe(box, facts={"guards": said})
+                context.journal.observe(box, Facts(guards=tuple(reports)))
     return troubles

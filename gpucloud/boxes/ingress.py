@@ -7,6 +7,7 @@ from functools import partial
 
 from gpucloud.clouds.audit import about
 from gpucloud.errors import UsageError
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.store import Box
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
@@ -33,24 +34,23 @@ def reach(context: Context, box: Box, target: Target) -> None:
 
 def _admit(context: Context, box: Box) -> bool:
     """Moves the box's rule to our present address; False where that is let in already, or unknown."""
-    cloud = context.clouds.usable(box.facts["cloud"])
+    cloud = context.clouds.usable(box.cloud)
     address = context.tasks.run(partial(context.clouds.caller_address, cloud.name))
     if address is None:
         return False
     own = ipaddress.ip_network(address)
-    allowed = [ipaddress.ip_network(cidr) for cidr in box.facts.get("allow_from", ())]
+    allowed = [ipaddress.ip_network(cidr) for cidr in box.allow_from]
     if any(each.version == own.version and own.subnet_of(each) for each in allowed):  # type: ignore[arg-type]
         return False
-    if box.facts.get("spec", {}).get("allow_from"):
+    if box.wanted.names_callers:
         raise UsageError(
             f"{box.name!r} does not accept your address {address}; it accepts {', '.join(map(str, allowed))}",
             hint="allow_from set these addresses, so gpucloud does not change them: connect from one of them",
         )
     context.warn("network", f"your address is now {address}: allowing it")
-    ports = tuple(box.facts.get("ports", ()))
     for resource in context.journal.resources(box.id):
         if resource.ref.kind is ResourceKind.GROUP and resource.ref.id:
             with about(box=box.id):
-                context.tasks.run(partial(cloud.admit, resource.ref, (str(own),), ports))
-    context.journal.observe(box, facts={"allow_from": [str(own)]})
+                context.tasks.run(partial(cloud.admit, resource.ref, (str(own),), box.ports))
+    context.journal.observe(box, Facts(allow_from=(str(own),)))
     return True

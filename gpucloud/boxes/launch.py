@@ -9,7 +9,7 @@ from typing import Any
 
 from gpucloud.boxes.attempt import Terms, buy
 from gpucloud.boxes.ceiling import confirmed
-from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, end_unrecorded, made_data, take_down
+from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, end_unrecorded, take_down
 from gpucloud.clouds.audit import about
 from gpucloud.errors import (
     RULES,
@@ -24,6 +24,8 @@ from gpucloud.errors import (
     Scope,
     UsageError,
 )
+from gpucloud.journal.events import Made, Seen, named
+from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.journal.store import Box, JournalError, StaleWriterError
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
@@ -149,12 +151,10 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         run_id=terms.run_id,
         op=new_id("op-", context.clock(), context.randomness(10)),
         expires_at=terms.expires_at,
-        facts={
-            "spec": dict(terms.spec),
-            "disk_gib": terms.disk_gib,
-            "image": terms.image,
-            "attended": terms.attended,
-        },
+        facts=Facts(
+            wanted=Wanted(spec=terms.spec, disk_gib=terms.disk_gib, image=terms.image),
+            attended=terms.attended,
+        ),
         lease=context.lease(),
         alone=terms.attended,
     )
@@ -181,7 +181,7 @@ def replace_machines(
     """
     context.tell("down", f"{why}; ending the box and trying once more")
     end_machines(context, box, budget_s=TAKE_DOWN_S)
-    context.journal.write(box, "seen", {"facts": {"replaced": why}})
+    context.journal.write(box, Seen(facts=Facts(replaced=why)))
     return _first_that_starts(context, box, terms, candidates, Tried())
 
 
@@ -278,7 +278,7 @@ def _clear(context: Context, box: Box, candidate: Candidate) -> None:
         return  # what cannot be read now is looked for again when the box is taken down
     for resource in found.resources:
         if resource.state is not State.GONE and resource.ref.kind is not ResourceKind.GROUP:
-            context.journal.write(box, "made", made_data(resource.ref, name=resource.ref.id))
+            context.journal.write(box, Made(resource=named(resource.ref)))
     end_machines(context, box, budget_s=TAKE_DOWN_S)
 
 

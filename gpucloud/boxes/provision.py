@@ -16,6 +16,7 @@ from gpucloud.boxes.launch import abandon, launch, replace_machines
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.facts import FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.store import Box
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots, cut
@@ -220,13 +221,13 @@ class _Purchase:
                     rendered[same] = packed(render(plan))
                 except TooLargeError as error:
                     raise UsageError(str(error)) from error
-            facts = {
-                "image": image.name,
-                "steps": software.steps,
-                "least_driver": later(image.driver, software.least_driver),
-                "mig": software.mig,
-            }
-            found[attempt.key] = Boot(user_data=rendered[same], facts=facts)
+            written = FirstBoot(
+                image=image.name,
+                steps=tuple(software.steps),
+                least_driver=later(image.driver, software.least_driver),
+                mig=software.mig,
+            )
+            found[attempt.key] = Boot(user_data=rendered[same], written=written)
         return found
 
     def _boot_plan(

@@ -26,7 +26,17 @@ from gpucloud.errors import (
     Next,
     OwedError,
 )
-from gpucloud.journal.facts import Data
+from gpucloud.journal.events import (
+    DeleteAsked,
+    Gone,
+    GoneOnce,
+    Made,
+    OfResource,
+    Resolved,
+    StateChanged,
+    named,
+)
+from gpucloud.journal.facts import Facts, node_of
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
     OVER,
@@ -39,7 +49,7 @@ from gpucloud.journal.lifecycle import (
     seen_state,
 )
 from gpucloud.journal.store import Box, Intent, JournalError, ResourceRow, StaleWriterError
-from gpucloud.resources import Machine, Ref, Resource, ResourceKind, Search, SearchResult, State, rfc3339
+from gpucloud.resources import Machine, Ref, Resource, ResourceKind, Search, SearchResult, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call, TimedOutError
 
@@ -199,10 +209,8 @@ def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | N
 
 def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:
     """Things of a box that may still be billed, and of which the journal was not told."""
-    price: Data = box.facts.get("price") or {}
-    currency: Any = price.get("currency")
     return [
-        Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=currency) for ref in refs
+        Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=box.currency) for ref in refs
     ]
 
 
@@ -282,7 +290,6 @@ def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, 
 
 def owed(context: Context, box: Box) -> list[Owed]:
     """What of a box may still be billed: billable things, and create calls whose outcome is not known."""
-    price: Data = box.facts.get("price") or {}
     left: list[Owed] = []
     for row in context.journal.resources(box.id):
         if row.ref.kind.billable and row.state != "gone_once":
@@ -292,7 +299,7 @@ def owed(context: Context, box: Box) -> list[Owed]:
                     ref=row.ref,
                     name=row.name,
                     price_per_hour=box.price_per_hour if instance else None,
-                    currency=price.get("currency"),
+                    currency=box.currency,
                 )
             )
     for intent in context.journal.intents(box.id, unresolved=True):
@@ -305,9 +312,7 @@ def owed(context: Context, box: Box) -> list[Owed]:
                 id="",
             )
             name = f"the instance of {intent.token}, if it was created"
-            left.append(
-                Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=price.get("currency"))
-            )
+            left.append(Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=box.currency))
     return left
 
 
@@ -412,9 +417,9 @@ def _resolve_intents(
             seen = Seen.TERMINAL if ended else Seen.THERE
         match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, box, intent.at)):
             case Action.ADOPT:
-                adopt(context, box, intent.id, machines, name=intent.data["name"])
+                adopt(context, box, intent.id, machines, name=intent.name)
             case Action.CLOSE:
-                context.journal.write(box, "resolved", {"intent": intent.id, "status": "closed"})
+                context.journal.write(box, Resolved(intent=intent.id, status="closed"))
             case _:
                 continue
 
@@ -439,7 +444,7 @@ def _note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None
     known = {row.ref for row in context.journal.resources(box.id)}
     for resource in found.resources:
         if resource.state is not State.GONE and resource.ref not in known:
-            context.journal.write(box, "made", made_data(resource.ref, name=resource.ref.id))
+            context.journal.write(box, Made(resource=named(resource.ref)))
 
 
 def is_second_machine(box: Box, resource: Resource) -> bool:
@@ -448,10 +453,10 @@ def is_second_machine(box: Box, resource: Resource) -> bool:
     Somebody has launched "more like this" in the cloud's console, for example. What the journal had lost and
     found again may have nodes that were not shown yet: those were made with the others.
     """
-    nodes = {node["instance_id"] for node in box.facts.get("nodes") or ()}
+    nodes = {node.instance_id for node in box.nodes}
     if not isinstance(resource, Machine) or not nodes or resource.ref.id in nodes:
         return False
-    if box.facts.get("recovered") and resource.created_at and box.started_at:
+    if box.recovered and resource.created_at and box.started_at:
         return abs(resource.created_at - box.started_at) >= CONSISTENCY_WINDOW
     return True
 
@@ -461,17 +466,17 @@ def _resolve_makings(context: Context, box: Box, rows: Sequence[ResourceRow], fo
     for row in [row for row in rows if row.state == "making"]:
         there = [resource for resource in found.resources if resource.ref.kind is row.ref.kind]
         for resource in there:
-            context.journal.write(box, "made", made_data(resource.ref, name=row.name))
+            context.journal.write(box, Made(resource=named(resource.ref, row.name)))
         seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
         age = _unanswered_for(context, box, row.at)
         if not there and reconcile(Phase.CREATE_OPEN, seen, age=age) is Action.CLOSE:
-            _note(context, box, "gone", row)
+            _note(context, box, Gone, row)
 
 
 def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchResult) -> list[Machine]:
-    of_intent = Search(op=intent.data["op"])
+    of_intent = Search(op=intent.op)
     machines = [t for t in found.resources if isinstance(t, Machine) and of_intent.admits(t.tags)]
-    machines = [m for m in machines if m.zone == intent.data["zone"] or not intent.data["zone"]]
+    machines = [m for m in machines if m.zone == intent.zone or not intent.zone]
     if machines:
         return machines
     search = Search(token=intent.token, regions=(intent.region,))
@@ -486,50 +491,14 @@ def adopt(context: Context, box: Box, intent: str, machines: Sequence[Machine], 
         StaleWriterError: the box was taken over; whoever has it will not know of these machines for a while.
     """
     started = [machine.created_at for machine in machines if machine.created_at]
-    facts: dict[str, Any] = {"nodes": [node_facts(machine) for machine in machines]}
-    if machines[0].zone:
-        facts["zone"] = machines[0].zone
-    context.journal.write(
-        box,
-        "resolved",
-        {
-            "intent": intent,
-            "status": "made",
-            "started_at": (min(started) if started else context.clock()).isoformat(),
-            "things": [
-                made_data(ref, name=name) for machine in machines for ref in (machine.ref, *machine.parts)
-            ],
-            "facts": facts,
-        },
+    resolved = Resolved(
+        intent=intent,
+        status="made",
+        started_at=min(started) if started else context.clock(),
+        resources=tuple(named(ref, name) for machine in machines for ref in (machine.ref, *machine.parts)),
+        facts=Facts(nodes=tuple(map(node_of, machines)), zone=machines[0].zone or None),
     )
-
-
-def made_data(ref: Ref, *, name: str) -> dict[str, Any]:
-    """A thing as the journal's events hold it."""
-    return {
-        "cloud": ref.cloud,
-        "account": ref.account,
-        "region": ref.region,
-        "kind": str(ref.kind),
-        "id": ref.id,
-        "name": name,
-    }
-
-
-def machine_ref(box: Box, node: int) -> Ref:
-    """Which machine is a node of a box."""
-    return box.machine(node)
-
-
-def node_facts(machine: Machine) -> dict[str, Any]:
-    """A machine as ``facts["nodes"]`` and the contract's BOX hold it."""
-    return {
-        "instance_id": machine.ref.id,
-        "state": str(machine.state),
-        "public_ip": machine.public_ip,
-        "private_ip": machine.private_ip,
-        "billed": machine.billed,
-    }
+    context.journal.write(box, resolved)
 
 
 def _delete_what_is_free(
@@ -639,11 +608,11 @@ def _note_asked(
     context: Context, box: Box, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
 ) -> None:
     """Writes down that a thing is asked to end, and with it what ends along."""
-    _note(context, box, "delete_asked", row)
+    _note(context, box, DeleteAsked, row)
     along = cloud.deletion.takes_along.get(row.ref.kind, ())
     for other in rows:
         if other.ref.kind in along and other.state == "made":
-            _note(context, box, "delete_asked", other)
+            _note(context, box, DeleteAsked, other)
 
 
 def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | None) -> Action:
@@ -654,15 +623,15 @@ def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | No
     phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
     action = reconcile(phase, seen, age=context.clock() - row.at)
     if action is Action.CLOSE:
-        _note(context, box, "gone", row)
+        _note(context, box, Gone, row)
     if action is Action.LOOK_AGAIN:
-        _note(context, box, "gone_once", row)
+        _note(context, box, GoneOnce, row)
     return action
 
 
-def _note(context: Context, box: Box, event: str, row: ResourceRow) -> None:
-    context.journal.write(box, event, made_data(row.ref, name=row.name))
+def _note(context: Context, box: Box, event: type[OfResource], row: ResourceRow) -> None:
+    context.journal.write(box, event(resource=named(row.ref, row.name)))
 
 
 def _write_state(context: Context, box: Box, state: BoxState) -> None:
-    context.journal.write(box, "state", {"state": str(state), "at": rfc3339(context.clock())})
+    context.journal.write(box, StateChanged(state=state))

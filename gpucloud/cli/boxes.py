@@ -37,7 +37,7 @@ def _alarms(guard: GuardReport) -> list[str]:
     """What needs attention on a node."""
     words = [f"{what}: {said}" for what, said in guard.health.items()]
     if guard.taken_back_at:
-        words.append(f"taken back at {_moment(guard.taken_back_at)}")
+        words.append(f"interrupted at {_moment(guard.taken_back_at)}")
     elif guard.ending:
         words.append(f"ending: {guard.ending}")
     if guard.clock_ahead_s is not None and not guard.clock_is_right:
@@ -127,7 +127,7 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
 
 ENDED = {
     "ttl": "ended by its ttl",
-    "cloud": "taken back by its cloud",
+    "cloud": "interrupted by its cloud",
     "itself": "ended before its deadline",
 }
 """Why a box ended without ``down`` (``gpucloud.journal.lifecycle.EndedBy``), as text."""

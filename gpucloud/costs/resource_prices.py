@@ -6,6 +6,7 @@ from decimal import Decimal
 from functools import cache
 
 from gpucloud.errors import UsageError
+from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Purchase, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
 from gpucloud_pricing.demand import HOURS_PER_MONTH
@@ -36,16 +37,13 @@ BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
 """What is billed beside the compute of a box: kinds of tariffs, and their names for people."""
 
 
-def listed_prices(market: Market, cloud: str, region: str) -> dict[str, dict[str, str | None]]:
-    """The list prices of what is billed beside the compute, by kind, as plain JSON; without unknown ones."""
+def listed_prices(market: Market, cloud: str, region: str) -> dict[str, PaidPrice]:
+    """The list prices of what is billed beside the compute, by kind; without unknown ones."""
     tariffs = {kind: tariff_at(market.tariffs, cloud, region, kind) for kind in BESIDE}
     return {
-        kind: {
-            "amount": format(tariff.amount, "f"),
-            "currency": tariff.currency,
-            "as_of": tariff.as_of.isoformat() if tariff.as_of else None,
-            "source": tariff.source,
-        }
+        kind: PaidPrice(
+            amount=tariff.amount, currency=tariff.currency, as_of=tariff.as_of, source=tariff.source
+        )
         for kind, tariff in tariffs.items()
         if tariff is not None
     }

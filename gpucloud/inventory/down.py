@@ -68,7 +68,7 @@ def _end_one(context: Context, box: Box) -> Box:
                 context, taken, when_unbilled=lambda: strays.append(begin_strays(context, taken))
             )
             if context.state is not None:
-                forget(key_folder(context.state, box.id), box.id, nodes=len(box.facts.get("nodes") or [0]))
+                forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes) or 1)
             refuse_strays(context, done, strays[-1] if strays else begin_strays(context, done))
         finally:
             context.journal.release(taken)

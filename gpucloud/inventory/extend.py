@@ -35,7 +35,7 @@ def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
     if taken is None:
         raise UsageError(f"another process works on box {box.name!r}", hint="see its state: gpucloud list")
     try:
-        asked = begin_reading(context, context.clouds.usable(taken.facts["cloud"]))
+        asked = begin_reading(context, context.clouds.usable(taken.cloud))
         refresh(context, taken)
         seen = context.journal.held(taken)
         check_movable(context, seen)

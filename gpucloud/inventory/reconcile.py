@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 
-from gpucloud.boxes.teardown import machine_ref, made_data, node_facts, settle_box, take_down
+from gpucloud.boxes.teardown import settle_box, take_down
 from gpucloud.errors import GpucloudError, OwedError
-from gpucloud.journal.facts import Data, facts_of_version_1
+from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
+from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.journal.store import Box
-from gpucloud.resources import Machine, Purchase, Ref, Resource, State, rfc3339
+from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import isolated
@@ -45,14 +46,8 @@ def _unwanted(context: Context, boxes: Iterable[Box]) -> list[Box]:
         box
         for box in boxes
         if context.may_take(box.lease)
-        and (is_remains(box) or (box.expires_at is not None and box.expires_at < now))
+        and (box.is_remains or (box.expires_at is not None and box.expires_at < now))
     ]
-
-
-def is_remains(box: Box) -> bool:
-    """Whether a box that nobody is working on is what a command left that was not finished."""
-    left = box.state is BoxState.READY and bool(box.facts.get("attended"))  # its run is no more
-    return left or box.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
 
 @dataclass(slots=True)
@@ -102,7 +97,7 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     resources, intents = context.journal.resources(), context.journal.intents(unresolved=True)
     clouds: dict[str, set[str]] = defaultdict(set)
     for box in living.values():
-        clouds[box.id].update([box.facts["cloud"]] if "cloud" in box.facts else [])
+        clouds[box.id].update([box.cloud] if box.cloud else [])
     for row in resources:
         clouds[row.box].add(row.ref.cloud)
     for intent in intents:
@@ -112,7 +107,7 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     again |= {intent.box for intent in intents}
     due: dict[tuple[str, ...], _Due] = defaultdict(_Due)
     for box in living.values():
-        if box.state is BoxState.READY and box.facts["spec"].get("idle"):
+        if box.state is BoxState.READY and box.wanted.has_idle_limit:
             due[tuple(sorted(clouds[box.id]))].ended.append(box)
     for box in _unwanted(context, living.values()):
         due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
@@ -171,7 +166,7 @@ def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[st
     """Takes boxes down, as far as the tasks's budget goes: each is asked to end before any is waited for."""
     troubles: list[GpucloudError] = []
     clock = cache(partial(_clock_of, context))
-    waiting = [box for box in boxes if is_remains(box) or _is_past_end(box, clock, troubles)]
+    waiting = [box for box in boxes if box.is_remains or _is_past_end(box, clock, troubles)]
     held: dict[str, Box] = {}
     owed: dict[str, GpucloudError] = {}
     pause_s = 0.05
@@ -245,18 +240,19 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
     """
     right: list[Box] = []
     for box in boxes:
-        facts: Data | None = None
+        noted: Facts | None = None
         with isolated(troubles, f"box {box.name!r} was ready; the journal is an older copy"):
             if context.state is not None and box.state in LAUNCHING and context.may_take(box.lease):
-                facts = read_ready(key_folder(context.state, box.id))
-            if facts is None or not _take_as_noted(context, box, facts):
+                note = read_ready(key_folder(context.state, box.id))
+                noted = None if note is None else read_ready_note(note)
+            if noted is None or not _take_as_noted(context, box, noted):
                 right.append(box)
     return right
 
 
-def _take_as_noted(context: Context, box: Box, facts: Data) -> bool:
+def _take_as_noted(context: Context, box: Box, noted: Facts) -> bool:
     """Takes a box as it was when it became ready; False where no machine of it is there, or it is taken."""
-    asked = _ask(context, replace(box, **facts_of_version_1(facts).told))
+    asked = _ask(context, replace(box, **noted.told))
     seen = [context.tasks.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
     machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
     taken = context.take(box) if machines else None
@@ -267,10 +263,10 @@ def _take_as_noted(context: Context, box: Box, facts: Data) -> bool:
         f"{box.name!r} is ready; the journal is an older copy: restoring the box",
     )
     for ref in [ref for machine in machines for ref in (machine.ref, *machine.parts)]:
-        context.journal.write(taken, "made", made_data(ref, name=ref.id))
+        context.journal.write(taken, Made(resource=named(ref)))
     for state in (BoxState.PROVISIONING, BoxState.BOOTSTRAPPING, BoxState.READY):
         if list(BoxState).index(state) >= list(BoxState).index(box.state):
-            context.journal.write(taken, "state", {"state": str(state), "facts": dict(facts)})
+            context.journal.write(taken, StateChanged(state=state, facts=noted))
     context.journal.release(taken)
     return True
 
@@ -278,7 +274,7 @@ def _take_as_noted(context: Context, box: Box, facts: Data) -> bool:
 def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]) -> bool:
     """Whether a box that is past its end by our clock is so by its cloud's as well: ours may be wrong."""
     assert box.expires_at is not None  # noqa: S101  (who calls has looked)
-    name = box.facts["cloud"]
+    name = box.cloud
     try:
         theirs = clock(name)
     except GpucloudError as error:
@@ -338,7 +334,7 @@ def ask_all(
     asked: list[tuple[Box, list[Call | None]]] = []
     troubles: list[GpucloudError] = []
     for box in boxes:
-        if box.state not in OVER and box.facts.get("nodes"):
+        if box.state not in OVER and box.nodes:
             with isolated(troubles, box.name):
                 asked.append((box, _ask(context, box)))
     return asked, troubles
@@ -354,7 +350,7 @@ def write_answers(
     """
     troubles: list[GpucloudError] = []
     for box, calls in asked:
-        with isolated(troubles, f"{box.name}: {box.facts['cloud']}"):
+        with isolated(troubles, f"{box.name}: {box.cloud}"):
             seen = [None if call is None else context.tasks.wait(call, timeout_s) for call in calls]
             _write_down(context, box, seen)
     return troubles
@@ -368,61 +364,64 @@ def _ask(context: Context, box: Box) -> list[Call | None]:
         return context.clouds.usable(ref.cloud).get(ref)
 
     return [
-        None if node["state"] == State.GONE else context.tasks.start(partial(look, machine_ref(box, number)))
-        for number, node in enumerate(box.facts["nodes"])
+        None if node.state is State.GONE else context.tasks.start(partial(look, box.machine(number)))
+        for number, node in enumerate(box.nodes)
     ]
 
 
 def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]) -> None:
-    in_doubt = any(_is_in_doubt(*each) for each in zip(box.facts["nodes"], resources, strict=True))
+    in_doubt = any(_is_in_doubt(*each) for each in zip(box.nodes, resources, strict=True))
     now = _cloud_time(context, box) if in_doubt else context.clock()
-    nodes = [_node(context, box, *each, now) for each in zip(box.facts["nodes"], resources, strict=True)]
-    facts: dict[str, object] = {"nodes": nodes}
+    nodes = tuple(_node(context, box, *each, now) for each in zip(box.nodes, resources, strict=True))
+    ended_by: EndedBy | None = None
     state: BoxState | None = None
     if box.state is BoxState.READY:
-        ended_by = None if any(node["billed"] for node in nodes) else _why_ended(box, nodes, now)
-        over = all(node["state"] == State.GONE for node in nodes)
+        ended_by = None if any(node.billed for node in nodes) else _why_ended(box, nodes, now)
+        over = all(node.state is State.GONE for node in nodes)
         if ended_by in {None, EndedBy.ITSELF} and not over:  # somebody may want to start it again
             ended_by = EndedBy.ITSELF if _ended_by_guard(context, resources) else None
         if ended_by is not None:
-            facts["ended_by"] = str(ended_by)
-            taken_back = ended_by is EndedBy.CLOUD
-            state = BoxState.INTERRUPTED if taken_back else BoxState.DELETING
-    context.journal.observe(box, facts=facts, state=state)
+            state = BoxState.INTERRUPTED if ended_by is EndedBy.CLOUD else BoxState.DELETING
+    context.journal.observe(box, Facts(nodes=nodes, ended_by=ended_by), state=state)
 
 
-def _is_in_doubt(known: Data, seen: Resource | None) -> bool:
+def _is_in_doubt(known: Node, seen: Resource | None) -> bool:
     """Whether a node seems to be billed no longer, and was when it was last seen."""
-    return "ended_at" not in known and not (isinstance(seen, Machine) and seen.billed)
+    return known.ended_at is None and not (isinstance(seen, Machine) and seen.billed)
 
 
-def _node(context: Context, box: Box, known: Data, seen: Resource | None, now: datetime) -> Data:
+def _node(context: Context, box: Box, known: Node, seen: Resource | None, now: datetime) -> Node:
     """A node as its cloud shows it; as it was, where the cloud may only be late to show it.
 
     One that is gone keeps its place and its id, and has no address any more.
     """
-    if known["state"] == State.GONE:
-        return {"billed": False, **known}
+    if known.state is State.GONE:
+        return known
     past_end = box.expires_at is not None and now >= box.expires_at
-    ended_at = known.get("ended_at") or min(now, box.expires_at or now).isoformat()
+    ended_at = known.ended_at or min(now, box.expires_at or now)
     if isinstance(seen, Machine):
-        shown = node_facts(seen)
+        shown = node_of(seen)
         if seen.billed:
             return shown
         address = None if seen.state is State.GONE else seen.public_ip
-        return {**shown, "public_ip": address, "ended_at": ended_at, "taken_back": seen.preempted}
-    forgets = context.clouds.usable(box.facts["cloud"]).forgets_ended and known["state"] == State.RUNNING
+        return replace(shown, public_ip=address, ended_at=ended_at, taken_back=seen.preempted)
+    forgets = context.clouds.usable(box.cloud).forgets_ended and known.state is State.RUNNING
     if forgets or past_end or context.clock() - box.created_at >= CONSISTENCY_WINDOW:
         # Clouds that forget what has ended say nothing of why.
-        taken_back = box.facts["purchase"] == Purchase.SPOT and not past_end
-        gone = {"state": str(State.GONE), "public_ip": None, "taken_back": taken_back}
-        return {**known, **gone, "billed": False, "ended_at": ended_at}
-    return {"billed": True, **known}
+        return replace(
+            known,
+            state=State.GONE,
+            public_ip=None,
+            billed=False,
+            ended_at=ended_at,
+            taken_back=box.is_spot and not past_end,
+        )
+    return known
 
 
-def _why_ended(box: Box, nodes: Sequence[Data], now: datetime) -> EndedBy:
+def _why_ended(box: Box, nodes: Sequence[Node], now: datetime) -> EndedBy:
     """Why no machine of a box is billed any more."""
-    if any(node.get("taken_back") for node in nodes):
+    if any(node.taken_back for node in nodes):
         return EndedBy.CLOUD
     past_end = box.expires_at is not None and now >= box.expires_at
     return EndedBy.TTL if past_end else EndedBy.ITSELF
@@ -431,7 +430,7 @@ def _why_ended(box: Box, nodes: Sequence[Data], now: datetime) -> EndedBy:
 def _cloud_time(context: Context, box: Box) -> datetime:
     """The time by the cloud of a box, which ends it; by our own clock where the cloud does not tell."""
     try:
-        theirs = context.tasks.run(context.clouds.usable(box.facts["cloud"]).server_time, CALL_TIMEOUT_S)
+        theirs = context.tasks.run(context.clouds.usable(box.cloud).server_time, CALL_TIMEOUT_S)
     except GpucloudError:
         return context.clock()
     return theirs or context.clock()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from gpucloud.boxes.ends import ensure_end
-from gpucloud.boxes.teardown import made_data, node_facts
 from gpucloud.costs.resource_prices import compute_price, listed_prices
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.inventory.discovery import Survey, begin, by_box, finish
+from gpucloud.journal.events import named
+from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
 from gpucloud.journal.store import Box
 from gpucloud.resources import End, Machine, Resource, Search, State, Tags, box_name
@@ -83,7 +83,7 @@ def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:
     """
     machines = [each for each in resources if isinstance(each, Machine) and each.state is not State.GONE]
     try:
-        ensure_end(context, box, context.clouds[box.facts["cloud"]], machines, End(at=box.expires_at))
+        ensure_end(context, box, context.clouds[box.cloud], machines, End(at=box.expires_at))
     except CloudError as error:
         error.message = f"{box.name} may run on after its deadline: {error.message}"
         error.hint = f"set it again: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"
@@ -118,7 +118,7 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
         created_at=min(born, default=id_time(tags.box) or context.clock()),
         expires_at=tags.ends_at,
         facts=_facts(resources[0], machines, market),
-        resources=[made_data(ref, name=ref.id) for ref in refs],
+        resources=[named(ref) for ref in refs],
     )
 
 
@@ -146,37 +146,31 @@ def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
     return BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None
 
 
-def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "cloud": first.ref.cloud,
-        "account": first.ref.account,
-        "region": first.ref.region,
-        "nodes": [node_facts(machine) for machine in machines if machine.state is not State.GONE],
-        "spec": {},
-        "listed": listed_prices(market, first.ref.cloud, first.ref.region),
-        "recovered": True,
-    }
-    if not machines:
-        return facts
-    machine = machines[0]
-    facts |= {
-        "zone": machine.zone or None,
-        "instance_type": machine.instance_type,
-        "purchase": str(machine.purchase),
-    }
-    kind = market.types.get((first.ref.cloud, machine.instance_type))
-    if kind is not None:
-        facts["interconnect"] = kind.interconnect
-        facts["gpu"] = {
-            "model": kind.gpu_model,
-            "count": format(kind.gpu_count, "f"),
-            "memory_gib": format(kind.gpu_memory_gib, "f"),
-        }
-    price = compute_price(market, machine)
-    if price is not None:
-        facts |= {
-            "price": {"amount": format(price.amount, "f"), "currency": price.currency},
-            "price_as_of": price.as_of.isoformat(),
-            "price_source": price.source,
-        }
-    return facts
+def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> Facts:
+    ref, machine = first.ref, next(iter(machines), None)
+    price = None if machine is None else compute_price(market, machine)
+    return Facts(
+        place=Place(
+            cloud=ref.cloud,
+            account=ref.account,
+            region=ref.region,
+            zone=machine.zone or None if machine else None,
+        ),
+        offer=None if machine is None else _offer(market, machine),
+        price=None
+        if price is None
+        else Price(amount=price.amount, currency=price.currency, as_of=price.as_of, source=price.source),
+        listed=listed_prices(market, ref.cloud, ref.region),
+        nodes=tuple(node_of(machine) for machine in machines if machine.state is not State.GONE),
+        recovered=True,
+    )
+
+
+def _offer(market: Market, machine: Machine) -> Offer:
+    kind = market.types.get((machine.ref.cloud, machine.instance_type))
+    return Offer(
+        instance_type=machine.instance_type,
+        purchase=machine.purchase,
+        interconnect=kind.interconnect if kind else None,
+        gpu=Gpu(model=kind.gpu_model, count=kind.gpu_count, memory_gib=kind.gpu_memory_gib) if kind else None,
+    )

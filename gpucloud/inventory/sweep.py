@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gpucloud.boxes.teardown import end_resources, made_data, take_down
+from gpucloud.boxes.teardown import end_resources, take_down
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_its_box
-from gpucloud.inventory.reconcile import catch_up, is_remains
+from gpucloud.inventory.reconcile import catch_up
 from gpucloud.inventory.recover import adopt_box, age_of
+from gpucloud.journal.events import Made, named
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Lease
 from gpucloud.journal.store import Box
 from gpucloud.resources import Machine, Ref, Resource, Search, Tags
@@ -118,13 +119,14 @@ def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Rea
         return Reason.REMAINS
     if not free:
         return None
-    if is_remains(box):
+    if box.is_remains:
         return Reason.REMAINS
     if not_of_its_box(box, resource):
         return Reason.NOT_OF_ITS_BOX
     if box.expires_at is not None and box.expires_at < now:
         return Reason.PAST_DEADLINE
-    elsewhere = (resource.ref.cloud, resource.ref.region) != (box.facts.get("cloud"), box.facts.get("region"))
+    place, ref = box.place, resource.ref
+    elsewhere = place is None or (ref.cloud, ref.region) != (place.cloud, place.region)
     return Reason.REMAINS if elsewhere else None  # an attempt of its launch in another place
 
 
@@ -196,8 +198,8 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
     try:
         refs = _refs(resources)
         for ref in refs:
-            context.journal.write(taken, "made", made_data(ref, name=ref.id))
-        whole = taken.state not in OVER and (is_remains(taken) or _is_over(taken, finds))
+            context.journal.write(taken, Made(resource=named(ref)))
+        whole = taken.state not in OVER and (taken.is_remains or _is_over(taken, finds))
         with context.tasks.finishing():
             if whole:
                 take_down(context, taken, budget_s=REMOVAL_S)

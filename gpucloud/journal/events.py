@@ -1,22 +1,26 @@
 """What the events say: one versioned model per type of event, and a reader for every older version.
 
 An event is never rewritten. A payload of an older version is read by the reader of its version, which gives
-the event as this version has it; what is written is always of the newest version.
+the event as this version has it; what is written is always of the newest version. What is read is checked by
+pydantic, which is imported only then: commands that do not read events are quick.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, ClassVar, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from gpucloud.journal.facts import Data, Facts, NamedRef, facts_of_version_1, plain
+from gpucloud.journal.facts import NOTHING_TOLD, Data, Facts, NamedRef, facts_of_version_1, plain
 from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.resources import Ref, ResourceKind
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 VERSION = 2
 """Of the payloads that are written."""
@@ -26,18 +30,20 @@ class UnreadableEventError(ValueError):
     """An event that this program cannot read: damaged, or of a newer version."""
 
 
-class Event(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Event:
     """What all events have. The time and the box stand beside the payload."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
     type: ClassVar[str]
 
     def payload(self) -> str:
         """The event as the journal holds it."""
-        values = {name: plain(getattr(self, name)) for name in type(self).model_fields}
+        values = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
         return json.dumps(values, sort_keys=True)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Planned(Event):
     """A box has a name, and a lease says who works on it; nothing was asked of a cloud yet."""
 
@@ -51,6 +57,7 @@ class Planned(Event):
     facts: Facts
 
 
+@dataclass(frozen=True, kw_only=True)
 class Recovered(Event):
     """A box of which the journal knew nothing was found by its tags."""
 
@@ -66,6 +73,7 @@ class Recovered(Event):
     resources: tuple[NamedRef, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Taken(Event):
     """Another process works on the box from now on. ``over``: the one before was not proven dead."""
 
@@ -74,12 +82,14 @@ class Taken(Event):
     over: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
 class Released(Event):
     """Nobody works on the box."""
 
     type = "released"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Intended(Event):
     """An attempt is about to be prepared: the box is now what this offer is."""
 
@@ -97,6 +107,7 @@ class Intended(Event):
     facts: Facts
 
 
+@dataclass(frozen=True, kw_only=True)
 class Hashed(Event):
     """The request is complete: from now on the create call may have left."""
 
@@ -105,6 +116,7 @@ class Hashed(Event):
     request_hash: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class Resolved(Event):
     """The outcome of a create call: ``made``, ``closed`` (nothing was made), ``watched`` (look once more)."""
 
@@ -113,43 +125,52 @@ class Resolved(Event):
     status: Literal["made", "closed", "watched"]
     started_at: datetime | None = None
     resources: tuple[NamedRef, ...] = ()
-    facts: Facts = Facts()
+    facts: Facts = NOTHING_TOLD
 
 
-class _OfResource(Event):
+@dataclass(frozen=True, kw_only=True)
+class OfResource(Event):
+    """An event of one resource."""
+
     resource: NamedRef
 
 
-class Making(_OfResource):
+@dataclass(frozen=True, kw_only=True)
+class Making(OfResource):
     """A resource is about to be made; it has no id yet."""
 
     type = "making"
 
 
-class Made(_OfResource):
+@dataclass(frozen=True, kw_only=True)
+class Made(OfResource):
     """The id of a resource is known."""
 
     type = "made"
 
 
-class DeleteAsked(_OfResource):
+@dataclass(frozen=True, kw_only=True)
+class DeleteAsked(OfResource):
     """The cloud accepted the deletion of a resource."""
 
     type = "delete_asked"
 
 
-class GoneOnce(_OfResource):
+@dataclass(frozen=True, kw_only=True)
+class GoneOnce(OfResource):
     """A resource was not found once after its deletion."""
 
     type = "gone_once"
 
 
-class Gone(_OfResource):
+@dataclass(frozen=True, kw_only=True)
+class Gone(OfResource):
     """A resource is gone: the cloud shows it in its terminal state, or has not found it twice."""
 
     type = "gone"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Extended(Event):
     """The end of the box was moved; ``None`` is no end."""
 
@@ -157,20 +178,22 @@ class Extended(Event):
     expires_at: datetime | None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Seen(Event):
     """What a cloud or the box itself has shown."""
 
     type = "seen"
     state: BoxState | None = None
-    facts: Facts = Facts()
+    facts: Facts = NOTHING_TOLD
 
 
+@dataclass(frozen=True, kw_only=True)
 class StateChanged(Event):
     """The state of the box changed."""
 
     type = "state"
     state: BoxState
-    facts: Facts = Facts()
+    facts: Facts = NOTHING_TOLD
 
 
 _TYPES: Mapping[str, type[Event]] = {
@@ -215,9 +238,36 @@ def read(type: str, version: int, data: Data) -> Event:  # noqa: A002  (the fiel
         raise UnreadableEventError(f"events of type {type!r}, version {version}, are of a newer gpucloud")
     try:
         values = data if version == VERSION else _FROM_VERSION_1.get(type, _as_it_is)(data)
-        return _TYPES[type].model_validate({**values})
-    except (AttributeError, KeyError, TypeError, ArithmeticError, ValidationError, ValueError) as error:
+        return _model(type).validate_python({**values})
+    except (AttributeError, KeyError, TypeError, ArithmeticError, ValueError) as error:
         raise UnreadableEventError(f"an event of type {type!r} is damaged: {error}") from error
+
+
+@cache
+def _model(type: str) -> TypeAdapter[Event]:  # noqa: A002
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_TYPES[type])
+
+
+# --- the note beside a box's keys
+
+
+def ready_note(facts: Facts) -> Data:
+    """What is noted of a box that became ready: an older copy of the journal does not know it."""
+    return {"version": VERSION, "facts": plain(facts)}
+
+
+def read_ready_note(note: Data) -> Facts:
+    """The facts of a note of any version. Version 1 is the bag itself.
+
+    Raises:
+        UnreadableEventError: as :func:`read`.
+    """
+    version = note.get("version", 1)
+    event = read("seen", version, {"facts": note if version == 1 else note.get("facts")})
+    assert isinstance(event, Seen)  # noqa: S101  (the type that was asked for)
+    return event.facts
 
 
 # --- readers of version 1: untyped bags; ``things`` are resources
@@ -231,20 +281,20 @@ def _with_facts(data: Data) -> dict[str, Any]:
     return {**data, "facts": facts_of_version_1(data.get("facts") or {})}
 
 
-def named_of_version_1(data: Data) -> NamedRef:
+def _named_of_version_1(data: Data) -> NamedRef:
     """A resource as version 1 held it."""
     place = {name: data[name] for name in ("cloud", "account", "region", "id")}
     return NamedRef(ref=Ref(kind=ResourceKind(data["kind"]), **place), name=data["name"])
 
 
 def _of_resource(data: Data) -> Data:
-    return {"resource": named_of_version_1(data)}
+    return {"resource": _named_of_version_1(data)}
 
 
 def _with_resources(data: Data) -> Data:
     values = _with_facts(data)
     things = values.pop("things", ())
-    return {**values, "resources": tuple(map(named_of_version_1, things))}
+    return {**values, "resources": tuple(map(_named_of_version_1, things))}
 
 
 def _intended(data: Data) -> Data:

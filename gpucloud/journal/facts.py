@@ -238,6 +238,9 @@ class Facts:
         return replace(self, nodes=None)
 
 
+NOTHING_TOLD = Facts()
+
+
 def node_of(machine: Machine) -> Node:
     """A machine as its cloud shows it."""
     return Node(
@@ -486,38 +489,3 @@ def _guard(said: Data | None) -> Data | None:
         return None
     known = {each.name for each in fields(GuardReport)}
     return {"health": {}, **{name: value for name, value in said.items() if name in known}}
-
-
-def in_version_1(facts: Facts) -> Data:
-    """Facts as one bag of plain JSON, the reverse of :func:`facts_of_version_1`."""
-    bag: dict[str, Any] = {}
-    if facts.place:
-        bag |= plain(facts.place)
-    if facts.offer:
-        bag |= plain(facts.offer)
-    if facts.price:
-        price = plain(facts.price)
-        bag |= {
-            "price": {"amount": price["amount"], "currency": price["currency"]},
-            "price_as_of": price["as_of"],
-            "price_source": price["source"],
-        }
-    if facts.wanted:
-        bag |= plain(facts.wanted)
-    if facts.measured:
-        measured = facts.measured
-        bag |= {
-            "gpus_seen": plain(measured.gpus),
-            "driver": measured.driver,
-            "boot_seconds": plain(measured.boot_seconds),
-            "accept_test": plain(measured.gpu_tests),
-            "mig": plain(measured.slices),
-        }
-    rest = ("listed", "nodes", "attended", "boot", "allow_from", "ports", "timers", "guards", "replaced")
-    told = {name: plain(value) for name, value in facts.told.items()}
-    bag |= {name: told[name] for name in (*rest, "ended_by", "recovered") if name in told}
-    for node in bag.get("nodes", ()):
-        for name in ("started_at", "ended_at"):
-            if node[name] is None:
-                del node[name]
-    return bag

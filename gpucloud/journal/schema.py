@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from gpucloud.journal.events import UnreadableEventError, read
+from gpucloud.journal.projections import project
 from gpucloud_pricing.sqlite_file import Step, run_script
 
 # What SQLite uses a partial index for: a query has to say the same in so many words.
@@ -176,9 +178,6 @@ def replay(connection: sqlite3.Connection) -> None:
     """
     rows = connection.execute("SELECT seq, at, box, number, type, version, data FROM events ORDER BY seq")
     for seq, at, box, number, type_, version, data in rows.fetchall():
-        from gpucloud.journal.events import UnreadableEventError, read
-        from gpucloud.journal.projections import project
-
         try:
             project(connection, box, number, at, read(type_, version, json.loads(data)))
         except (ValueError, sqlite3.IntegrityError) as error:

@@ -25,12 +25,13 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.events import VERSION, Event, Planned, Recovered, Released, Seen, Taken, read
 from gpucloud.journal.facts import (
-    Data,
+    NOTHING_TOLD,
     Facts,
     FirstBoot,
     GuardReport,
@@ -43,14 +44,13 @@ from gpucloud.journal.facts import (
     Usage,
     Wanted,
     cost_of,
-    facts_of_version_1,
-    in_version_1,
     plain,
     read_facts,
 )
-from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy, Lease, may_become
+from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Claim, EndedBy, Lease, may_become
+from gpucloud.journal.projections import project
 from gpucloud.journal.schema import LIVING, PRESENT, PROJECTIONS, STEPS, UNRESOLVED, replay
-from gpucloud.resources import Ref, ResourceKind, State, Tags
+from gpucloud.resources import Purchase, Ref, ResourceKind, State, Tags
 from gpucloud_pricing.sqlite_file import (
     BUSY_S,
     NewerFileError,
@@ -59,9 +59,6 @@ from gpucloud_pricing.sqlite_file import (
     transaction,
     use_wal,
 )
-
-if TYPE_CHECKING:
-    from gpucloud.journal.events import Event
 
 _IDS_AT_ONCE = 500
 _DAMAGED = "it is damaged: restore a copy, or move it aside; boxes still running carry your tags"
@@ -126,6 +123,11 @@ class Box:
         return self.price.currency if self.price else "USD"
 
     @property
+    def is_spot(self) -> bool:
+        """Whether its cloud may take its machines back."""
+        return self.offer is not None and self.offer.purchase is Purchase.SPOT
+
+    @property
     def compute_ended_at(self) -> datetime | None:
         """When its machines ceased to be billed; ``None`` while one is."""
         ends = [node.ended_at for node in self.nodes if node.ended_at]
@@ -155,9 +157,10 @@ class Box:
         return sum(known, Decimal(0)).quantize(_TO_BE_SHOWN) if known else None
 
     @property
-    def facts(self) -> Data:
-        """What is known as one bag of plain JSON, for callers that do not read the attributes yet."""
-        return in_version_1(self.known)
+    def is_remains(self) -> bool:
+        """Whether it is what a command left that was not finished, if nobody is working on it."""
+        left = self.state is BoxState.READY and self.attended  # its run is no more
+        return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
     @property
     def known(self) -> Facts:
@@ -185,11 +188,6 @@ class Intent:
     currency: str | None = None
     ceiling_usd: Decimal | None = None
     request_hash: str | None = None
-
-    @property
-    def data(self) -> Data:
-        """For callers that do not read the attributes yet."""
-        return {"op": self.op, "zone": self.zone, "name": self.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,7 +369,7 @@ class Journal:
         run_id: str | None,
         op: str,
         expires_at: datetime | None,
-        facts: Facts | Data,
+        facts: Facts,
         lease: Lease,
         alone: bool = False,
     ) -> Box:
@@ -381,8 +379,6 @@ class Journal:
             NameTakenError: a living box of this owner has the name.
             RunTakenError: it is to be alone in its run, and another box of the run is living.
         """
-        from gpucloud.journal.events import Planned
-
         planned = Planned(
             name=name,
             owner=owner,
@@ -390,7 +386,7 @@ class Journal:
             op=op,
             expires_at=expires_at,
             lease=lease,
-            facts=_typed(facts),
+            facts=facts,
         )
         with self._transaction() as connection:
             if alone:
@@ -409,8 +405,8 @@ class Journal:
         state: BoxState,
         created_at: datetime,
         expires_at: datetime | None,
-        facts: Facts | Data,
-        resources: Sequence[NamedRef | Data],
+        facts: Facts,
+        resources: Sequence[NamedRef],
     ) -> Box | None:
         """Writes down a box that was found by its tags; ``None`` where the journal knows it already.
 
@@ -424,8 +420,6 @@ class Journal:
             facts: as of every box.
             resources: what was found of it.
         """
-        from gpucloud.journal.events import Recovered, named_of_version_1
-
         with self._transaction() as connection:
             if connection.execute("SELECT 1 FROM boxes WHERE id = ?", (id,)).fetchone():
                 return None
@@ -440,8 +434,8 @@ class Journal:
                 state=state,
                 created_at=created_at,
                 expires_at=expires_at,
-                facts=_typed(facts),
-                resources=tuple(r if isinstance(r, NamedRef) else named_of_version_1(r) for r in resources),
+                facts=facts,
+                resources=tuple(resources),
             )
             self._add(connection, id, 0, 0, recovered)
             return self._box(connection, id)
@@ -460,8 +454,6 @@ class Journal:
         Returns:
             The box; ``None`` where its holder lives and ``by_force`` is not set.
         """
-        from gpucloud.journal.events import Taken
-
         with self._transaction() as connection:
             now = self._box(connection, box)
             found = claim(now.lease)
@@ -514,16 +506,12 @@ class Journal:
             raise _stale(box)
         return now
 
-    def write(self, box: Box, event: Event | str, data: Data | None = None) -> None:
+    def write(self, box: Box, event: Event) -> None:
         """Appends one event about a box that this process holds.
 
         Raises:
             StaleWriterError: the box was taken over since ``box`` was read.
         """
-        if isinstance(event, str):
-            from gpucloud.journal.events import read
-
-            event = read(event, 1, data or {})
         with self._transaction() as connection:
             # Who does not hold a box may have appended what it observed: the epoch is what counts.
             [number] = connection.execute("SELECT number FROM boxes WHERE id = ?", (box.id,)).fetchone()
@@ -532,13 +520,11 @@ class Journal:
 
     def release(self, box: Box) -> None:
         """Says that we hold a box no more; where that cannot be written, the end of this process says it."""
-        from gpucloud.journal.events import Released
-
         self._held.pop(box.id, None)
         with suppress(JournalError, StaleWriterError):
             self.write(box, Released())
 
-    def observe(self, box: Box, facts: Facts | Data | None = None, *, state: BoxState | None = None) -> bool:
+    def observe(self, box: Box, facts: Facts = NOTHING_TOLD, *, state: BoxState | None = None) -> bool:
         """Appends what was seen of a box that this process need not hold.
 
         What was seen is dropped where it is out of date: another process has taken the box meanwhile, or its
@@ -547,14 +533,12 @@ class Journal:
         Returns:
             Whether it was written.
         """
-        from gpucloud.journal.events import Seen
-
         with self._transaction() as connection:
             now = self._box(connection, box.id)
             beyond = now.state in OVER or (state is not None and not may_become(now.state, state))
             if beyond:
                 return False
-            seen = Seen(state=state, facts=_typed(facts or {}))
+            seen = Seen(state=state, facts=facts)
             return self._add(connection, box.id, box.epoch, now.number, seen) is Appended.WRITTEN
 
     # --- reading
@@ -618,9 +602,6 @@ class Journal:
         return self._append(connection, box, number + 1, NewEvent(id=uuid4().hex, epoch=epoch, event=event))
 
     def _append(self, connection: sqlite3.Connection, box: str, number: int, new: NewEvent) -> Appended:
-        from gpucloud.journal.events import VERSION
-        from gpucloud.journal.projections import project
-
         if connection.execute("SELECT 1 FROM events WHERE id = ?", (new.id,)).fetchone():
             return Appended.WAS_WRITTEN
         row = connection.execute("SELECT epoch, number FROM boxes WHERE id = ?", (box,)).fetchone()
@@ -687,10 +668,6 @@ class Journal:
     def _boxes(self, condition: str, values: Mapping[str, Any]) -> list[Box]:
         with _explained(None), self._connection() as connection, _snapshot(connection):
             return _read_boxes(connection, condition, values)
-
-
-def _typed(facts: Facts | Data) -> Facts:
-    return facts if isinstance(facts, Facts) else facts_of_version_1(facts)
 
 
 def _stale(box: Box) -> StaleWriterError:
@@ -796,8 +773,6 @@ def _resource(row: sqlite3.Row) -> ResourceRow:
 
 
 def _event(row: sqlite3.Row) -> StoredEvent:
-    from gpucloud.journal.events import read
-
     return StoredEvent(
         id=row["id"],
         at=datetime.fromisoformat(row["at"]),

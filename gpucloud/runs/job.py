@@ -117,12 +117,12 @@ def check_there(context: Context, box: Box) -> None:
     Raises:
         BoxLostError: it has not.
     """
-    first = box.facts["nodes"][0]
-    if box.state is BoxState.READY and first["state"] != State.GONE:
+    first = box.nodes[0]
+    if box.state is BoxState.READY and first.state is not State.GONE:
         if box.gone_nodes:
-            context.tell("job", f"{box.gone_nodes} of {len(box.facts['nodes'])} nodes are gone")
+            context.tell("job", f"{box.gone_nodes} of {len(box.nodes)} nodes are gone")
         return
-    taken_back = box.state is BoxState.INTERRUPTED or bool(first.get("taken_back"))
+    taken_back = box.state is BoxState.INTERRUPTED or first.taken_back
     why = "was interrupted by its cloud" if taken_back else "ended before its command did"
     hint = "retry automatically: --retry-on interruption" if taken_back else "see --ttl, --idle"
     raise BoxLostError(f"box {box.name!r} {why}", taken_back=taken_back, hint=hint)

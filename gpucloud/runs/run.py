@@ -14,6 +14,8 @@ from gpucloud.errors import BoxLostError, CloudError, ErrorClass, InterruptedByS
 from gpucloud.inventory.discovery import Patience, begin, finish
 from gpucloud.inventory.down import ended_unrecorded
 from gpucloud.inventory.reconcile import refresh
+from gpucloud.journal.events import Seen
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box, JournalError
 from gpucloud.resources import Machine, Search
@@ -93,7 +95,7 @@ class Attendant:
         """Runs the command on the box, which is gone when this returns or raises, unless it is to be kept."""
         context = self.context
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
-        keys, count = key_folder(context.state, box.id), len(box.facts["nodes"])
+        keys, count = key_folder(context.state, box.id), len(box.nodes)
         try:
             target = targets(box, keys, context.proxy_command)[0]
             try:
@@ -144,7 +146,7 @@ class Attendant:
 
     def _keep(self, box: Box) -> None:
         """From now on a box like any other."""
-        self.context.journal.write(box, "seen", {"facts": {"attended": False}})
+        self.context.journal.write(box, Seen(facts=Facts(attended=False)))
         self.context.journal.release(box)
         self.context.warn(
             "keep", f"{box.name} is kept: gpucloud ssh {box.name}. End it with: gpucloud down {box.name}"

@@ -1,6 +1,6 @@
-"""Local clouds for trying things out: one process on loopback that speaks the vendors' own protocols.
+"""Local emulated clouds: one process on loopback that speaks the vendors' own protocols.
 
-What the emulators share is here; each cloud's own part comes with its provider, through the entry-point
+What the emulators share is here; each provider brings the emulator of its cloud, through the entry-point
 group ``gpucloud.sandboxes`` (see :mod:`gpucloud.sandbox.emulator`). :mod:`gpucloud.sandbox.client` starts the
-process and steers it, and imports nothing heavy.
+process and controls it; its imports are light.
 """

@@ -14,7 +14,7 @@ class NoAddressError(Exception):
 
 
 class Addresses:
-    """Who has which address. They go round: a freed one is used again only after all others. Kept."""
+    """Which instance has which address. A freed address is reused only after all others. Persistent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class Addresses:
         self._next = self._database.setting("next_address") or 0
 
     def take(self, holder: str, *, but: str) -> str:
-        """Gives an address to an instance; never ``but``, where the caller lives.
+        """Gives an address to an instance; never ``but``, the caller's own.
 
         Raises:
             NoAddressError: all are in use.
@@ -47,7 +47,7 @@ class Addresses:
         return self._pool[found]
 
     def lead(self, address: str, holder: str) -> None:
-        """Makes an address that was taken lead to an instance."""
+        """Routes a taken address to an instance."""
         self._holders[address] = holder
         self._keep()
 

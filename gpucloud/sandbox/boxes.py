@@ -1,4 +1,4 @@
-"""The boxes of the sandbox: every emulated instance answers real ssh, on a loopback port of its own.
+"""The boxes of the sandbox: every emulated instance runs a real ssh server on its own loopback port.
 
 A box's commands run on this machine as the caller, in the box's own folder, with played programs first on the
 PATH (``systemctl``, ``poweroff``, ``apt-get``, ``nvidia-smi``, ...). Privileged steps of user-data are
@@ -28,10 +28,10 @@ _STOP_TIMEOUT_S = 20.0
 
 
 class Boxes:
-    """All boxes of a sandbox, in an event loop and a thread of their own. Safe to use from several threads.
+    """All boxes of a sandbox, in one event loop with its own thread. Thread-safe.
 
     Args:
-        folder: where each box has a folder of its own; what is there from an earlier process is used again.
+        folder: the parent of the boxes' folders; folders of an earlier process are used again.
         on_power_off: called with a box's id, in a thread of its own, when the box powers itself off.
         now: gives the sandbox's time in UTC, by which timers elapse.
     """
@@ -57,7 +57,7 @@ class Boxes:
         self._thread.start()
 
     def boot(self, spec: BoxSpec) -> None:
-        """Begins to boot a box and returns at once. A box that runs already is left alone.
+        """Starts to boot a box and returns at once. Does nothing if the box runs.
 
         Raises:
             ValueError: the id cannot be a folder's name.
@@ -80,7 +80,7 @@ class Boxes:
         self._loop.call_soon_threadsafe(lambda: self._begin(_boot(box)))
 
     def end(self, id: str) -> None:  # noqa: A002  (the field's own name)
-        """Ends a box: its connections, its processes, its disk. Its console stays. Twice is no error."""
+        """Ends a box: its connections, its processes, its disk. Keeps its console. May be repeated."""
         with self._lock:
             box = self._boxes.pop(id, None)
         if box is not None:
@@ -102,10 +102,10 @@ class Boxes:
             return ""
 
     def make_sick(self, sickness: str, times: int) -> None:
-        """The GPUs of the next boxes that are new have something.
+        """The next new boxes get a faulty GPU.
 
         Raises:
-            ValueError: there is no such sickness.
+            ValueError: the fault is unknown.
         """
         if sickness not in SICKNESSES:
             raise ValueError(f"no sickness {sickness!r}; there are {', '.join(SICKNESSES)}")

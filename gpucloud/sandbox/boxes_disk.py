@@ -1,4 +1,4 @@
-"""What a box keeps in its folder: its disk, its console, and what has been done to it once."""
+"""What a box stores in its folder: its disk, its console, and which one-time steps are done."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Disk:
         return self.root / "home" / user
 
     def host_key(self) -> asyncssh.SSHKey:
-        """The key of the box's ssh server, made where there is none."""
+        """The key of the box's ssh server, made if missing."""
         file = self.paths.path(HOST_KEY)
         if not file.exists():
             key: asyncssh.SSHKey = asyncssh.generate_private_key("ssh-ed25519")  # pyright: ignore[reportUnknownMemberType]
@@ -78,11 +78,11 @@ class Disk:
         return asyncssh.read_private_key(file)
 
     def done(self, step: str) -> bool:
-        """Whether something that is done once has been done."""
+        """Whether a one-time step is done."""
         return (self.folder / f"{step}.done").exists()
 
     def mark(self, step: str) -> None:
-        """Notes that it has."""
+        """Marks a one-time step as done."""
         (self.folder / f"{step}.done").touch()
 
     def installed(self, package: str) -> bool:
@@ -90,7 +90,7 @@ class Disk:
         return (self.folder / "packages" / package).exists()
 
     def install(self, package: str) -> None:
-        """Notes that a package is there."""
+        """Marks a package as installed."""
         (self.folder / "packages").mkdir(exist_ok=True)
         (self.folder / "packages" / Path(package).name).touch()
 

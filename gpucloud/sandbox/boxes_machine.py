@@ -57,7 +57,7 @@ class BoxSpec:
 
 
 class Box:
-    """A box's life in an event loop. What it keeps is in its folder, and survives the process.
+    """A box's life in an event loop. Its state is in its folder, and survives the process.
 
     Args:
         folder: the box's own.
@@ -213,14 +213,14 @@ class Box:
             self.timers[timer] = moment
 
     def power_off_soon(self) -> None:
-        """Powers off once the present answer is given."""
+        """Powers off after the current reply."""
         if self.running:
             self.running = False
             self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] reboot: Power down\n")
             asyncio.get_running_loop().call_later(0.02, self._powered_off)
 
     def reboot_soon(self) -> None:
-        """Reboots once the present answer is given. What is once per instance is not done again."""
+        """Reboots after the current reply. Steps that run once per instance are not repeated."""
         if self.running:
             self.running = False
             self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] reboot: Restarting system\n")
@@ -229,7 +229,7 @@ class Box:
             asyncio.get_running_loop().call_later(0.02, self._restarting)
 
     def install_driver(self) -> None:
-        """From now on there is an ``nvidia-smi``, after a restart of the sandbox too."""
+        """Makes ``nvidia-smi`` available, after a restart of the sandbox too."""
         self._disk.mark("driver")
         self._install_programs()
 
@@ -267,7 +267,7 @@ class Box:
         return (self._bash, "--noprofile", "--rcfile", str(self._disk.folder / "bashrc"), "-i")
 
     def environment(self, user: str) -> Mapping[str, str]:
-        """A user's environment: nothing of the caller's but the search path and the language."""
+        """A user's environment: of the caller's, only the search path and the language."""
         caller = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
         return {
             **caller,
@@ -298,7 +298,7 @@ class Box:
     # --- inside
 
     def _init(self, config: CloudConfig) -> None:
-        """What is done once per instance before anybody may log in."""
+        """The steps that run once per instance, before logins are allowed."""
         self._disk.write_files(config)
         prompt = f"PS1='\\u@{self.spec.hostname}:\\w\\$ '\necho '{NOTICE}'\n"
         (self._disk.folder / "bashrc").write_text(prompt, encoding="utf-8")

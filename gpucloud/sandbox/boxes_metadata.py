@@ -14,10 +14,10 @@ Answer = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a metadata service can tell.
+    """The data that a metadata service can return.
 
-    ``token`` is secret to the box, for clouds that want one in each question. ``interruption`` is when a spot
-    box will be taken away, once that has been announced; ``now`` is the sandbox's time.
+    ``token`` is secret to the box, for clouds that require one in requests. ``interruption`` is when a spot
+    box will be interrupted, once that is announced; ``now`` is the sandbox's time.
     """
 
     id: str
@@ -91,6 +91,6 @@ class MetadataService:
             )
             await writer.drain()
         except (ValueError, OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
-            pass  # whoever asked so gets no answer
+            pass  # a malformed request gets no answer
         finally:
             writer.close()

@@ -1,4 +1,4 @@
-"""What the GPUs of a sandbox's box say: ``nvidia-smi``, and the program that tests them."""
+"""The GPUs of a sandbox box: ``nvidia-smi``, and the results of the GPU test."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Gpus:
 
     @property
     def seen(self) -> int:
-        """How many answer."""
+        """How many GPUs answer."""
         return self.count - (self.sick == "lost")
 
 
@@ -148,7 +148,7 @@ def _query(gpus: Gpus, chosen: Sequence[int], fields: Sequence[str], format_: st
 def gpu_test(gpus: Gpus) -> tuple[int, str]:
     """What ``gpucloud_templates.gputest`` would measure: an A100's figures; (exit code, output).
 
-    With a GPU that hangs it is killed.
+    A GPU that hangs makes the test end as killed.
     """
     if gpus.sick == "hangs":
         return 137, "Killed\n"

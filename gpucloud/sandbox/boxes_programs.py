@@ -1,4 +1,4 @@
-"""What the programs that a box plays do to it: systemd's timers, power, packages, the driver."""
+"""The effects of a box's emulated programs: systemd timers, power, packages, the driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = tuple[int, str]
 
 
 class Playing(Protocol):
-    """The box, as its programs see it."""
+    """The box, as its emulated programs use it."""
 
     @property
     def hostname(self) -> str:
@@ -43,7 +43,7 @@ class Playing(Protocol):
 
     @property
     def booted(self) -> bool:
-        """Whether cloud-init is through."""
+        """Whether cloud-init has finished."""
         ...
 
     @property
@@ -150,7 +150,7 @@ def _systemctl(box: Playing, arguments: Sequence[str]) -> Result:
 
 
 def _set_wanted(box: Playing, verb: str, units: Sequence[str]) -> None:
-    """Notes which units are started at every boot from now on."""
+    """Records which units are started at every boot."""
     folder = _wanted(box)
     for unit in units if verb in {"enable", "reenable", "disable", "mask"} else ():
         folder.mkdir(parents=True, exist_ok=True)

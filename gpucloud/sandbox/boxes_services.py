@@ -22,7 +22,7 @@ Spawn = Callable[[Sequence[str], Mapping[str, str]], Awaitable[asyncio.subproces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The parts of a service unit that a box of the sandbox heeds (systemd.service(5))."""
+    """The parts of a service unit that a sandbox box supports (systemd.service(5))."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -113,7 +113,7 @@ class Services:
 
 
 def end_processes(mark: str) -> None:
-    """Ends every process with this entry in its environment: also those that left their session."""
+    """Ends every process with this environment entry, including those that left their session."""
     wanted = mark.encode()
     quiet = 0
     while quiet < 2:  # a process is born, or has no environment for a moment while it begins a program

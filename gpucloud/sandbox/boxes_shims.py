@@ -1,4 +1,4 @@
-"""The programs that a box plays: small scripts, first on its PATH, which ask the sandbox to act.
+"""A box's emulated programs: small scripts, first on its PATH, that call the sandbox.
 
 ``sudo`` and ``runuser`` only run their command: everything in a box belongs to the caller already.
 """

@@ -64,11 +64,11 @@ class _Server(asyncssh.SSHServer):
         self._box = box
 
     def begin_auth(self, username: str) -> bool:  # noqa: ARG002
-        """Everybody must show a key."""
+        """Every login needs a key."""
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """Keys are the only way in."""
+        """Only public keys are accepted."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
@@ -76,12 +76,12 @@ class _Server(asyncssh.SSHServer):
         return self._box.may_log_in(username, key)
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        """Keeps the connection where the box can end it."""
+        """Registers the connection, so that the box can end it."""
         self._box.connections.add(conn)
         self._connection = conn
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Forgets it."""
+        """Removes the connection."""
         self._box.connections.discard(self._connection)
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:  # noqa: ARG002

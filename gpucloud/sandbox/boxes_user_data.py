@@ -61,7 +61,7 @@ class PathMap:
         return re.sub(pattern, self._replacement, text)
 
     def path(self, path: str) -> Path:
-        """One absolute path of the box, with nothing that climbs out of its folder."""
+        """One absolute path of the box, never outside its folder."""
         parts = [part for part in Path(path).parts if part not in {"/", "..", "."}]
         return self.root.joinpath(*parts)
 
@@ -92,7 +92,7 @@ class WriteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudConfig:
-    """The parts of cloud-config that a box of the sandbox heeds."""
+    """The parts of cloud-config that a sandbox box supports."""
 
     users: tuple[User, ...] = ()
     host_key: str | None = None

@@ -1,4 +1,4 @@
-"""Starts the sandbox process and steers it. Imports nothing heavy: no SDK, no web framework."""
+"""Starts the sandbox process and controls it. Its imports are light: no SDK, no web framework."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLL_S = 0.01
 
 
 class SandboxError(UsageError):
-    """The sandbox refused what it was asked for."""
+    """The sandbox refused a request."""
 
 
 class SandboxBusyError(GpucloudError):
@@ -40,8 +40,8 @@ class Endpoint:
     """A running sandbox, as its clients see it.
 
     Attributes:
-        folder: where it lives.
-        environ: the environment variables that make the vendors' SDKs, and gpucloud, go to it.
+        folder: its folder.
+        environ: the environment variables that point the vendors' SDKs, and gpucloud, at it.
         endpoints: the URL of each cloud.
     """
 
@@ -60,7 +60,7 @@ class Endpoint:
         return " ".join(shlex.quote(word).replace("%", "%%") for word in argv) + " %h %p"
 
     def exports(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """What a shell sets to send the vendors' own tools here.
+        """The variables that point the vendors' own tools at this sandbox.
 
         Args:
             environment: the shell's own: where it names a proxy, this machine is excluded from it.
@@ -69,7 +69,7 @@ class Endpoint:
 
     @property
     def client(self) -> SandboxClient:
-        """Steers this sandbox."""
+        """The control API of this sandbox."""
         return SandboxClient(self.control_url, self.control_token)
 
     def stop(self, *, force: bool = False) -> None:
@@ -85,7 +85,7 @@ class Endpoint:
 
 
 def ensure_started(folder: Path, **pace: float | None) -> Endpoint:
-    """The sandbox of a folder, started if it does not run. Of several callers at once, one starts it.
+    """The sandbox of a folder, started if it does not run. Of several callers, one starts it.
 
     Args:
         folder: where it lives; made if missing.
@@ -139,11 +139,11 @@ def read_status(folder: Path) -> dict[str, Any]:
 
 
 class SandboxClient:
-    """Steers a running sandbox.
+    """Controls a running sandbox.
 
     Args:
         url: its control address.
-        token: what it wants to be told.
+        token: the secret of its control API.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -167,39 +167,39 @@ class SandboxClient:
         self._ask("reset")
 
     def pace(self, **changes: float) -> dict[str, Any]:
-        """Changes how fast the clouds are; gives what is in force."""
+        """Changes the clouds' delays; returns the current ones."""
         return dict(self._ask("pace", **changes))
 
     def stock(self, **rule: Any) -> list[dict[str, Any]]:
-        """Says how many there are (:class:`gpucloud.sandbox.market.Stock`); gives all rules."""
+        """Limits the stock (:class:`gpucloud.sandbox.market.Stock`); returns all rules."""
         return list(self._ask("stock", **rule))
 
     def price(self, **move: Any) -> list[dict[str, Any]]:
-        """Moves a price (:class:`gpucloud.sandbox.market.PriceMove`); gives all moves."""
+        """Changes a price (:class:`gpucloud.sandbox.market.PriceMove`); returns all changes."""
         return list(self._ask("price", **move))
 
     def fault(self, **rule: Any) -> list[dict[str, Any]]:
-        """Adds a fault (:class:`gpucloud.sandbox.faults.Fault`); gives those in force."""
+        """Adds a fault (:class:`gpucloud.sandbox.faults.Fault`); returns the active ones."""
         return list(self._ask("fault", **rule))
 
     def clear_faults(self, number: int | None = None) -> None:
-        """Takes one fault away, or all."""
+        """Removes one fault, or all."""
         self._ask("fault", clear=number)
 
     def interrupt(self, instance: str, *, notice_s: float | None = None) -> dict[str, Any]:
-        """Takes a spot instance back, after a notice: its cloud's usual one where none is given."""
+        """Interrupts a spot instance, after a notice; by default its cloud's usual one."""
         return dict(self._ask("interrupt", instance=instance, notice_s=notice_s))
 
     def gpu(self, sickness: str, *, times: int = 1) -> None:
-        """Makes the GPUs of the next boxes sick (:data:`gpucloud.sandbox.boxes_nvidia.SICKNESSES`)."""
+        """Gives the next boxes a faulty GPU (:data:`gpucloud.sandbox.boxes_nvidia.SICKNESSES`)."""
         self._ask("gpu", sickness=sickness, times=times)
 
     def clock(self, *, advance_s: float = 0) -> dict[str, Any]:
-        """Moves the clouds' time ahead; gives what it is now."""
+        """Moves the clouds' clock ahead; returns its time."""
         return dict(self._ask("clock", advance_s=advance_s))
 
     def address(self, address: str | None = None) -> str:
-        """Moves the caller to another address; gives the one in force."""
+        """Changes the caller's address; returns the current one."""
         return str(self._ask("address", **({"address": address} if address else {}))["address"])
 
     def calls(self, *, clear: bool = False) -> list[dict[str, Any]]:
@@ -215,7 +215,7 @@ class SandboxClient:
         return list(self._ask("ledger"))
 
     def cloud(self, cloud: str, control: str, **values: Any) -> Any:
-        """Asks one cloud for something of its own (AWS: ``reserve``, ``quota``)."""
+        """Changes a setting of one cloud (AWS: ``reserve``, ``quota``)."""
         return self._ask("cloud", cloud=cloud, control=control, values=values)
 
     def _ask(self, action: str, /, **body: Any) -> Any:
@@ -273,7 +273,7 @@ def _start(folder: Path, pace: Mapping[str, float]) -> Endpoint:
 
 
 def _past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Where the user has a proxy: it is not asked for this machine."""
+    """Excludes this machine from the user's proxy."""
     if not any(name.lower() in {"http_proxy", "https_proxy", "all_proxy"} for name in environment):
         return {}
     hosts = environment.get("no_proxy") or environment.get("NO_PROXY") or ""

@@ -1,4 +1,4 @@
-"""The emulated clouds' time: that of this machine, moved ahead by whoever steers the sandbox."""
+"""The emulated clouds' time: this machine's time plus an offset set through the control API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Clock:
         return self._now() + self.offset
 
     def unmoved(self) -> datetime:
-        """The time underneath, in UTC: what the clocks of callers say, who do not travel along."""
+        """This machine's time, in UTC: the callers' clocks are not moved."""
         return self._now()
 
     def advance(self, by: timedelta) -> None:
@@ -38,7 +38,7 @@ class Clock:
         self.offset += by
 
     def reset(self) -> None:
-        """Takes back every move."""
+        """Removes the offset."""
         self.offset = timedelta()
 
 

@@ -1,6 +1,6 @@
 """ssh's ProxyCommand for boxes of the sandbox: ``connect.py FOLDER HOST PORT`` pipes to the sandbox's gate.
 
-A program of its own that imports only what it must: it runs before every ssh connection.
+A separate program with few imports: it runs before every ssh connection.
 """
 
 import json
@@ -13,7 +13,7 @@ CHUNK = 1 << 16
 
 
 def main() -> int:
-    """Connects standard input and output with the box; gives the exit code."""
+    """Connects standard input and output to the box; returns the exit code."""
     folder, host, port = sys.argv[1:4]
     try:
         with open(os.path.join(folder, "sandbox.json"), encoding="utf-8") as stream:  # noqa: PTH118, PTH123

@@ -1,4 +1,4 @@
-"""How the sandbox is steered: JSON over HTTP on loopback, with a token. The client is ``client.py``."""
+"""The control API of the sandbox: JSON over HTTP on loopback, with a token. The client is ``client.py``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Body = Mapping[str, Any]
 
 
 class Control:
-    """The WSGI application that steers.
+    """The WSGI application of the control API.
 
     Args:
-        world: what the clouds stand on.
+        world: what the emulators share.
         emulators: the clouds.
         endpoints: where each cloud listens.
         faults: the rules in force.
@@ -121,7 +121,7 @@ class Control:
         return {}
 
     def reset(self, _body: Body) -> Any:
-        """Everything as on the first day, but the pace."""
+        """Resets everything except the delays."""
         for emulator in self._emulators.values():
             emulator.reset()
         self._world.ledger.reset(self._world.clock.now())
@@ -136,18 +136,18 @@ class Control:
         return {}
 
     def pace(self, body: Body) -> Any:
-        """How fast the clouds are; gives what is in force."""
+        """Changes the clouds' delays; returns the current ones."""
         self._world.dials.set_pace(body)
         return asdict(self._world.dials.pace)
 
     def stock(self, body: Body) -> Any:
-        """Says how many there are of something; gives all rules."""
+        """Limits the stock; returns all rules."""
         if body:
             self._world.market.set_stock(Stock(**body))
         return [asdict(rule) for rule in self._world.market.stock]
 
     def price(self, body: Body) -> Any:
-        """Moves a price; gives all moves."""
+        """Changes a price; returns all changes."""
         if body:
             numbers = [Decimal(body[name]) for name in ("amount", "factor") if body.get(name) is not None]
             if len(numbers) != 1:
@@ -158,7 +158,7 @@ class Control:
         return [asdict(move) for move in self._world.market.moves]
 
     def fault(self, body: Body) -> Any:
-        """Adds a fault, or with ``clear`` takes one or all away; gives those in force."""
+        """Adds a fault, or with ``clear`` removes one or all; returns the active ones."""
         if "clear" in body:
             self._faults.clear(body["clear"])
         elif body:
@@ -171,7 +171,7 @@ class Control:
         ]
 
     def interrupt(self, body: Body) -> Any:
-        """Takes a spot instance back, after a notice: its cloud's usual one where none is given."""
+        """Interrupts a spot instance, after a notice; by default its cloud's usual one."""
         given = body.get("notice_s")
         for emulator in self._emulators.values():
             at = self._world.clock.now() + timedelta(seconds=emulator.notice_s if given is None else given)
@@ -184,7 +184,7 @@ class Control:
         raise UnknownResourceError(f"no running spot instance {body['instance']}")
 
     def gpu(self, body: Body) -> Any:
-        """Makes the GPUs of the next boxes sick."""
+        """Gives the next boxes a faulty GPU."""
         self._world.boxes.make_sick(str(body["sickness"]), int(body["times"]))
         return {}
 
@@ -199,7 +199,7 @@ class Control:
         return {"now": self._world.clock.now().isoformat()}
 
     def address(self, body: Body) -> Any:
-        """Moves the caller to another address."""
+        """Changes the caller's address."""
         if body:
             self._world.dials.set_caller_address(str(ip_address(body["address"])))
         return {"address": self._world.dials.caller_address}
@@ -233,7 +233,7 @@ class Control:
         return list(self._world.ledger.history())
 
     def cloud(self, body: Body) -> Any:
-        """Asks one cloud for something of its own."""
+        """Changes a setting of one cloud."""
         emulator = self._emulators.get(body["cloud"])
         if emulator is None:
             raise UnknownResourceError(f"no cloud {body['cloud']!r}; there are {', '.join(self._emulators)}")

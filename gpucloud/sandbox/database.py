@@ -1,7 +1,7 @@
-"""What outlives the sandbox process: one SQLite file with the emulated things, the settings and the ledger.
+"""The sandbox's persistent state: one SQLite file with the emulated resources, the settings and the ledger.
 
 A call's changes are one transaction that is on disk before the call is answered, so that killing the process
-loses nothing that a client has been told.
+loses nothing that a client was told.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
-        """All changes inside are kept together, or none. One thread at a time; transactions nest."""
+        """All changes inside are committed together, or none. One thread at a time; transactions nest."""
         with self._lock:
             if self._depth == 0:
                 self._connection.execute("BEGIN")
@@ -67,7 +67,7 @@ class Database:
         self._readers.append(read)
 
     def read_again(self) -> None:
-        """Makes memory what the file is."""
+        """Reloads memory from the file."""
         for read in self._readers:
             read()
 
@@ -89,7 +89,7 @@ class Database:
 
 
 class Shelf:
-    """The things of one cloud, as JSON documents in the shape of the cloud's own answers, by region and kind.
+    """The resources of one cloud, as JSON documents in the form of its own answers, by region and kind.
 
     Reading is from memory. A document that was changed must be :meth:`put` again.
     """
@@ -122,7 +122,7 @@ class Shelf:
                     yield region, document
 
     def put(self, region: str, kind: str, id_: str, document: Document) -> Document:
-        """Keeps a new or changed thing."""
+        """Stores a new or changed resource."""
         with self._database.transaction() as connection:
             connection.execute(
                 "INSERT INTO things VALUES (?, ?, ?, ?, ?) "
@@ -133,7 +133,7 @@ class Shelf:
         return document
 
     def drop(self, region: str, kind: str, id_: str) -> None:
-        """Forgets a thing."""
+        """Removes a resource."""
         with self._database.transaction() as connection:
             connection.execute(
                 "DELETE FROM things WHERE cloud = ? AND region = ? AND kind = ? AND id = ?",
@@ -142,7 +142,7 @@ class Shelf:
             self._resources.get((region, kind), {}).pop(id_, None)
 
     def clear(self) -> None:
-        """Forgets everything of this cloud."""
+        """Removes all resources of this cloud."""
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM things WHERE cloud = ?", (self._cloud,))
             self._resources.clear()

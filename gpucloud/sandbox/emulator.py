@@ -1,8 +1,8 @@
-"""What one emulated cloud must do, and what it is given.
+"""The interface of an emulated cloud, and what it receives.
 
 An emulator is found through the entry-point group ``gpucloud.sandboxes``: an entry is a callable that takes a
 :class:`World` and gives an :class:`Emulator`. Its rules are split from its wire format, it reads no clock but
-the world's, and keeps no state but on the world's shelves.
+the world's, and keeps its state on the world's shelves alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CALLER_ADDRESS = "198.51.100.7"
 
 
 class UnknownResourceError(Exception):
-    """A control names what the cloud does not have."""
+    """A control request names an unknown resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +62,11 @@ class BoxHost(Protocol):
         ...
 
     def make_sick(self, sickness: str, times: int, /) -> None:
-        """The GPUs of the next boxes have something."""
+        """The next boxes get a faulty GPU."""
         ...
 
     def end(self, id_: str, /) -> None:
-        """Ends a box; says nothing of one that is not there."""
+        """Ends a box; does nothing for an unknown one."""
         ...
 
     def ssh_port(self, id_: str, /) -> int | None:
@@ -87,7 +87,7 @@ class BoxHost(Protocol):
 
 
 class Dials:
-    """What whoever steers the sandbox has set: pace and the caller's address. Kept."""
+    """What the control API has set: pace and the caller's address. Persistent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -108,7 +108,7 @@ class Dials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything that an emulator stands on. ``token`` gives fresh random hexadecimal digits."""
+    """What the emulators share. ``token`` gives fresh random hexadecimal digits."""
 
     folder: Path
     database: Database
@@ -131,16 +131,16 @@ class Emulator(Protocol):
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """With what its server is secured; ``None`` where the vendor's SDK accepts plain HTTP."""
+        """The TLS settings of its server; ``None`` if the vendor's SDK accepts plain HTTP."""
         ...
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """What else can be asked of this cloud (grant a reservation, set a quota), by name."""
+        """The settings that only this cloud has (reservations, quotas), by name."""
         ...
 
     def environment(self, origin: str, /) -> Mapping[str, str]:
-        """The environment variables that make the vendor's SDK, and gpucloud, go to ``origin``."""
+        """The environment variables that point the vendor's SDK, and gpucloud, at ``origin``."""
         ...
 
     def identify(self, request: Request, /) -> Call:
@@ -168,16 +168,16 @@ class Emulator(Protocol):
         ...
 
     def power_off(self, box: str, /) -> None:
-        """The guest of an instance switched itself off."""
+        """The guest of an instance powered itself off."""
         ...
 
     @property
     def notice_s(self) -> float:
-        """How long before it takes a spot instance back the cloud tells."""
+        """How many seconds before a spot interruption the cloud announces it."""
         ...
 
     def interrupt(self, instance: str, at: datetime, /) -> None:
-        """The cloud will take back a spot instance at this time.
+        """Schedules the interruption of a spot instance.
 
         Raises:
             UnknownResourceError: it is no running spot instance of this cloud.

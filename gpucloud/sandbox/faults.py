@@ -1,4 +1,4 @@
-"""Faults on purpose: which calls go wrong, when, and how."""
+"""Injected faults: which calls fail, when, and how."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Fault:
     signal: str = "SIGKILL"
 
     def matches(self, call: Call, stage: Stage) -> bool:
-        """Whether the rule speaks of this call at this stage."""
+        """Whether the rule applies to this call at this stage."""
         return (
             self.stage is stage
             and fnmatchcase(call.cloud, self.cloud)
@@ -101,7 +101,7 @@ class Faults:
         return number
 
     def clear(self, number: int | None = None) -> None:
-        """Takes one rule away, or all."""
+        """Removes one rule, or all."""
         with self._lock:
             for each in list(self._rules) if number is None else [number]:
                 self._rules.pop(each, None)
@@ -123,7 +123,7 @@ class Faults:
         return any(rule.effect is Effect.KILL and rule.matches(call, rule.stage) for rule in rules)
 
     def strike(self, call: Call, stage: Stage) -> Sequence[Fault]:
-        """What befalls this call now, in the order in which the rules were made. Uses the rules up."""
+        """The faults of this call at this stage, in the order of the rules. Counts the rules down."""
         with self._lock:
             due: list[Fault] = []
             for number, rule in self._rules.items():

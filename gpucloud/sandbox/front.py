@@ -1,4 +1,4 @@
-"""What stands before every emulated cloud: latency, faults, counting, the echo of the caller's address."""
+"""The layer before every emulated cloud: latency, faults, counters, the echo of the caller's address."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Traffic:
             return tuple(self._newest)
 
     def clear(self) -> None:
-        """Starts counting anew."""
+        """Resets the counters."""
         with self.lock:
             self.calls.clear()
             self._newest.clear()
@@ -223,7 +223,7 @@ def _like(answer: Response, body: bytes) -> Response:
 
 
 def _altered(answer: Response, fault: Fault, url: str) -> Response:
-    """An answer that something on the way has spoilt."""
+    """An answer damaged in transit."""
     body, kind = answer.get_data(), answer.mimetype or ""
     match fault.effect:
         case Effect.TRUNCATE:

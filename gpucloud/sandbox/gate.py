@@ -24,7 +24,7 @@ class Gate(socketserver.ThreadingTCPServer):
     """The gate's server, on loopback.
 
     Args:
-        world: where addresses and boxes are looked up.
+        world: the addresses and boxes.
         emulators: the clouds, which know their firewalls.
         token: what a caller must say.
     """
@@ -44,7 +44,7 @@ class Gate(socketserver.ThreadingTCPServer):
         return int(self.server_address[1])
 
     def box_at(self, address: str, port: int) -> str | None:
-        """The instance that a packet from the caller would reach; ``None`` where a firewall swallows it."""
+        """The instance that a packet from the caller would reach; ``None`` if a firewall drops it."""
         box = self.world.addresses.holder(address)
         source = self.world.dials.caller_address
         if box is None or not any(emulator.admits(box, port, source) for emulator in self.emulators):

@@ -1,4 +1,4 @@
-"""The ledger: every billable thing from birth to death. The ground truth of the tests."""
+"""The ledger: every billable resource from its start to its end. The ground truth of the tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ORDER BY number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One billable thing.
+    """One billable resource.
 
     ``price`` is per hour, in ``currency``. ``token`` is the idempotency key of the call that made it.
     """

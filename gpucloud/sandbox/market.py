@@ -1,4 +1,4 @@
-"""What the emulated clouds sell: the catalog's types, zones and prices, and how they were moved."""
+"""What the emulated clouds sell: the catalog's types, zones and prices, and the changes to them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class InstanceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A price per hour, and since when it is that."""
+    """A price per hour, and since when it applies."""
 
     amount: Decimal
     currency: str
@@ -200,12 +200,12 @@ class Market:
         return self._catalogs.setdefault(cloud, Catalog(cloud))
 
     def set_stock(self, rule: Stock) -> None:
-        """Says how many there are. The newest rule that matches counts."""
+        """Limits the stock. The newest matching rule applies."""
         self.stock.append(rule)
         self._database.keep_setting("stock", [asdict(each) for each in self.stock])
 
     def move_price(self, move: PriceMove, now: datetime) -> None:
-        """Moves a price. The newest rule that matches counts."""
+        """Changes a price. The newest matching rule applies."""
         self.moves.append(PriceMove(**{**asdict(move), "at": stamp(now)}))
         self._database.keep_setting("prices", [asdict(each) for each in self.moves])
 

@@ -26,7 +26,7 @@ def statements_of(document: Mapping[str, Any]) -> list[Statement]:
     """The statements of a policy.
 
     Raises:
-        ValueError: one has a condition that is not understood here, which is not to pass for one that holds.
+        ValueError: one has a condition that is not understood here, and must not count as fulfilled.
     """
     statements: list[Statement] = list(document["Statement"])
     for statement in statements:

@@ -1,7 +1,7 @@
 """The sandbox process: ``python -m gpucloud.sandbox.serve --folder FOLDER``.
 
-It listens on loopback only, and says in ``FOLDER/sandbox.json`` (0600) where. It holds ``FOLDER/serve.lock``
-for as long as it runs.
+It listens on loopback only, and writes its addresses to ``FOLDER/sandbox.json`` (0600). It holds
+``FOLDER/serve.lock`` for as long as it runs.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Sandbox:
 
 
 def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None = None) -> Sandbox:
-    """Puts a sandbox together in a folder, with what the folder remembers, and writes ``sandbox.json``.
+    """Builds a sandbox from the state in a folder, and writes ``sandbox.json``.
 
     Args:
         folder: where it lives.
@@ -176,7 +176,7 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
 
 
 def main() -> int:
-    """Runs the process until it is stopped or idle; gives the exit code."""
+    """Runs the process until it is stopped or idle; returns the exit code."""
     parser = argparse.ArgumentParser(prog="gpucloud.sandbox.serve")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--idle-s", type=float, default=IDLE_S)
@@ -229,7 +229,7 @@ def _listen(app: WSGIApplication, port: int, tls: ssl.SSLContext | None) -> Base
 
 
 def _port(database: Database, cloud: str) -> int:
-    """The port that the cloud had last time, if it is free: clients of before keep working."""
+    """The port that the cloud had last time, if it is free: earlier clients keep working."""
     kept: Mapping[str, int] = database.setting("ports") or {}
     port = kept.get(cloud, 0)
     with socket.socket() as probe:

@@ -84,25 +84,25 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
     return keys
 
 
-def keep_ready(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Notes beside a box's keys that it became ready, and its facts, as plain JSON.
+def keep_ready(folder: Path, note: Mapping[str, Any]) -> None:
+    """Keeps a note beside a box's keys that it became ready, and what it was, as plain JSON.
 
     A failure is not told: the note is needed only after an older copy of the journal was put back.
     """
     draft = folder / f".{_READY}"
     with suppress(OSError):
-        draft.write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+        draft.write_text(json.dumps(note, sort_keys=True), encoding="utf-8")
         draft.chmod(0o600)
         draft.replace(folder / _READY)
 
 
 def read_ready(folder: Path) -> Mapping[str, Any] | None:
-    """The facts of a box that became ready; ``None`` where none are noted."""
+    """What :func:`keep_ready` noted of a box that became ready; ``None`` where nothing is noted."""
     try:
-        facts: Mapping[str, Any] = json.loads((folder / _READY).read_text(encoding="utf-8"))
+        note: Mapping[str, Any] = json.loads((folder / _READY).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return facts
+    return note
 
 
 def delete_keys(folder: Path) -> None:

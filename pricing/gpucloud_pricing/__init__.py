@@ -8,28 +8,47 @@ for offer in market.search(Demand(gpus=parse_wishes("A100:8")), today=date.today
     print(offer.cloud, offer.region, offer.instance_type, offer.price)
 """
 
-from gpucloud_pricing.billing import Billing
-from gpucloud_pricing.demand import COMMITMENTS, PURCHASES, Demand
-from gpucloud_pricing.explanation import Explanation, Reason, Refusal, Relaxation
-from gpucloud_pricing.gpu_models import MODELS, GpuModel
-from gpucloud_pricing.gpus import BadWishError, GpuWish, format_count, format_wish, parse_wishes
-from gpucloud_pricing.market import Market
-from gpucloud_pricing.places import BadPlaceError
-from gpucloud_pricing.values import (
-    Commitment,
-    InstanceType,
-    Interruption,
-    Money,
-    Note,
-    Offer,
-    Price,
-    Rate,
-    Region,
-    Source,
-    Tariff,
-)
+from __future__ import annotations
 
-__all__ = [
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.billing import Billing
+    from gpucloud_pricing.demand import COMMITMENTS, PURCHASES, Demand
+    from gpucloud_pricing.explanation import Explanation, Reason, Refusal, Relaxation
+    from gpucloud_pricing.gpu_models import MODELS, GpuModel
+    from gpucloud_pricing.gpus import BadWishError, GpuWish, format_count, format_wish, parse_wishes
+    from gpucloud_pricing.market import Market
+    from gpucloud_pricing.places import BadPlaceError
+    from gpucloud_pricing.values import (
+        Commitment,
+        InstanceType,
+        Interruption,
+        Money,
+        Note,
+        Offer,
+        Price,
+        Rate,
+        Region,
+        Source,
+        Tariff,
+    )
+
+_MODULES = {
+    "gpucloud_pricing.billing": "Billing",
+    "gpucloud_pricing.demand": "COMMITMENTS PURCHASES Demand",
+    "gpucloud_pricing.explanation": "Explanation Reason Refusal Relaxation",
+    "gpucloud_pricing.gpu_models": "MODELS GpuModel",
+    "gpucloud_pricing.gpus": "BadWishError GpuWish format_count format_wish parse_wishes",
+    "gpucloud_pricing.market": "Market",
+    "gpucloud_pricing.places": "BadPlaceError",
+    "gpucloud_pricing.values": "Commitment InstanceType Interruption Money Note Offer Price Rate Region"
+    " Source Tariff",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "COMMITMENTS",
     "MODELS",
     "PURCHASES",
@@ -59,3 +78,10 @@ __all__ = [
     "format_wish",
     "parse_wishes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first asked for: a module of this package alone loads no other."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)

@@ -1,7 +1,7 @@
 """What boots on a box: cloud-init text, rendered by a pure function, usable alone.
 
-Everything that a user wrote travels as base64 inside the document, so that no value can be taken for YAML,
-shell, Jinja or MIME by anything that reads it on its way.
+Everything that a user wrote is base64 inside the document, so that nothing on the way can read a value as
+YAML, shell, Jinja or MIME.
 """
 
 from gpucloud_templates.cloud_config import (

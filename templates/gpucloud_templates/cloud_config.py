@@ -54,7 +54,7 @@ _PRIVATE_KEY = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootPlan:
-    """What a box is to become on its first boot.
+    """What the first boot makes of a box.
 
     ``user`` is made where the image has none of that name. ``public_key`` may log in, and so may
     ``extra_keys``; ``host_private_key`` and ``host_public_key`` are the one-time ssh host key (OpenSSH
@@ -87,7 +87,7 @@ class BootPlan:
 
 
 class TooLargeError(ValueError):
-    """The rendered text is more than a cloud takes; the set-up commands are what makes it long."""
+    """The rendered text is longer than a cloud accepts, usually because of the setup."""
 
 
 def render(plan: BootPlan) -> str:
@@ -135,12 +135,12 @@ def render(plan: BootPlan) -> str:
 
 
 def packed(text: str) -> bytes:
-    """What travels: gzip, which cloud-init unpacks on every cloud. The same text gives the same bytes."""
+    """The gzipped text, which cloud-init unpacks on every cloud. The same text gives the same bytes."""
     return gzip.compress(text.encode(), mtime=0)
 
 
 def _yaml(document: Any) -> str:
-    import yaml  # here, because whoever only asks what a recipe needs renders nothing
+    import yaml  # here, because most callers render nothing
 
     dumper: Any = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
     dumper.add_representer(str, _block)

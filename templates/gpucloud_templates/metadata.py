@@ -1,4 +1,4 @@
-"""How a box asks its cloud's metadata service, and deletes itself: what the guard on it is told."""
+"""The guard's settings: how a box queries its cloud's metadata service, and how it deletes itself."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Metadata:
         url: where it is, without a path.
         notice: the path that tells when a spot box is taken back; anything but 200 means not yet. What may
             be answered is told at ``guard.rules.notice_time``.
-        headers: what every question carries.
+        headers: sent with every request.
         token_path: where a PUT gives the token that questions need; empty for clouds without.
-        token_ttl_header: how the PUT says for how many seconds.
-        token_header: how questions carry it.
+        token_ttl_header: the PUT's header for the token's lifetime in seconds.
+        token_header: the header for the token.
     """
 
     url: str
@@ -34,7 +34,7 @@ class SelfDelete:
 
     Attributes:
         url: the metadata service, without a path.
-        headers: what every question to it carries.
+        headers: sent with every request to it.
         token: the path that answers ``access_token``, in JSON.
         name: the path that answers the machine's own path at ``endpoint``.
         endpoint: the cloud's API, without a path.

@@ -37,9 +37,9 @@ class Image:
         driver: the version of NVIDIA's driver, or the lowest that it may be; ``None`` where it has none.
         cuda: the toolkits that it brings.
         cudnn: the version that it brings, if known.
-        frameworks: the recipes that it brings whole.
+        frameworks: the recipes that it contains completely.
         containers: whether it has Docker with NVIDIA's toolkit.
-        why: for people: why this one.
+        why: the reason for this choice, as text.
     """
 
     name: str
@@ -148,7 +148,7 @@ class ImpossibleError(ValueError):
 
 
 def number(version: str) -> tuple[int, ...]:
-    """A version as something that can be compared."""
+    """A version as a tuple that can be compared."""
     return tuple(int(part) for part in version.split("."))
 
 

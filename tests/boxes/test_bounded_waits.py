@@ -19,6 +19,7 @@ from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Patience, begin, finish
 from gpucloud.inventory.down import end_all
 from gpucloud.inventory.reconcile import settle
+from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.planning.planner import Access
@@ -58,8 +59,8 @@ def unwanted(bench: Bench, box: str, cloud: str = "aws") -> Box:
     there = replace(bench, providers=first)
     context = there.context()
     made = launch(context, there.terms(box=box, name=box), there.offers())
-    context.journal.write(made, "state", {"state": "ready", "facts": {}})
-    context.journal.write(made, "state", {"state": "deleting"})
+    context.journal.write(made, StateChanged(state=BoxState.READY))
+    context.journal.write(made, StateChanged(state=BoxState.DELETING))
     context.journal.release(made)
     return context.journal.box(box)
 
@@ -98,7 +99,7 @@ def used(bench: Bench, box: str, cloud: str = "aws") -> Box:
     there = replace(bench, providers=sorted(bench.providers, key=lambda provider: provider.name != cloud))
     context = there.context()
     made = launch(context, there.terms(box=box, name=box), there.offers())
-    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)
 

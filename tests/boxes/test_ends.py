@@ -41,7 +41,7 @@ def test_a_machine_that_is_found_after_a_lost_answer_ends_from_outside_like_any_
     box = started(bench)
     [machine] = cloud.machines()
     assert machine.ends_at == box.expires_at
-    assert box.facts["timers"] == [f"timer-{machine.ref.id}"]
+    assert box.timers == (f"timer-{machine.ref.id}",)
 
 
 @pytest.mark.parametrize("error_class", [ErrorClass.SERVER, ErrorClass.AUTH, ErrorClass.BAD_PARAM])

@@ -15,6 +15,7 @@ from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import CloudError, ErrorClass, OutcomeUnknownError, OwedError, PriceError, Scope
 from gpucloud.inventory.reconcile import refresh, remains, settle
+from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import NameTakenError
 from gpucloud.resources import Machine, Purchase, Request
@@ -60,10 +61,10 @@ def test_the_first_offer_that_has_stock_is_taken(bench: Make, temperament: Tempe
     b = bench(stock={("use1-az4", "g4dn.xlarge"): 0})
     box = launch(b.context(), b.terms(), b.offers())
     zone = zones_worth_trying(temperament)[1]
-    assert (box.state, box.facts["zone"], b.machines()) == (BoxState.BOOTSTRAPPING, zone, 1)
-    assert box.facts["price"]["amount"] == {"use1-az6": "2", "usw2-az1": "3"}[zone]
-    assert [node["state"] for node in box.facts["nodes"]] == ["running"]
-    assert all(node["public_ip"] for node in box.facts["nodes"])
+    assert (box.state, box.place and box.place.zone, b.machines()) == (BoxState.BOOTSTRAPPING, zone, 1)
+    assert box.price_per_hour == {"use1-az6": 2, "usw2-az1": 3}[zone]
+    assert [node.state for node in box.nodes] == ["running"]
+    assert all(node.public_ip for node in box.nodes)
 
 
 def test_without_stock_anywhere_every_attempt_is_told_and_nothing_is_left(
@@ -107,7 +108,7 @@ def test_a_lost_answer_does_not_make_a_second_machine(bench: Make) -> None:
     b = bench()
     b.providers[0].cloud.fail("create", ConnectionLost(), applied=True)
     box = launch(b.context(), b.terms(), b.offers())
-    assert (b.machines(), box.facts["zone"]) == (1, "use1-az4")
+    assert (b.machines(), box.place and box.place.zone) == (1, "use1-az4")
     assert len({entry.ref for entry in b.providers[0].cloud.ledger if str(entry.ref.kind) == "instance"}) == 1
 
 
@@ -198,7 +199,7 @@ def test_all_nodes_or_none(bench: Make, temperament: Temperament) -> None:
     b = bench(stock={("use1-az4", "g4dn.xlarge"): 2})
     box = launch(b.context(), b.terms(nodes=3), b.offers())
     zone = zones_worth_trying(temperament)[1]
-    assert (box.facts["zone"], len(box.facts["nodes"]), b.machines()) == (zone, 3, 3)
+    assert (box.place and box.place.zone, len(box.nodes), b.machines()) == (zone, 3, 3)
 
 
 class Cheat(MemoryProvider):
@@ -254,7 +255,7 @@ def test_a_box_past_its_end_is_taken_down_by_the_next_changing_command(bench: Ma
     b = bench()
     context = b.context()
     box = launch(context, b.terms(expires_at=b.clock() + timedelta(hours=1)), b.offers())
-    context.journal.write(box, "state", {"state": "ready"})
+    context.journal.write(box, StateChanged(state=BoxState.READY))
     context.journal.release(box)
     assert remains(context) == []
     b.clock.sleep(3601)
@@ -269,7 +270,7 @@ def test_a_box_that_its_cloud_took_back_is_shown_as_interrupted(bench: Make, you
     b = bench()
     context = b.context()
     box = launch(context, b.terms(), b.offers(purchase=Purchase.SPOT, ceiling_usd=Decimal(3)))
-    context.journal.write(box, "state", {"state": "ready"})
+    context.journal.write(box, StateChanged(state=BoxState.READY))
     [machine] = b.providers[0].cloud.machines()
     if not young:
         b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())

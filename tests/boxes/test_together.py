@@ -12,6 +12,7 @@ from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import ErrorClass, GpucloudError, OwedError
 from gpucloud.inventory.down import end_all
+from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.resources import Ref, ResourceKind
@@ -27,7 +28,7 @@ MEETING_S = 30.0
 def ready(bench: Bench, box: str, nodes: int = 1) -> Box:
     context = bench.context()
     made = launch(context, bench.terms(box=box, name=box, nodes=nodes), bench.offers())
-    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)
 
@@ -107,21 +108,11 @@ def test_of_a_kind_that_holds_itself_the_newest_goes_first_one_at_a_time(bench: 
     box = ready(bench, "b-1")
     context = bench.context()
     for name in ("outer", "inner"):
-        ref = a_ref(kind=ResourceKind.NETWORK, id=name, region=box.facts["region"])
+        ref = a_ref(kind=ResourceKind.NETWORK, id=name, region=box.machine(0).region)
         bench.providers[0].cloud.add(ref, name, some_tags(owner=OWNER, box="b-1").as_dict())
-        context.journal.write(box, "made", {**_as_data(ref), "name": name})
+        context.journal.write(box, Made(resource=named(ref, name)))
     bench.kind = OneInAnother
     assert take_down(bench.context(), context.journal.box("b-1"), budget_s=600).state is BoxState.DELETED
     asked = [call for call in bench.providers[0].cloud.calls if call.name in {"outer", "inner"}]
     first_of_outer = next(n for n, call in enumerate(asked) if call.name == "outer")
     assert [call.action for call in asked[:first_of_outer]][:2] == ["delete", "get"]
-
-
-def _as_data(ref: Ref) -> dict[str, str]:
-    return {
-        "cloud": ref.cloud,
-        "account": ref.account,
-        "region": ref.region,
-        "kind": str(ref.kind),
-        "id": ref.id,
-    }

@@ -11,13 +11,14 @@ import pytest
 
 from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import made_data, take_down
+from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.cloud import Cloud, Clouds
 from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.costs.spend import charges, paid_per_hour
 from gpucloud.errors import OwedError
 from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.reconcile import refresh, refresh_all, settle
+from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import Box
 from gpucloud.resources import Purchase, ResourceKind, Search
@@ -34,7 +35,7 @@ def a_bench(folder: Path, temperament: Temperament = TOKEN_ATOMIC) -> Bench:
 def ready(bench: Bench, box: str = "b-1", **terms: object) -> Box:
     context = bench.context()
     made = launch(context, bench.terms(box=box, **terms), bench.offers(purchase=Purchase.SPOT))
-    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)
 
@@ -47,15 +48,15 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
     bench = a_bench(tmp_path, temperament)
     box = ready(bench, nodes=3)
     [price] = paid_per_hour(box).values()
-    first, *others = [node["instance_id"] for node in box.facts["nodes"]]
+    first, *others = [node.instance_id for node in box.nodes]
     bench.clock.sleep(3600)
     cloud = bench.providers[0].cloud
-    cloud.preempt(a_ref(id=first, region=box.facts["region"]))
+    cloud.preempt(a_ref(id=first, region=box.machine(0).region))
     for _ in range(2):  # what is known to be gone is not asked for again
         seen = refresh(bench.context(), bench.context().journal.box(box.id))
         assert seen.state is BoxState.READY
-        assert [node["instance_id"] for node in seen.facts["nodes"]] == [first, *others]
-        assert [node["state"] for node in seen.facts["nodes"]] == ["gone", "running", "running"]
+        assert [node.instance_id for node in seen.nodes] == [first, *others]
+        assert [node.state for node in seen.nodes] == ["gone", "running", "running"]
         bench.clock.sleep(3600)
     assert paid_per_hour(seen) == {"USD": price * 2 / 3}
     cost = sum(
@@ -73,7 +74,7 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
     assert [target.node for target in targets(seen, tmp_path, None)] == [1, 2]
 
     for each in others:
-        cloud.preempt(a_ref(id=each, region=box.facts["region"]))
+        cloud.preempt(a_ref(id=each, region=box.machine(0).region))
     assert refresh(bench.context(), seen).state is BoxState.INTERRUPTED
 
 
@@ -81,7 +82,7 @@ def test_a_node_that_is_unknown_by_its_id_is_gone_once_it_can_not_be_late(tmp_pa
     bench = a_bench(tmp_path)
     box = ready(bench, nodes=2)
     cloud = bench.providers[0].cloud
-    del cloud.items[box.facts["region"], box.facts["nodes"][1]["instance_id"]]
+    del cloud.items[box.machine(0).region, box.nodes[1].instance_id]
     assert refresh(bench.context(), box).gone_nodes == 0
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     assert refresh(bench.context(), box).gone_nodes == 1
@@ -129,10 +130,10 @@ def test_a_kind_that_a_provider_does_not_declare_is_deleted_last(tmp_path: Path)
     bench.kind = Undeclared
     box = ready(bench)
     cloud = bench.providers[0].cloud
-    key = a_ref(kind=ResourceKind.KEY, id="key-1", region=box.facts["region"])
+    key = a_ref(kind=ResourceKind.KEY, id="key-1", region=box.machine(0).region)
     cloud.add(key, "key", some_tags(owner=OWNER, box="b-1").as_dict())
     context = bench.context()
-    context.journal.write(box, "made", made_data(key, name="key"))
+    context.journal.write(box, Made(resource=named(key, "key")))
     assert take_down(context, context.journal.box(box.id), budget_s=600).state is BoxState.DELETED
     deleted = [call.name for call in cloud.calls if call.action == "delete"]
     assert deleted[-1] == "key-1"

@@ -487,7 +487,7 @@ MUTANTS = (
     Mutant(
         "an end counts by the cloud's clock too",
         "gpucloud/inventory/reconcile.py",
-        "if is_remains(box) or _is_past_end(box, clock, troubles)]",
+        "if box.is_remains or _is_past_end(box, clock, troubles)]",
         "]",
     ),
     Mutant(

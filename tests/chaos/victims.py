@@ -39,6 +39,7 @@ import gpucloud.runs.job
 import gpucloud_azure.create
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
+from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.runtime.context import Context
@@ -119,7 +120,7 @@ def main() -> None:
 
 def ready_at_once(context: Context, box: Box, keys: Path) -> Box:
     """In place of waiting for ssh, the boot and the GPUs."""
-    context.journal.write(box, "state", {"state": str(BoxState.READY), "facts": {}})
+    context.journal.write(box, StateChanged(state=BoxState.READY))
     return context.journal.box(box.id)
 
 

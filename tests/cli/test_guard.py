@@ -106,7 +106,7 @@ def test_what_the_guard_sees_is_listed_and_shown(own_clouds: Shell) -> None:
     assert guard["health"] == {}
     own_clouds("sandbox", "interrupt", "watched", "--notice", "60")
     until(lambda: bool(own_clouds.boxes("--live")[0]["guards"][0]["taken_back_at"]))
-    assert "ready (taken back at 20" in own_clouds("list").out
+    assert "ready (interrupted at 20" in own_clouds("list").out
     shown = own_clouds("show", "watched", "--live").out
     assert "running (" in shown
-    assert "taken back at" in shown
+    assert "interrupted at" in shown

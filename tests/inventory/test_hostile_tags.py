@@ -15,6 +15,7 @@ from gpucloud.inventory.discovery import begin, finish, refuse_taken_name
 from gpucloud.inventory.reconcile import settle
 from gpucloud.inventory.recover import adopt_found
 from gpucloud.inventory.sweep import Reason, end, look, look_again
+from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import BadTags, Ref, ResourceKind, Search, Tags, cloud_name
 from gpucloud_pricing import Market
@@ -75,7 +76,7 @@ def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
     for name in ("b-1", "b-2", "b-3"):
         context = bench.context()
         box = launch(context, bench.terms(box=name, name=name), bench.offers())
-        context.journal.write(box, "state", {"state": str(BoxState.READY)})
+        context.journal.write(box, StateChanged(state=BoxState.READY))
     cloud = bench.providers[0].cloud
     bad = {item.ref for item in cloud.items.values() if item.tags["gpucloud:box"] == "b-2"}
     for item in cloud.items.values():
@@ -127,14 +128,14 @@ def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_
     for name in ("b-1", "b-2"):
         context = bench.context()
         box = launch(context, bench.terms(box=name, name=name, nodes=2), bench.offers())
-        context.journal.write(box, "state", {"state": str(BoxState.READY)})
+        context.journal.write(box, StateChanged(state=BoxState.READY))
         context.journal.release(box)
     copied = bench.providers[0].cloud
     second = [item for item in copied.machines() if item.tags["gpucloud:box"] == "b-2"]
     for item in copied.items.values():
         item.tags["gpucloud:box"] = "b-1"
     for state in (BoxState.DELETING, BoxState.DELETED):
-        context.journal.write(box, "state", {"state": str(state)})
+        context.journal.write(box, StateChanged(state=state))
     clock.sleep(3600)
     context = bench.context()
     first = look(context, owner=OWNER, older_than=timedelta())
@@ -167,7 +168,7 @@ def test_a_box_that_fails_in_an_unforeseen_way_keeps_no_other_from_its_settling(
     bench.kind = Choking
     context = bench.context()
     for box in context.journal.boxes(owner=OWNER):
-        context.journal.write(box, "state", {"state": "deleting"})
+        context.journal.write(box, StateChanged(state=BoxState.DELETING))
     [trouble] = settle(context, budget_s=600)
     assert "b-1" in trouble.message
     assert context.journal.box("b-2").state is BoxState.DELETED

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import made_data, owed, take_down
+from gpucloud.boxes.teardown import owed, take_down
 from gpucloud.errors import CloudError, ErrorClass, OwedError
 from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.reconcile import refresh, remains, settle
+from gpucloud.journal.events import Gone, GoneOnce, Made, StateChanged, named
+from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
 from gpucloud.journal.store import RunTakenError
@@ -45,7 +47,7 @@ def ready(bench: Bench) -> Any:
     """A box that its owner uses."""
     context = bench.context()
     box = launch(context, bench.terms(), bench.offers())
-    context.journal.write(box, "state", {"state": "ready", "facts": {}})
+    context.journal.write(box, StateChanged(state=BoxState.READY))
     context.journal.release(box)
     return context.journal.box(box.id)
 
@@ -86,7 +88,7 @@ def test_a_call_whose_answers_are_all_lost_is_looked_up(bench: Bench) -> None:
     cloud.listed = Pace()  # else it is owed until lists show it
     cloud.fail("create", ConnectionLost(), applied=True, times=999)
     box = launch(bench.context(), bench.terms(), bench.offers())
-    assert (box.state, bench.machines(), len(box.facts["nodes"])) == (BoxState.BOOTSTRAPPING, 1, 1)
+    assert (box.state, bench.machines(), len(box.nodes)) == (BoxState.BOOTSTRAPPING, 1, 1)
 
 
 def test_a_call_that_the_cloud_calls_wrong_is_not_repeated(bench: Bench) -> None:
@@ -112,9 +114,9 @@ def test_a_disk_alone_is_owed(bench: Bench) -> None:
     box = ready(bench)
     journal = bench.context().journal
     for row in journal.resources(box.id):
-        journal.write(box, "gone", made_data(row.ref, name=row.name))
+        journal.write(box, Gone(resource=named(row.ref, row.name)))
     disk = a_ref(kind=ResourceKind.DISK, id="vol-1")
-    journal.write(box, "made", made_data(disk, name="x"))
+    journal.write(box, Made(resource=named(disk, "x")))
     assert [item.ref for item in owed(bench.context(), box)] == [disk]
 
 
@@ -122,9 +124,9 @@ def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:
     box = ready(bench)
     journal = bench.context().journal
     [machine] = [row for row in journal.resources(box.id) if row.ref.kind is ResourceKind.INSTANCE]
-    for event, state in (("gone_once", "made"), ("gone", "made")):
-        journal.write(box, event, made_data(machine.ref, name=machine.name))
-        journal.write(box, "made", made_data(machine.ref, name=machine.name))
+    for event, state in ((GoneOnce, "made"), (Gone, "made")):
+        journal.write(box, event(resource=named(machine.ref, machine.name)))
+        journal.write(box, Made(resource=named(machine.ref, machine.name)))
         [now] = [row for row in journal.resources(box.id) if row.ref == machine.ref]
         assert now.state == state
 
@@ -146,8 +148,8 @@ def test_what_was_gone_once_is_looked_at_again_after_the_window(bench: Bench) ->
     cloud = bench.providers[0].cloud
     take_down(context, box, budget_s=60)
     cloud.items.clear()
-    context.journal.write(box, "made", made_data(a_ref(kind=ResourceKind.DISK, id="vol-9"), name="x"))
-    context.journal.write(box, "gone_once", made_data(a_ref(kind=ResourceKind.DISK, id="vol-9"), name="x"))
+    context.journal.write(box, Made(resource=named(a_ref(kind=ResourceKind.DISK, id="vol-9"), "x")))
+    context.journal.write(box, GoneOnce(resource=named(a_ref(kind=ResourceKind.DISK, id="vol-9"), "x")))
     bench.clock.sleep((CONSISTENCY_WINDOW + timedelta(minutes=1)).total_seconds())
     assert settle(bench.context()) == []
     assert [row for row in context.journal.resources(box.id) if row.ref.id == "vol-9"] == []
@@ -159,7 +161,7 @@ def test_a_launch_that_somebody_works_on_is_no_remains(bench: Bench) -> None:
     living = Lease(
         host=socket.gethostname(), boot=init.boot, pid=1, started=_started_of_init(), beat=bench.clock()
     )
-    facts = {"spec": {}, "disk_gib": 100, "image": "x"}
+    facts = Facts(wanted=Wanted(spec={}, disk_gib=100, image="x"))
     context.journal.plan_box(
         id="b-1", name="x", owner=OWNER, run_id=None, op="o", expires_at=None, facts=facts, lease=living
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.launch import Tried, check_name, launch, replace_machines
-from gpucloud.boxes.teardown import made_data, take_down
+from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.provider import BegunError
 from gpucloud.errors import (
     CloudError,
@@ -28,6 +28,7 @@ from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.reconcile import refresh, refresh_all, remains, settle
 from gpucloud.inventory.recover import adopt_found
 from gpucloud.inventory.sweep import end, look
+from gpucloud.journal.events import Gone, Made, StateChanged, named
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim, Lease
 from gpucloud.journal.store import Box
@@ -65,7 +66,7 @@ def ready(bench: Bench, box: str = "b-1", **terms: object) -> Box:
     """A box that its owner uses, and that no process holds."""
     context = bench.context()
     made = launch(context, bench.terms(box=box, **terms), bench.offers())
-    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)
 
@@ -128,7 +129,7 @@ def test_what_a_refused_attempt_left_is_looked_for_again_later_where_it_cannot_b
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY))
     box = launch(bench.context(), bench.terms(), bench.offers())
-    assert (box.facts["zone"], bench.machines()) == ("use1-az6", 1)
+    assert (box.place and box.place.zone, bench.machines()) == ("use1-az6", 1)
 
 
 def test_machines_that_are_not_fit_are_replaced_by_others(bench: Bench) -> None:
@@ -138,7 +139,7 @@ def test_machines_that_are_not_fit_are_replaced_by_others(bench: Bench) -> None:
     box = replace_machines(context, box, bench.terms(), bench.offers(), "a GPU is missing")
     [new] = bench.providers[0].cloud.machines()
     assert new.ref != old.ref
-    assert (box.facts["replaced"], box.facts["nodes"][0]["instance_id"]) == ("a GPU is missing", new.ref.id)
+    assert (box.replaced, box.nodes[0].instance_id) == ("a GPU is missing", new.ref.id)
 
 
 def test_a_journal_that_takes_no_more_keeps_no_machine_running(bench: Bench) -> None:
@@ -203,7 +204,7 @@ def test_what_holds_a_thing_of_ours_and_is_not_in_the_journal_is_ended_too(bench
     box = ready(bench)
     for row in context.journal.resources(box.id):
         if row.ref.kind is not ResourceKind.GROUP:
-            context.journal.write(box, "gone", made_data(row.ref, name=row.name))
+            context.journal.write(box, Gone(resource=named(row.ref, row.name)))
     taken = context.take(box)
     assert taken is not None
     assert take_down(context, taken, budget_s=600).state is BoxState.DELETED
@@ -272,7 +273,7 @@ def test_what_cannot_be_finished_is_said_and_left_for_the_next_command(bench: Be
     box = ready(bench)
     cloud = bench.providers[0].cloud
     context = bench.context()
-    context.journal.write(box, "state", {"state": "deleting"})
+    context.journal.write(box, StateChanged(state=BoxState.DELETING))
     cloud.fail("delete", cloud.say(ErrorClass.AUTH), times=99)
     [trouble] = settle(context)
     assert isinstance(trouble, OwedError)
@@ -284,7 +285,7 @@ def test_second_looks_end_with_the_budget(bench: Bench) -> None:
     for name in ("one", "two"):
         over = take_down(context, ready(bench, f"b-{name}", name=name), budget_s=60)
         context.journal.write(
-            over, "made", made_data(a_ref(kind=ResourceKind.GROUP, id=f"sg-{name}"), name=name)
+            over, Made(resource=named(a_ref(kind=ResourceKind.GROUP, id=f"sg-{name}"), name))
         )
     calls = len(bench.providers[0].cloud.calls)
     assert settle(context, budget_s=0) == []

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.launch import abandon, launch
-from gpucloud.boxes.teardown import made_data, take_down
+from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import CloudError, ErrorClass, OwedError
 from gpucloud.inventory.reconcile import refresh, refresh_all, settle
+from gpucloud.journal.events import Made, StateChanged, named
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim
 from gpucloud.journal.store import Box, Journal
 from gpucloud.resources import Ref, ResourceKind, State
@@ -33,7 +35,7 @@ def over_with_a_group(bench: Bench, name: str) -> Box:
     context = bench.context()
     box = take_down(context, ready(bench, f"b-{name}", name=name), budget_s=60)
     context.journal.write(
-        box, "made", made_data(a_ref(kind=ResourceKind.GROUP, id=f"sg-{name}"), name=f"group-{name}")
+        box, Made(resource=named(a_ref(kind=ResourceKind.GROUP, id=f"sg-{name}"), f"group-{name}"))
     )
     context.journal.release(box)
     return context.journal.box(box.id)
@@ -82,7 +84,7 @@ def test_second_looks_end_when_the_time_is_over(bench: Bench) -> None:
 def test_boxes_for_which_there_was_no_time_are_named_and_not_begun(bench: Bench) -> None:
     for name in ("one", "two"):
         box = ready(bench, f"b-{name}", name=name)
-        bench.context().journal.write(box, "state", {"state": "deleting"})
+        bench.context().journal.write(box, StateChanged(state=BoxState.DELETING))
     bench.kind = Slow
     context = bench.context()
     troubles = settle(context, budget_s=30)
@@ -106,7 +108,8 @@ def test_a_box_that_its_guard_ended_while_it_was_idle_is_taken_down_by_the_next_
     bench.kind = Console
     box = ready(bench)
     context = bench.context()
-    context.journal.observe(box, facts={"spec": {**box.facts["spec"], "idle": "30m"}})
+    wanted = replace(box.wanted, spec={**box.wanted.spec, "idle": "30m"})
+    context.journal.observe(box, Facts(wanted=wanted))
     clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     [machine] = cloud.cloud.machines()
     cloud.cloud.end(machine.ref)
@@ -145,7 +148,7 @@ def test_a_look_at_a_launch_under_way_changes_no_state(bench: Bench) -> None:
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     seen = refresh(context, box)
     assert seen.state is box.state
-    assert [node["state"] for node in seen.facts["nodes"]] == [State.GONE]
+    assert [node.state for node in seen.nodes] == [State.GONE]
 
 
 def test_the_end_of_a_machine_goes_by_our_clock_where_its_cloud_tells_no_time(bench: Bench) -> None:
@@ -154,8 +157,8 @@ def test_the_end_of_a_machine_goes_by_our_clock_where_its_cloud_tells_no_time(be
     cloud = bench.providers[0].cloud
     cloud.end(cloud.machines()[0].ref)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
-    [node] = refresh(bench.context(), box).facts["nodes"]
-    assert node["ended_at"] == bench.clock().isoformat()
+    [node] = refresh(bench.context(), box).nodes
+    assert node.ended_at == bench.clock()
 
 
 def test_a_renewal_of_nothing_writes_nothing(bench: Bench) -> None:

@@ -17,6 +17,8 @@ from gpucloud.errors import OwedError
 from gpucloud.inventory.discovery import EVERYWHERE, Survey, begin, by_box, finish
 from gpucloud.inventory.recover import adopt_box, state_of
 from gpucloud.inventory.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again
+from gpucloud.journal.events import StateChanged
+from gpucloud.journal.facts import Place
 from gpucloud.journal.lifecycle import BoxState, Lease, new_id
 from gpucloud.resources import (
     BadTags,
@@ -36,7 +38,7 @@ from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryPr
 OWNER = "u-tester"
 NOW = START + timedelta(hours=5)
 HERE = Lease(host="h", boot="b", pid=1, started=1, beat=NOW)
-PLACE = {"cloud": "aws", "region": "us-east-1"}
+PLACE = Place(cloud="aws", region="us-east-1")
 AN_HOUR, A_MINUTE = timedelta(hours=1), timedelta(minutes=1)
 LATER, EARLIER = rfc3339(NOW + AN_HOUR), rfc3339(NOW - A_MINUTE)
 
@@ -59,7 +61,7 @@ def found(
 def known(state: BoxState, **changes: Any) -> Any:
     """The journal's box of the same name."""
     values: dict[str, Any] = {"id": "b-x", "owner": OWNER, "state": state, "expires_at": NOW + AN_HOUR}
-    return a_box(**{**values, "facts": PLACE, **changes})
+    return a_box(**{**values, "place": PLACE, **changes})
 
 
 CASES: list[tuple[str, Resource, Any, Reason | None]] = [
@@ -136,7 +138,7 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     ("a launch under way is left alone", found(), known(BoxState.PROVISIONING, lease=HERE), None),
     ("its attempts elsewhere too", found(region="eu-west-1"), known(BoxState.PROVISIONING, lease=HERE), None),
     ("a launch that died", found(), known(BoxState.PROVISIONING), Reason.REMAINS),
-    ("one that died before it had a place", found(), known(BoxState.PLANNED, facts={}), Reason.REMAINS),
+    ("one that died before it had a place", found(), known(BoxState.PLANNED, place=None), Reason.REMAINS),
     ("one that died while it booted", found(), known(BoxState.BOOTSTRAPPING), Reason.REMAINS),
     ("a box that its cloud took back", found(), known(BoxState.INTERRUPTED), Reason.REMAINS),
     ("a deletion that was cut off", found(), known(BoxState.DELETING), Reason.REMAINS),
@@ -151,19 +153,19 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     (
         "the box of a run under way",
         found(),
-        known(BoxState.READY, lease=HERE, facts={**PLACE, "attended": True}),
+        known(BoxState.READY, lease=HERE, attended=True),
         None,
     ),
     (
         "the box of a run that died",
         found(),
-        known(BoxState.READY, facts={**PLACE, "attended": True}),
+        known(BoxState.READY, attended=True),
         Reason.REMAINS,
     ),
     (
         "a box that a run has left on purpose",
         found(),
-        known(BoxState.READY, facts={**PLACE, "attended": False}),
+        known(BoxState.READY, attended=False),
         None,
     ),
 ]
@@ -283,7 +285,7 @@ def live(bench: Bench, box: str = "b-1", **terms: Any) -> None:
     """A box that its owner uses."""
     context = bench.context()
     made = launch(context, bench.terms(box=box, name=box, **terms), bench.offers())
-    context.journal.write(made, "state", {"state": "ready", "facts": {}})
+    context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
 
 
@@ -295,7 +297,7 @@ def test_a_lost_journal_is_no_reason_to_lose_a_box(bench: Bench) -> None:
     assert sweep(bench)
     assert bench.billed() == []
     box = bench.context().journal.box("b-1")
-    assert (box.state, box.facts["recovered"]) == (BoxState.DELETED, True)
+    assert (box.state, box.recovered) == (BoxState.DELETED, True)
 
 
 def test_a_living_box_survives_every_sweep(bench: Bench) -> None:
@@ -391,10 +393,15 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
     assert box is not None
     assert (owner, box.name, box.run_id, box.op) == (OWNER, before.name, "ci-7", before.op)
     assert box.expires_at == before.expires_at
-    for fact in ("cloud", "account", "region", "zone", "instance_type", "purchase", "nodes"):
-        assert box.facts[fact] == before.facts[fact], fact
-    assert box.facts["gpu"]["model"] == "T4"
-    assert box.facts["price"]["currency"] == "USD"
+    assert (box.place, box.nodes) == (before.place, before.nodes)
+    assert box.offer is not None
+    assert before.offer is not None
+    assert box.offer.gpu is not None
+    assert (box.offer.instance_type, box.offer.purchase) == (
+        before.offer.instance_type,
+        before.offer.purchase,
+    )
+    assert (box.offer.gpu.model, box.currency) == ("T4", "USD")
     assert {row.ref for row in context.journal.resources(box.id)} >= {resource.ref for resource in resources}
     assert adopt_box(context, resources, BoxState.READY, MARKET) is None, "it is known now"
 

@@ -11,6 +11,8 @@ import pytest
 
 from gpucloud.boxes.launch import launch
 from gpucloud.clouds.provider import Record
+from gpucloud.journal.events import StateChanged
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Journal, JournalError
 from gpucloud.resources import Machine, Order, Request
 from tests.bench import Bench
@@ -90,6 +92,6 @@ def test_nothing_is_committed_to_a_journal_that_nobody_will_read(tmp_path: Path,
     box = launch(bench.context(), bench.terms(), bench.offers())
     attack(tmp_path / "journal.db")
     with pytest.raises(JournalError, match="deleted, moved or replaced"):
-        journal.write(box, "state", {"state": "ready"})
+        journal.write(box, StateChanged(state=BoxState.READY))
     if (tmp_path / "journal.db").exists():
         assert Journal.open(tmp_path / "journal.db", clock).box(box.id).state == box.state

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,8 @@ from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import ErrorClass, GpucloudError, InterruptedBySignal, OwedError
 from gpucloud.inventory.reconcile import settle
-from gpucloud.journal.facts import Facts
+from gpucloud.journal.events import Hashed, Intended, StateChanged
+from gpucloud.journal.facts import Facts, Place
 from gpucloud.journal.leases import renewing, this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LEASE_TIMEOUT, BoxState, Claim, Lease
 from gpucloud.journal.store import Box, Journal, StaleWriterError
@@ -172,7 +174,7 @@ def planned(journal: Journal) -> Box:
         run_id=None,
         op="o",
         expires_at=None,
-        facts={},
+        facts=Facts(),
         lease=this_process(journal.now()),
     )
 
@@ -190,7 +192,7 @@ def test_a_box_is_taken_from_a_living_holder_by_force_alone(bench: Bench, by_for
     assert (taken is not None) is by_force
     if taken is not None:
         with pytest.raises(StaleWriterError):
-            context.journal.write(box, "state", {"state": "failed"})
+            context.journal.write(box, StateChanged(state=BoxState.FAILED))
         with pytest.raises(StaleWriterError):
             context.journal.held(box)
         context.journal.release(box)
@@ -280,21 +282,21 @@ def test_a_call_of_a_process_that_is_proven_dead_counts_from_when_it_may_have_le
 
 def planned_with_an_open_intent(bench: Bench, context: Context) -> Box:
     box = planned(context.journal)
-    place = {
+    place: dict[str, Any] = {
         "cloud": "aws",
         "account": bench.providers[0].cloud.account,
         "region": "us-east-1",
         "zone": "use1-az4",
     }
-    intent = {
+    intent: dict[str, Any] = {
         "intent": "o.1",
         "op": "o",
         "token": "t",
         "name": "n",
-        "facts": {"cloud": "aws", "region": "us-east-1"},
+        "facts": Facts(place=Place(cloud="aws", region="us-east-1")),
     }
-    context.journal.write(box, "intended", {**place, **intent})
-    context.journal.write(box, "hashed", {"intent": "o.1", "request_hash": "h"})
+    context.journal.write(box, Intended(**{**place, **intent}))
+    context.journal.write(box, Hashed(intent="o.1", request_hash="h"))
     return box
 
 
@@ -305,7 +307,7 @@ def being_ended_elsewhere(bench: Bench) -> tuple[Box, Context, Box]:
     other = another(bench)
     taken = other.journal.take(box.id, other.lease(), claim=lambda _: Claim.HELD, by_force=True)
     assert taken is not None
-    other.journal.write(taken, "state", {"state": "deleting"})
+    other.journal.write(taken, StateChanged(state=BoxState.DELETING))
     return box, other, taken
 
 
@@ -354,7 +356,7 @@ def test_what_was_seen_of_a_state_that_is_over_is_dropped(bench: Bench) -> None:
     context = bench.context()
     box = planned(context.journal)
     assert not context.journal.observe(box, state=BoxState.INTERRUPTED)
-    context.journal.write(box, "state", {"state": "failed"})
+    context.journal.write(box, StateChanged(state=BoxState.FAILED))
     assert not context.journal.observe(box, Facts(timers=("t-1",)))
 
 

@@ -13,6 +13,8 @@ from gpucloud.boxes.launch import launch
 from gpucloud.errors import ErrorClass
 from gpucloud.inventory.reconcile import settle
 from gpucloud.inventory.sweep import look
+from gpucloud.journal.events import StateChanged, ready_note
+from gpucloud.journal.facts import Facts, Measured
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
@@ -34,9 +36,10 @@ def rolled_back(folder: Path, temperament: Temperament, *, became_ready: bool) -
         shutil.copy(side, folder / side.name.replace("journal.db", "copy"))
     keys = key_folder(folder, box.id)
     create_keys(keys, box.id)
-    context.journal.write(box, "state", {"state": "ready", "facts": {"driver": "1"}})
+    measured = Measured(gpus={"Tesla T4": 1}, driver="1", boot_seconds={})
+    context.journal.write(box, StateChanged(state=BoxState.READY, facts=Facts(measured=measured)))
     if became_ready:
-        keep_ready(keys, context.journal.box(box.id).facts)
+        keep_ready(keys, ready_note(context.journal.box(box.id).known))
     for copy in folder.glob("copy*"):
         copy.replace(folder / copy.name.replace("copy", "journal.db"))
     clock.sleep(3600)
@@ -51,7 +54,7 @@ def test_what_was_ready_is_taken_as_it_was_and_not_taken_down(
     assert context.journal.box("b-1").state is BoxState.BOOTSTRAPPING
     assert settle(context) == []
     box = context.journal.box("b-1")
-    assert (box.state, box.facts["driver"], box.lease) == (BoxState.READY, "1", None)
+    assert (box.state, box.measured and box.measured.driver, box.lease) == (BoxState.READY, "1", None)
     assert bench.machines() == 1
     assert not any(find.unwanted for find in look(context, owner=OWNER, older_than=timedelta()).finds)
 

@@ -17,8 +17,19 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.events import GoneOnce, Made, Seen, StateChanged, named
-from gpucloud.journal.facts import Facts, Node, Price
+from gpucloud.journal.events import (
+    Gone,
+    GoneOnce,
+    Hashed,
+    Intended,
+    Made,
+    Making,
+    Resolved,
+    Seen,
+    StateChanged,
+    named,
+)
+from gpucloud.journal.facts import Facts, NamedRef, Node, Price
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease
 from gpucloud.journal.store import (
@@ -30,11 +41,10 @@ from gpucloud.journal.store import (
     NewEvent,
     StaleWriterError,
 )
-from gpucloud.resources import State
+from gpucloud.resources import ResourceKind, State
 from tests.builders import a_ref
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-GROUP = {"cloud": "aws", "account": "1", "region": "r", "kind": "group", "id": "sg-1", "name": "n"}
 
 
 def clock() -> datetime:
@@ -52,12 +62,16 @@ def a_lease(**change: Any) -> Lease:
 
 def a_box(journal: Journal, name: str = "x", id: str = "b-1") -> Box:  # noqa: A002
     return journal.plan_box(
-        id=id, name=name, owner="me", run_id=None, op="op-1", expires_at=None, facts={"a": 1}, lease=a_lease()
+        id=id, name=name, owner="me", run_id=None, op="op-1", expires_at=None, facts=Facts(), lease=a_lease()
     )
 
 
-def intended(n: int = 1) -> dict[str, Any]:
-    return {
+def a_group(id: str = "sg-1") -> NamedRef:  # noqa: A002
+    return named(a_ref(kind=ResourceKind.GROUP, id=id), "n")
+
+
+def intended(n: int = 1) -> Intended:
+    values: dict[str, Any] = {
         "intent": f"op-1.{n}",
         "op": "op-1",
         "cloud": "aws",
@@ -66,8 +80,9 @@ def intended(n: int = 1) -> dict[str, Any]:
         "zone": "z",
         "token": f"t{n}",
         "name": "n",
-        "facts": {"cloud": "aws"},
+        "facts": Facts(),
     }
+    return Intended(**values)
 
 
 def test_a_box_is_there_after_the_process_is_killed(tmp_path: Path) -> None:
@@ -87,7 +102,7 @@ def test_a_living_name_is_taken_and_a_dead_one_is_free(journal: Journal) -> None
     box = a_box(journal)
     with pytest.raises(NameTakenError, match="'x' is living"):
         a_box(journal, id="b-2")
-    journal.write(box, "state", {"state": "failed"})
+    journal.write(box, StateChanged(state=BoxState.FAILED))
     assert a_box(journal, id="b-2").name == "x"
 
 
@@ -95,7 +110,7 @@ def test_names_of_other_owners_do_not_matter(journal: Journal) -> None:
     """Uniqueness is per owner."""
     a_box(journal)
     journal.plan_box(
-        id="b-2", name="x", owner="you", run_id=None, op="o", expires_at=None, facts={}, lease=a_lease()
+        id="b-2", name="x", owner="you", run_id=None, op="o", expires_at=None, facts=Facts(), lease=a_lease()
     )
     assert [box.id for box in journal.boxes(owner="me")] == ["b-1"]
 
@@ -106,9 +121,9 @@ def test_a_writer_that_was_overtaken_is_refused(journal: Journal) -> None:
     taken = journal.take(box.id, a_lease(pid=2), claim=lambda lease: Claim.FREE)
     assert taken is not None
     with pytest.raises(StaleWriterError):
-        journal.write(box, "state", {"state": "failed"})
+        journal.write(box, StateChanged(state=BoxState.FAILED))
     assert journal.box(box.id).state is BoxState.PLANNED
-    journal.write(taken, "state", {"state": "failed"})
+    journal.write(taken, StateChanged(state=BoxState.FAILED))
 
 
 def test_a_live_lease_is_not_taken(journal: Journal) -> None:
@@ -128,19 +143,18 @@ def test_a_live_lease_is_not_taken(journal: Journal) -> None:
 def test_replaying_the_events_gives_the_same_tables(journal: Journal) -> None:
     """The tables are a projection: nothing is in them that the events do not say."""
     box = a_box(journal)
-    journal.write(box, "intended", intended())
-    journal.write(box, "making", {key: GROUP[key] for key in GROUP if key != "id"} | {"id": ""})
-    journal.write(box, "made", GROUP)
-    journal.write(box, "hashed", {"intent": "op-1.1", "request_hash": "h"})
-    instance = GROUP | {"kind": "instance", "id": "i-1"}
+    journal.write(box, intended())
+    journal.write(box, Making(resource=a_group("")))
+    journal.write(box, Made(resource=a_group()))
+    journal.write(box, Hashed(intent="op-1.1", request_hash="h"))
+    instance = named(a_ref(id="i-1"), "n")
     journal.write(
         box,
-        "resolved",
-        {"intent": "op-1.1", "status": "made", "things": [instance], "started_at": NOW.isoformat()},
+        Resolved(intent="op-1.1", status="made", resources=(instance,), started_at=NOW),
     )
-    journal.write(box, "state", {"state": "bootstrapping"})
-    journal.write(box, "state", {"state": "deleting"})
-    journal.write(box, "gone", instance)
+    journal.write(box, StateChanged(state=BoxState.BOOTSTRAPPING))
+    journal.write(box, StateChanged(state=BoxState.DELETING))
+    journal.write(box, Gone(resource=instance))
     before = (journal.boxes(owner="me"), journal.intents(), journal.resources(present=False))
     journal.rebuild()
     assert (journal.boxes(owner="me"), journal.intents(), journal.resources(present=False)) == before
@@ -151,20 +165,20 @@ def test_replaying_the_events_gives_the_same_tables(journal: Journal) -> None:
 def test_a_thing_in_the_making_gets_its_id_and_is_not_doubled(journal: Journal) -> None:
     """Told before and after, it is one thing."""
     box = a_box(journal)
-    journal.write(box, "making", GROUP | {"id": ""})
+    journal.write(box, Making(resource=a_group("")))
     assert [(row.state, row.ref.id) for row in journal.resources(box.id)] == [("making", "")]
-    journal.write(box, "made", GROUP)
-    journal.write(box, "made", GROUP)
+    journal.write(box, Made(resource=a_group()))
+    journal.write(box, Made(resource=a_group()))
     assert [(row.state, row.ref.id) for row in journal.resources(box.id)] == [("made", "sg-1")]
 
 
 def test_an_impossible_change_of_state_is_refused_and_leaves_no_event(journal: Journal) -> None:
     """A deleted box does not come back, not even in the events."""
     box = a_box(journal)
-    journal.write(box, "state", {"state": "failed"})
+    journal.write(box, StateChanged(state=BoxState.FAILED))
     count = len(journal.history(box.id))
     with pytest.raises(ValueError, match="cannot go from failed to ready"):
-        journal.write(box, "state", {"state": "ready"})
+        journal.write(box, StateChanged(state=BoxState.READY))
     assert len(journal.history(box.id)) == count
 
 
@@ -333,7 +347,7 @@ def test_what_is_billed_of_a_machine_follows_what_its_cloud_shows(journal: Journ
     box = a_box(journal)
     price = Price(amount=Decimal(2), currency="USD")
     node = Node(instance_id="i-1", state=State.RUNNING)
-    journal.write(box, "intended", intended())
+    journal.write(box, intended())
     journal.observe(box, Facts(price=price, nodes=(node,)))  # hour 2
     off = replace(node, state=State.STOPPED, billed=False, ended_at=NOW + timedelta(hours=2, minutes=30))
     journal.observe(box, Facts(nodes=(off,)))
@@ -357,7 +371,7 @@ def test_what_is_billed_of_a_machine_follows_what_its_cloud_shows(journal: Journ
 
 def test_the_start_that_a_cloud_tells_counts_more_than_when_we_learned_of_it(journal: Journal) -> None:
     box = a_box(journal)
-    journal.write(box, "intended", intended())
+    journal.write(box, intended())
     journal.write(box, Made(resource=named(a_ref(id="i-1"))))
     born = NOW - timedelta(minutes=3)
     journal.observe(box, Facts(nodes=(Node(instance_id="i-1", state=State.RUNNING, started_at=born),)))
@@ -367,9 +381,9 @@ def test_the_start_that_a_cloud_tells_counts_more_than_when_we_learned_of_it(jou
 def test_an_intent_that_was_written_is_not_written_over(journal: Journal) -> None:
     """It would hide the first create call; and it is no name that is taken."""
     box = a_box(journal)
-    journal.write(box, "intended", intended())
+    journal.write(box, intended())
     with pytest.raises(JournalError, match=r"intents\.id"):
-        journal.write(box, "intended", intended())
+        journal.write(box, intended())
     assert [each.number for each in journal.history(box.id)] == [1, 2]
 
 

@@ -17,6 +17,7 @@ from gpucloud.boxes.ceiling import Agreement
 from gpucloud.boxes.launch import launch
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.errors import CloudError
+from gpucloud.journal.facts import Price
 from gpucloud.journal.store import Box, Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.resources import Purchase
@@ -72,7 +73,7 @@ def launched(folder: Path, cloud: str) -> Box:
         disk_gib=100,
         image="ubuntu-22.04",
         boots=defaultdict(lambda: Boot(user_data=b"#cloud-config\n{}\n")),
-        listed=defaultdict(dict[str, Any]),
+        listed=defaultdict(dict[str, Price]),
         prices=Agreement(usd=lambda amount, _currency: amount),
         allow_from=("203.0.113.7/32",),
         expires_at=context.clock() + TTL,

@@ -119,7 +119,7 @@ def _speed(gpu: Gpu, size: int, copy: Callable[[], None]) -> float:
 
 
 def test_pair(gpu: Gpu, other: Gpu, size: int) -> dict[str, Any]:
-    """Copies to another GPU: right away where the machine lets them, else through its memory."""
+    """Copies to another GPU: directly if the machine allows it, else through its memory."""
     direct = ctypes.c_int()
     gpu.driver.call("cuDeviceCanAccessPeer", ctypes.byref(direct), gpu.device, other.device)
     gpu.use()
@@ -142,7 +142,7 @@ def test_pair(gpu: Gpu, other: Gpu, size: int) -> dict[str, Any]:
 
 
 def measure(driver: Driver, *, most: int = 1 << 62, size: int = SIZE, copy: int = COPY) -> dict[str, Any]:
-    """Everything; what fails on one GPU or pair is told there, and the others go on.
+    """Measures everything; a failure of one GPU or pair is reported there, and the others continue.
 
     Args:
         driver: the driver.
@@ -184,7 +184,7 @@ def measure(driver: Driver, *, most: int = 1 << 62, size: int = SIZE, copy: int 
 
 
 def main() -> None:
-    """Prints what was measured, or why nothing could be."""
+    """Prints the measurements, or why there are none."""
     found: dict[str, Any]
     try:
         found = measure(Driver())

@@ -19,7 +19,7 @@ _PORTABLE = 1
 
 
 class CudaError(Exception):
-    """The driver refused."""
+    """A call of the driver failed."""
 
 
 class Gpu:
@@ -39,7 +39,7 @@ class Gpu:
         self._functions: dict[str, ctypes.c_void_p] = {}
 
     def use(self) -> None:
-        """What follows is done on this GPU."""
+        """Makes this GPU the current one."""
         self.driver.call("cuCtxSetCurrent", self.context)
 
     @property
@@ -68,11 +68,11 @@ class Gpu:
         return address.value
 
     def free(self, address: int) -> None:
-        """Gives it back."""
+        """Frees memory of this GPU."""
         self.driver.call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def load(self, ptx: bytes) -> None:
-        """Makes kernels known; the driver compiles them for this GPU."""
+        """Loads kernels; the driver compiles them for this GPU."""
         self._module = ctypes.c_void_p()
         self.driver.call("cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(ptx))
 

@@ -1,4 +1,4 @@
-"""The guard's commands: ``arm SETTINGS``, ``watch``, and ``extend DEADLINE LEFT_S`` (``none`` for no end)."""
+"""The guard's commands: ``arm SETTINGS``, ``watch``, and ``extend DEADLINE LEFT_S`` (or ``none``)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WantedBy=timers.target\n"""
 
 
 def arm(settings: Mapping[str, Any]) -> None:
-    """Starts the guard; on the first boot, writes down when the box ends. An end that was moved stays."""
+    """Starts the guard; on the first boot, records the deadline. A changed deadline stays."""
     for folder in FOLDERS:
         os.makedirs(ROOT + folder, exist_ok=True)
     if Record(END).read() is None:
@@ -63,7 +63,7 @@ def arm(settings: Mapping[str, Any]) -> None:
 
 
 def extend(deadline: float | None, left_s: float | None) -> None:
-    """Moves the end: to a time of the wall clock, and to so many seconds from now by the uptime."""
+    """Changes the deadline: to a wall-clock time, and to a number of seconds from now by the uptime."""
     spent = spent_before(Record(SPENT).read(), read(BOOT_ID)) + clocks()[1]
     Record(END).write({"deadline": deadline, "limit_s": None if left_s is None else round(spent + left_s, 1)})
     set_backstop(left_s)

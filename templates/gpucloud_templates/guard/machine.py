@@ -1,4 +1,4 @@
-"""What the guard touches: clocks, files, programs, the metadata service.
+"""What the guard uses: clocks, files, programs, the metadata service.
 
 For rehearsals, ``GPUCLOUD_GUARD_ROOT`` is a folder that stands for ``/``; its ``run/gpucloud/clock`` holds
 the seconds by which the wall clock, and the uptime, are ahead.
@@ -122,7 +122,7 @@ class Record:
 
 
 def say(text: str) -> None:
-    """Tells the console, the journal and the log, as far as they listen."""
+    """Writes to the console, the journal and the log, where possible."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clocks()[0]))
     with suppress(OSError):
         print(f"{stamp} gpucloud-guard: {text}", flush=True)
@@ -132,9 +132,9 @@ def say(text: str) -> None:
 
 
 class KernelLog:
-    """What the kernel says, as it comes."""
+    """The new lines of the kernel log."""
 
-    LINES = 1000  # at most, of one look: whoever floods the log must not keep the guard from its clock
+    LINES = 1000  # at most per poll: a flooded log must not delay the guard
 
     def __init__(self) -> None:
         try:
@@ -202,7 +202,7 @@ class Probe:
 
 
 def _drained(pipe: IO[bytes] | None) -> str:
-    """What is in a pipe now: whoever else holds its other end is not waited for."""
+    """What is in a pipe now; does not wait for other writers."""
     if pipe is None:
         return ""
     with pipe:
@@ -216,7 +216,7 @@ def system(*arguments: str) -> None:
 
 
 def still_alive() -> None:
-    """Tells systemd, which restarts a service that does not say so."""
+    """Notifies systemd, which restarts a service that does not report."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:

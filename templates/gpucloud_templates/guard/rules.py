@@ -1,4 +1,4 @@
-"""What the guard decides by: pure functions."""
+"""The guard's decisions, as pure functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def spent_before(record: Mapping[str, Any] | None, boot: str) -> float:
 
 
 def notice_time(body: str) -> float | None:
-    """When the cloud takes the box back, as its metadata service tells: seconds since 1970.
+    """When the cloud interrupts the box, by its metadata service: seconds since 1970.
 
     EC2 answers ``{"action": "terminate", "time": "2026-01-01T00:00:00Z"}`` and Alibaba Cloud the bare time.
     Azure lists ``Events`` with ``EventType`` and ``NotBefore`` (``Mon, 19 Sep 2016 18:29:47 GMT``, or empty
@@ -76,7 +76,7 @@ def moment(text: str) -> float | None:
 
 
 def read_gpus(text: str) -> list[tuple[int, int]]:
-    """Utilisation in percent and uncorrected memory errors of each GPU; what a GPU does not tell is 0."""
+    """Utilisation in percent and uncorrected memory errors of each GPU; 0 for what a GPU does not report."""
     rows = [line.split(",") for line in text.splitlines()]
     return [(_number(row[1]), _number(row[2])) for row in rows if len(row) == 3 and row[0].strip().isdigit()]
 

@@ -88,7 +88,7 @@ class Activity:
         self._cpu_at = up
 
     def begin(self, up: float) -> None:
-        """Starts a look."""
+        """Starts the probes."""
         self._gpu_probe.start(up)
         self._session_probe.start(up)
         used = sum(read_cpu_seconds(read(f"{CGROUPS}/{group}/cpu.stat")) for group in _groups_of_users())
@@ -98,7 +98,7 @@ class Activity:
         self.jobs = share >= BUSY_CPU_SHARE or any(os.path.exists(f"/proc/{pid}") for pid in names(JOBS))
 
     def look(self, up: float) -> None:
-        """Takes in what has answered by now."""
+        """Reads the probes that have finished."""
         gpus = self._gpu_probe.output(up)
         if gpus is not None:
             self.gpus = read_gpus(gpus)
@@ -290,7 +290,7 @@ class Guard:
             self._power_off(ending, up)
 
     def _power_off(self, ending: Ending, up: float) -> None:
-        """Asks for it again and again, ever more firmly. A sync that hangs is not waited for."""
+        """Powers off, with stronger means at each repetition. Does not wait for a sync that hangs."""
         if ending.power_off_since is None:
             ending.power_off_since = up
             say("powering off")

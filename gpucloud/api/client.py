@@ -546,9 +546,7 @@ class Client:
         from gpucloud.inventory.settling import settle_first
 
         if sum((bool(names), run_id is not None, every)) != 1:
-            raise UsageError(
-                "say which boxes: names, or --run-id, or --all", hint="see your boxes: gpucloud list"
-            )
+            raise UsageError("say which boxes: names, or --run-id, or --all", hint="see them: gpucloud list")
         troubles: list[GpucloudError] = []
         searched: Searched | None = None
         with self.operation() as context:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 from gpucloud.errors import CloudError, ErrorClass
@@ -222,8 +223,7 @@ def _write(file: Path, known: Mapping[tuple[str, Place], Answered]) -> None:
             if account
         ],
     }
-    draft = file.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor, draft = mkstemp(dir=file.parent, prefix=f"{file.stem}.")  # another thread writes its own
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         json.dump(document, stream)
-    draft.replace(file)
+    Path(draft).replace(file)

@@ -546,7 +546,7 @@ class Client:
         from gpucloud.inventory.settling import settle_first
 
         if sum((bool(names), run_id is not None, every)) != 1:
-            raise UsageError("say which boxes: names, or --run-id, or --all", hint="see yours: gpucloud list")
+            raise UsageError("say which boxes: names, or --run-id, or --all", hint="see them: gpucloud list")
         troubles: list[GpucloudError] = []
         searched: Searched | None = None
         with self.operation() as context:
@@ -690,7 +690,7 @@ class Client:
             for trouble in troubles:
                 context.warn("recover", f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
             for trouble in refresh_all(context, adopted):
-                context.warn("recover", f"Not asked: {trouble.message}")
+                context.warn("recover", f"No answer: {trouble.message}")
             settle_first(context)
             boxes = [self._read(context.journal.box(box.id)) for box in adopted]
         return Recovered(

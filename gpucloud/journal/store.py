@@ -628,7 +628,7 @@ class Journal:
                 raise
             name = getattr(new.event, "name", "")
             raise NameTakenError(
-                f"a box named {name!r} is living already",
+                f"a box named {name!r} exists already",
                 hint=f"choose another --name, or end it: gpucloud down {name}",
             ) from error
         return Appended.WRITTEN
@@ -672,7 +672,7 @@ class Journal:
 
 def _stale(box: Box) -> StaleWriterError:
     return StaleWriterError(
-        f"box {box.name!r} was taken over by another gpucloud", hint="see what it does: gpucloud list"
+        f"box {box.name!r} was taken over by another gpucloud", hint="see its state: gpucloud list"
     )
 
 
@@ -683,7 +683,7 @@ def _refuse_taken_run(connection: sqlite3.Connection, owner: str, run_id: str | 
     ).fetchone()
     if other is not None:
         raise RunTakenError(
-            f"run {run_id!r} is under way already: it has the box {other[0]!r}",
+            f"run {run_id!r} exists already: it has the box {other[0]!r}",
             hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
         )
 

@@ -215,7 +215,7 @@ def wait_until_ready(
         if state.ready and state.guarded:
             left_out = [step for step in steps if step.partition(":")[0] not in state.seconds]
             if left_out:
-                words = f"the boot finished without the steps {', '.join(left_out)}"
+                words = f"the boot finished without {', '.join(left_out)}"
                 raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
             return state
         if state.exit_code is not None:

@@ -26,6 +26,7 @@ from gpucloud.sandbox.boxes_metadata import Answerer, Facts
 from gpucloud_templates import Metadata
 from gpucloud_templates.guard.rules import notice_time, read_gpus, read_xids, seconds_left, spent_before
 from tests.boot.guarded import GuardedBox, until
+from tests.profiles import own_profile
 
 CLOUDS: Mapping[str, tuple[Any, Answerer]] = {
     "alibaba": (gpucloud_alibaba.provider.AlibabaProvider, gpucloud_alibaba.sandbox.metadata.answer),
@@ -414,7 +415,7 @@ def test_the_checkpoint_command_runs_when_the_cloud_takes_the_box_back(box: Guar
     known = [facts]
     box.serve(lambda method, path, headers: answer(known[0], method, path, headers))
     box.write("told/checkpoint", 'echo "$GPUCLOUD_SECONDS_LEFT" >"$TOLD/saved"')
-    box.arm(spot=True, checkpoint=True, metadata=asdict(provider().metadata))
+    box.arm(spot=True, checkpoint=True, metadata=asdict(provider(own_profile()).metadata))
     box.look()
     assert box.said("hook") == []
     assert box.status["clock_is_right"]

@@ -108,7 +108,7 @@ def test_a_guard_that_does_not_listen_is_told_and_repeating_goes_on(cli: Shell) 
     cli("exec", "x", "--", "sudo", "mv", control, f"{control}.away")
     failed = cli("extend", "x", "--ttl", "8h", "--json")
     assert "still has the old deadline" in failed.error["message"]
-    assert "the earlier of both" in failed.error["hint"]
+    assert "the earlier of the two" in failed.error["hint"]
     assert cli.boxes()[0]["expires_at"] == box["expires_at"], (
         "the journal tells no later end than the box has"
     )
@@ -122,7 +122,7 @@ def test_a_box_that_is_over_has_no_end_to_move(cli: Shell) -> None:
     cli("down", "x", "--yes")
     refused = cli("extend", "x", "--ttl", "8h", "--json")
     assert refused.code == 2
-    assert "it is deleted" in refused.error["message"]
+    assert "the box is deleted" in refused.error["message"]
 
 
 @pytest.mark.parametrize("ttl", ["", "10", "-1h", "0s", "forever", "9999d"])

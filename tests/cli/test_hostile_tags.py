@@ -107,7 +107,8 @@ def test_a_box_with_an_id_that_is_none_in_the_journal_keeps_no_other(cli: Shell)
 
     boxes = [cli.launch("--gpu", "T4", "--cloud", "aws") for _ in range(3)]
     with sqlite3.connect(cli.home / "state-sandbox" / "journal.db") as journal:
-        for table, column in (("boxes", "id"), ("intents", "box"), ("things", "box")):
+        tables = ("events", "nodes", "intents", "resources", "usage")
+        for table, column in (("boxes", "id"), *((each, "box") for each in tables)):
             journal.execute(
                 f"UPDATE {table} SET {column} = '*' WHERE {column} = ?",  # noqa: S608
                 (boxes[0]["id"],),

@@ -161,7 +161,7 @@ def test_a_signal_takes_the_box_down(cli: Shell, number: signal.Signals) -> None
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.wait() == 128 + number
-    assert "taking down" in err
+    assert "deleting the resources of" in err
     assert cli.sandbox.status()["billing"] == []
     assert states(cli) == ["deleted"]
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpucloud.api.client import Client
 from gpucloud.boxes.teardown import take_down
+from gpucloud.config import find_paths, make_private
 from gpucloud.costs.spend import charges
 from gpucloud.errors import UsageError
 from gpucloud.inventory.discovery import begin, finish
@@ -180,6 +185,26 @@ def test_a_damaged_event_is_told_and_nothing_is_changed(version: int, damage: st
 def test_an_event_of_a_newer_version_is_not_guessed_at() -> None:
     with pytest.raises(ValueError, match="newer gpucloud"):
         read("released", 3, {})
+
+
+# --- the command line
+
+
+@each_version
+def test_the_command_line_shows_its_boxes_and_their_costs(version: int, tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "GPUCLOUD_HOME": str(tmp_path), "GPUCLOUD_OWNER": OWNER}
+    a_journal(version, make_private(find_paths(environment, sandbox=False).state))
+
+    def document(*arguments: str) -> Any:
+        command = [sys.executable, "-m", "gpucloud", *arguments, "--json"]
+        ran = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+        return json.loads(ran.stdout)
+
+    listed = document("list", "--all")["boxes"]
+    assert {box["name"] for box in listed} >= {"used", "ended", "failed", "replaced", "owed", "left", "lost"}
+    shown = document("show", "used")["box"]
+    assert (shown["state"], shown["gpu"]["model"], len(shown["nodes"])) == ("ready", "T4", 2)
+    assert document("spend")["schema"] == "gpucloud.spend/v1"
 
 
 # --- the life of its boxes

@@ -300,7 +300,7 @@ def test_what_never_ends_is_no_answer(clouds: Clouds, feed: Feed) -> None:
 def test_an_answer_that_is_no_http_is_none(clouds: Clouds) -> None:
     """Of the one feed that is read without an SDK."""
     clouds.say(AWS_ADVISOR, "soon", headers={"transfer-encoding": "chunked"})
-    assert "no HTTP" in failure_of(clouds, AWS_ADVISOR)
+    assert "not HTTP" in failure_of(clouds, AWS_ADVISOR)
 
 
 def test_a_feed_that_is_down_is_waited_for_once_and_not_with_every_question(clouds: Clouds) -> None:

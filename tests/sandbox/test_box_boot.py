@@ -99,7 +99,7 @@ def test_a_box_that_never_began_its_steps_is_not_ready(rental: Rental) -> None:
     text = "#cloud-config\n" + yaml.safe_dump(document)
     rental.boxes.boot(rental.spec(user_data=text, **PLAIN))
     target = rental.target()
-    with pytest.raises(ConnectionFailedError, match="not through after"):
+    with pytest.raises(ConnectionFailedError, match="did not finish within"):
         wait_until_ready(target, timeout_s=2, steps=FULL.steps)
 
 

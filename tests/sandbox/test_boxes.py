@@ -433,6 +433,6 @@ def test_nobody_behind_the_port_is_told_as_refused_and_a_silent_proxy_as_unreach
 
 
 def test_an_id_that_is_no_folder_name_is_refused(rental: Rental) -> None:
-    with pytest.raises(ValueError, match="no box id"):
+    with pytest.raises(ValueError, match="not a box id"):
         rental.boxes.boot(replace(rental.spec(), id="../up"))
     assert rental.boxes.console("../up") == ""

@@ -100,7 +100,7 @@ def test_a_box_is_there_after_the_process_is_killed(tmp_path: Path) -> None:
 def test_a_living_name_is_taken_and_a_dead_one_is_free(journal: Journal) -> None:
     """One living box per owner and name, whatever happened to earlier ones."""
     box = a_box(journal)
-    with pytest.raises(NameTakenError, match="'x' is living"):
+    with pytest.raises(NameTakenError, match="'x' exists already"):
         a_box(journal, id="b-2")
     journal.write(box, StateChanged(state=BoxState.FAILED))
     assert a_box(journal, id="b-2").name == "x"

@@ -108,7 +108,7 @@ def test_exec_that_is_told_to_end_ends_at_once_with_the_signals_code(terminal: T
     ("arguments", "said"),
     [
         (("exec", "nobody", "--", "true"), "no box named 'nobody'"),
-        (("exec", "mine", "--node", "3", "--", "true"), "there is no 3"),
+        (("exec", "mine", "--node", "3", "--", "true"), "node 3 does not exist"),
         (("exec", "mine"), "Missing argument"),
     ],
 )

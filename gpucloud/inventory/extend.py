@@ -1,4 +1,4 @@
-"""A new end for a box, once it is known to be there and in reach."""
+"""A new deadline for a box that exists and can be reached."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gpucloud.ssh.keys import key_folder
 
 
 def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
-    """The box with its new end. Its nodes are reached first: nothing is moved where one is out of reach.
+    """Moves the deadline of a box. Its nodes are reached first: nothing is moved if one cannot be reached.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: whose end is moved.
-        lives: from now on; ``None`` for no end.
+        box: the box.
+        lives: the time from now to the deadline; ``None`` for no deadline.
 
     Raises:
-        UsageError: its end cannot be moved, this machine's clock is wrong, or another process works on it.
+        UsageError: its deadline cannot be moved, this machine's clock is wrong, or another process holds it.
         ConnectionFailedError: a node cannot be reached.
         CloudError: the cloud refused.
     """

@@ -1,4 +1,4 @@
-"""Progress as typed events, given to one callback: a timeline on a terminal, a log, a metric."""
+"""Progress as typed events for one callback: a timeline on a terminal, a log, a metric."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Progress(Event):
-    """A step began or has news."""
+    """A step started or progressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class MachinesCreated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootStep(Event):
-    """The first boot of a machine has reached a step, as its own log tells."""
+    """The first boot of a machine has reached a step, by the machine's own log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricesAnswered(Event):
-    """A cloud has answered one more question of a refresh of prices: so many of those it is asked."""
+    """A cloud has answered one more query of a price refresh: ``answered`` of ``asked``."""
 
     cloud: str
     answered: int
@@ -74,17 +74,17 @@ class PricesAnswered(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobStarted(Event):
-    """A command is started on a box; until :class:`JobEnded` its output comes."""
+    """A command starts on a box; its output arrives until :class:`JobEnded`."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnded(Event):
-    """No more output of the command comes; the news may also be that it was lost."""
+    """The output of the command has ended, or the connection to it was lost."""
 
 
 Sink = Callable[[Event], None]
-"""Takes events, in the thread that called; it must not raise."""
+"""Receives events, in the thread of their origin; it must not raise."""
 
 
 def ignore(event: Event) -> None:
-    """Takes events and does nothing with them."""
+    """Ignores an event."""

@@ -11,7 +11,7 @@ from gpucloud.boxes.ingress import reach
 from gpucloud.errors import UsageError
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.store import Box
-from gpucloud.planning.clock_check import begin_reading, refuse_wrong, told
+from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import key_folder
 
@@ -39,7 +39,7 @@ def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
         refresh(context, taken)
         seen = context.journal.held(taken)
         check_movable(context, seen)
-        refuse_wrong(told(context, asked))
+        refuse_wrong(reading_of(context, asked))
         nodes = targets(seen, key_folder(context.state, box.id), context.proxy_command)
         for node in nodes:
             reach(context, seen, node)

@@ -13,7 +13,7 @@ from gpucloud.resources import money_text
 
 if TYPE_CHECKING:
     from gpucloud.errors import CloudError
-    from gpucloud.market.commitments import Told
+    from gpucloud.market.commitments import CloudAnswers
     from gpucloud_pricing import Commitment
 
 
@@ -37,7 +37,7 @@ def commitments(
     return _code(found.told)
 
 
-def _show(app: App, told: Mapping[str, Told], known: Sequence[Commitment]) -> None:
+def _show(app: App, answers: Mapping[str, CloudAnswers], known: Sequence[Commitment]) -> None:
     say = app.output.say
     if known:
         columns: dict[str, Sequence[object]] = {
@@ -52,13 +52,13 @@ def _show(app: App, told: Mapping[str, Told], known: Sequence[Commitment]) -> No
                 for each in known
             ],
             "UNTIL": [each.until or "open" for each in known],
-            "TOLD": [each.as_of for each in known],
+            "AS OF": [each.as_of for each in known],
             "ID": [each.id for each in known],
         }
-        show_table(app.output, columns, right=("COUNT", "PER HOUR"), optional=("ID", "TOLD", "ZONE"))
+        show_table(app.output, columns, right=("COUNT", "PER HOUR"), optional=("ID", "AS OF", "ZONE"))
     else:
         say("No commitment is known.")
-    for name, each in told.items():
+    for name, each in answers.items():
         if each.absent is not None:
             say(f"Left out: {name}: {each.absent}")
         for text in _failure_texts(each.failures):
@@ -86,9 +86,9 @@ def _failure_texts(failures: Mapping[str, CloudError]) -> list[str]:
     ]
 
 
-def _code(told: Mapping[str, Told]) -> int:
+def _code(answers: Mapping[str, CloudAnswers]) -> int:
     """The first failure's; with no cloud to ask, that of missing credentials."""
-    failures = [error for each in told.values() for error in each.failures.values()]
+    failures = [error for each in answers.values() for error in each.failures.values()]
     if failures:
         return failures[0].exit_code
-    return 4 if all(each.absent is not None for each in told.values()) else 0
+    return 4 if all(each.absent is not None for each in answers.values()) else 0

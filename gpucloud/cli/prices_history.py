@@ -18,10 +18,10 @@ from gpucloud.errors import UsageError
 from gpucloud.market.search import way_text
 from gpucloud.resources import money_text
 from gpucloud.spec.model import Spec
-from gpucloud_pricing.price_course import course, moments, sparkline
+from gpucloud_pricing.price_trend import moments, sparkline, trend
 
 if TYPE_CHECKING:
-    from gpucloud.market.history import PriceCourses
+    from gpucloud.market.history import PriceTrends
     from gpucloud_pricing.history import Change
 
 ROWS = 20
@@ -54,16 +54,16 @@ def history(
     else:
         _show(app, found, now)
     if plot is not None and plots is not None:
-        plots.save(plots.draw_courses(found.series, found.since, now, app.client.catalog.shipped.usd), plot)
+        plots.save(plots.draw_trends(found.series, found.since, now, app.client.catalog.shipped.usd), plot)
         app.output.say(f"Drawn: {plot}")
 
 
-def _show(app: App, found: PriceCourses, end: datetime) -> None:
+def _show(app: App, found: PriceTrends, end: datetime) -> None:
     at = moments(found.since, end, POINTS)
     rows: list[tuple[object, ...]] = []
     for spans in found.series.values():
         price = spans[-1].price
-        values = course(spans, at)
+        values = trend(spans, at)
         known = [value for value in values if value is not None] or [price.amount]
         within = [span.price.amount for span in found.within(spans)]
         rows.append(
@@ -78,11 +78,11 @@ def _show(app: App, found: PriceCourses, end: datetime) -> None:
                 way_text(price.purchase, price.terms),
             )
         )
-    names = ("NOW", "LOWEST", "HIGHEST", "CHANGE", "COURSE", "WHERE", "TYPE", "PAID AS")
+    names = ("NOW", "LOWEST", "HIGHEST", "CHANGE", "TREND", "WHERE", "TYPE", "PAID AS")
     columns: dict[str, Sequence[object]] = dict(zip(names, zip(*rows, strict=True), strict=True))
     shown.show_table(app.output, columns, right=names[:4], optional=("PAID AS", "LOWEST", "HIGHEST"))
     app.output.say(
-        f"Per hour, from {time_text(found.since)} to {time_text(end)}; each course has its own scale."
+        f"Per hour, from {time_text(found.since)} to {time_text(end)}; each trend has its own scale."
     )
 
 

@@ -107,7 +107,7 @@ def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Deci
         if exact:
             return None, Decimal(exact), None if open_end else Decimal(exact)
         if low and int(low) > int(high):
-            raise BadWishError(f"the memory range {name!r} is upside down", value=name)
+            raise BadWishError(f"the memory range {name!r} is reversed", value=name)
         return None, Decimal(low) if low else None, Decimal(high)
     named = _names().fullmatch(text)
     if named is None:
@@ -143,7 +143,7 @@ def _parse_count(text: str, part: str) -> tuple[Decimal, Decimal]:
     low, dots, high = text.partition("..")
     lowest, highest = _parse_number(low, part), _parse_number(high if dots else low, part)
     if lowest > highest:
-        raise BadWishError(f"the range {text!r} is upside down", value=text)
+        raise BadWishError(f"the range {text!r} is reversed", value=text)
     return lowest, highest
 
 

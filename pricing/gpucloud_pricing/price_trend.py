@@ -17,7 +17,7 @@ def moments(first: datetime, last: datetime, count: int) -> list[datetime]:
     return [last - step * left for left in range(count - 1, -1, -1)]
 
 
-def course(spans: Iterable[Span], at: Sequence[datetime]) -> list[Decimal | None]:
+def trend(spans: Iterable[Span], at: Sequence[datetime]) -> list[Decimal | None]:
     """The price of one thing at some moments, in order; ``None`` where it was not sold, or not asked for yet.
 
     Args:

@@ -1,4 +1,4 @@
-"""``gpucloud commitments``: asks the accounts what they have paid for already, and keeps it for ``cost``."""
+"""``gpucloud commitments``: reads the accounts' commitments, and stores them for ``cost``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,17 @@ def commitments(
     app: App,
     cloud: Annotated[
         list[str] | None,
-        typer.Option("--cloud", help="Repeatable; !x leaves out.", metavar="NAME", show_default=False),
+        typer.Option(
+            "--cloud",
+            help="Cloud to read, or !name to exclude one. Repeatable.",
+            metavar="NAME",
+            show_default=False,
+        ),
     ] = None,
 ) -> int:
-    """Ask the accounts what they have paid for already: reservations, savings plans, held capacity.
+    """Read the accounts' commitments: reservations, savings plans, held capacity.
 
-    `cost` counts it from then on, without asking. What a cloud does not answer stays as old as it was.
+    `cost` uses them from then on, without a call. If a cloud does not answer, its earlier data stays.
     """
     with app.working(quiet=True) as (client, _):
         found = client.commitments(tuple(cloud or ()))
@@ -76,7 +81,7 @@ def _what_text(commitment: Commitment) -> str | None:
 
 
 def _failure_texts(failures: Mapping[str, CloudError]) -> list[str]:
-    """What was not answered; the same refusal in many regions is said once."""
+    """The inquiries that failed; the same error in many regions is printed once."""
     alike: dict[str | None, list[str]] = {}
     for inquiry, error in sorted(failures.items()):
         alike.setdefault(error.code, []).append(inquiry)
@@ -87,7 +92,7 @@ def _failure_texts(failures: Mapping[str, CloudError]) -> list[str]:
 
 
 def _code(answers: Mapping[str, CloudAnswers]) -> int:
-    """The first failure's; with no cloud to ask, that of missing credentials."""
+    """The exit code of the first failure; without a usable cloud, that of missing credentials."""
     failures = [error for each in answers.values() for error in each.failures.values()]
     if failures:
         return failures[0].exit_code

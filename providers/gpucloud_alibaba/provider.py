@@ -1,4 +1,4 @@
-"""Alibaba Cloud behind gpucloud's provider interface. What each verb does is in the module named after it."""
+"""Alibaba Cloud behind gpucloud's provider interface. Each method is in the module of its name."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class AlibabaProvider:
 
     Args:
         profile: credentials and endpoints, by the variables that the SDK reads.
-        clock: gives the time in UTC.
+        clock: returns the time in UTC.
         sleep: waits some seconds.
 
     Raises:
@@ -78,7 +78,7 @@ class AlibabaProvider:
         self._clock = clock
         self._sleep = sleep
         self._proof = find.Proof(self.clients)
-        # Caches of what cannot change; two threads at once would only ask twice.
+        # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._account: str | None = None
         self._currency: str | None = None
         self._images: dict[tuple[str, str, str, str, int], str] = {}

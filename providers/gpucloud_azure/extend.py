@@ -1,4 +1,4 @@
-"""Setting and moving the end of a box: its timers, and the tag that tells it."""
+"""Sets and moves the deadline of a box: its timers, and its tag."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gpucloud_azure.network import all_tags
 
 
 def cloud_end(at: datetime | None, *, identified: bool) -> datetime | None:
-    """When the cloud's own timers end a machine; one with an identity deletes itself before."""
+    """When the cloud's own timers end a machine; one with an identity deletes itself earlier."""
     return at and at + (identity.AFTER if identified else timedelta())
 
 
 def ensure_end(clients: Clients, machines: Sequence[Machine], end: End, submitted: dict[str, str]) -> Timers:
-    """Sets the timers that machines do not have yet, and the role with which they delete themselves.
+    """Sets the missing timers of machines, and the role with which they delete themselves.
 
     Args:
         clients: the clients.
-        machines: those of one box.
-        end: when they end.
+        machines: the machines of one box.
+        end: their deadline.
         submitted: the machines by the operation that will deallocate them, as far as this process knows
-            them; gets the new ones.
+            them; receives the new ones.
 
     Raises:
-        NotEndingError: Azure takes no timer for a machine, or does not give it its role.
+        NotEndingError: Azure accepts no timer for a machine, or does not assign its role.
     """
     first, ids = machines[0], [machine.ref.id for machine in machines]
     ends_at = cloud_end(end.at, identified=end.box_identity is not None)
@@ -51,21 +51,21 @@ def extend(
     timers: Sequence[str],
     note: Callable[[Sequence[str]], None],
 ) -> Sequence[str]:
-    """Sets timers for the new end before it takes the old ones back, and tags everything with it.
+    """Sets timers for the new deadline before it cancels the old ones, and tags all resources with it.
 
     Args:
         clients: the clients.
-        things: all that the box has; its machines are in one region.
-        expires_at: the new end; ``None`` for none.
+        resources: all resources of the box; its machines are in one region.
+        expires_at: the new deadline; ``None`` for none.
         timers: the scheduled actions in force.
-        note: told the new ones before the old ones are cancelled.
+        note: called with the new ones before the old ones are cancelled.
 
     Returns:
         The scheduled actions in force from now on.
 
     Raises:
-        NotEndingError: Azure takes no timer for the new end; nothing was moved.
-        NotCancelledError: Azure goes on with an old one.
+        NotEndingError: Azure accepts no timer for the new deadline; nothing was moved.
+        NotCancelledError: Azure did not cancel an old one.
     """
     machines = [ref for ref in things if ref.kind is ResourceKind.INSTANCE]
     submitted: dict[str, str] = {}
@@ -84,7 +84,7 @@ def _move_timers(
     expires_at: datetime | None,
     note: Callable[[Sequence[str]], None],
 ) -> dict[str, str]:
-    """The timers of the new end are set, and the daily one does not go by the old end any more."""
+    """Sets the timers of the new deadline, and moves the daily one to it."""
     now = datetime.now(UTC)
     submitted: dict[str, str] = {}
     machine = show(clients, ids[0])

@@ -1,4 +1,4 @@
-"""Asking for today's prices (the Retail Prices API, which anybody may ask), and for held capacity."""
+"""Reads today's prices (from the public Retail Prices API), and held capacity."""
 
 from __future__ import annotations
 

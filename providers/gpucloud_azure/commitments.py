@@ -19,8 +19,8 @@ SOURCE = "azure-reservations"
 API_VERSION = "2022-11-01"
 PATH = "/providers/Microsoft.Capacity/reservations"
 DOUBT = (
-    "the list of reservations is empty. They belong to the tenant, not to a subscription: reading them
-    requires " "the role Reservations Reader there"
+    "the list of reservations is empty. They belong to the tenant, not to a subscription, and reading them "
+    "requires the role Reservations Reader there"
 )
 """Source: Azure docs, "Permissions to view and manage Azure reservations"."""
 _IN_FORCE = ("", "Succeeded", "Expiring")

@@ -26,7 +26,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -37,6 +36,7 @@ from gpucloud.resources import (
     SearchResult,
     Timers,
 )
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment, Interruption, Price

@@ -457,7 +457,7 @@ class Client:
             buyer.settle_first()
             if alone:
                 refuse_live(context, run_id)
-            context.warn("run", f"Run {run_id}; from anywhere: {context.tasks.clean_up}")
+            context.notice("run", f"Run {run_id}; from anywhere: {context.tasks.clean_up}")
             attendant = Attendant(context, orders, buyer.buy)
             code = attendant.run()
             assert attendant.box is not None  # noqa: S101  (its command has ended)
@@ -556,7 +556,7 @@ class Client:
                 searched = self.searched(survey)
             boxes = self._chosen(context.journal, names, run_id)
             if not boxes:
-                context.warn("down", "No box to take down.")
+                context.notice("down", "No box to take down.")
             elif confirm is not None:
                 with context.tasks.asking():
                     agreed = confirm([self._read(box) for box in boxes])

@@ -38,9 +38,9 @@ TABLES = (
 AWS_PARTITIONS = ("us-gov-", "cn-")
 """How the regions of AWS's other partitions begin. Source: botocore's endpoints.json."""
 AWS_OPT_IN_ZONES = "{region}-|[a-z]+[0-9]+-[a-z]+[0-9]+-(?=az[0-9]+$)"
-"""How Local and Wavelength Zones begin: they are priced by group, named after their region (``us-west-2-lax-1``,
-``us-east-1-wl1``), or carry a place in their AZ id (``usw2-lax1-az1``; ordinary ones are ``usw2-az1``).
-Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide, "Regions and Zones"."""
+"""How Local and Wavelength Zones begin: they are priced by group, named after their region
+(``us-west-2-lax-1``, ``us-east-1-wl1``), or carry a place in their AZ id (``usw2-lax1-az1``; ordinary ones
+are ``usw2-az1``). Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide, "Regions and Zones"."""
 
 Row = dict[str, str]
 Key = tuple[str, str]

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gpucloud.sandbox.client import Endpoint
     from gpucloud.spec.model import Spec
     from gpucloud.ssh.client import Target
+    from gpucloud_pricing.billing import Billing
 
 JOURNAL = "journal.db"
 
@@ -151,6 +152,17 @@ class Client:
             if self._catalog is None:
                 self._catalog = Catalog(self.state, lambda text: self.on_event(Warned("prices", text)))
             return self._catalog
+
+    def billing_of(self, cloud: str) -> Billing:
+        """How a cloud bills: for how long at least, and by which sizes of disks.
+
+        Only for a cloud that does not ship is the market loaded, which brings what other packages know.
+        """
+        from gpucloud_pricing.billing import BILLING, NOTHING_SPECIAL
+
+        if cloud in BILLING:
+            return BILLING[cloud]
+        return self.catalog.shipped.billing_of(cloud) if cloud else NOTHING_SPECIAL
 
     @property
     def prices(self) -> Prices:
@@ -737,7 +749,9 @@ class Client:
         from gpucloud.costs.spend import spend_of
 
         boxes = self.journal.boxes(owner=self.owner, over=True)
-        return spend_of((box for box in boxes if run_id is None or box.run_id == run_id), since, now())
+        return spend_of(
+            (box for box in boxes if run_id is None or box.run_id == run_id), since, now(), self.billing_of
+        )
 
     def audit(
         self, *, box: str | None = None, since: datetime | None = None, most: int | None = None

@@ -6,6 +6,7 @@ import os
 import secrets
 import statistics
 import time
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
@@ -37,6 +38,9 @@ class Watch:
         """The first of these comes right after them."""
         if ref.kind in PHASE and not self._end:
             self._end = time.perf_counter()
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        """Not of the phase."""
 
     @property
     def seconds(self) -> float:

@@ -322,18 +322,6 @@ class End:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timers:
-    """What ends machines from outside.
-
-    ``ids`` are the cloud's own ids of timers, where they are needed to move the end. ``things`` are what was
-    made for it and is to be accounted for.
-    """
-
-    ids: tuple[str, ...] = ()
-    resources: tuple[Ref, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """A price that a cloud named today. ``zone`` is ``None`` for a regional price."""
 

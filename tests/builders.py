@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -49,6 +50,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, ResourceKind, str]] = []
         self.refs: list[Ref] = []
+        self.timers: list[str] = []
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
         self.events.append(("making", kind, name))
@@ -57,6 +59,9 @@ class Told:
         self.events.append(("made", ref.kind, ref.id))
         if ref not in self.refs:
             self.refs.append(ref)
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        self.timers.extend(timers)
 
 
 def some_tags(**changes: str) -> Tags:

@@ -25,8 +25,8 @@ from gpucloud_pricing.places import admits, region_names
 from gpucloud_pricing.validation import validate_prices
 
 ASKED_AT_ONCE = 32
-"""Inquiries to one cloud at a time, to hide its latency. Clouds limit the calls of each region, so the regions
-take turns; a throttled call waits and is repeated."""
+"""Inquiries to one cloud at a time, to hide its latency. Clouds limit the calls of each region, so the
+regions take turns; a throttled call waits and is repeated."""
 REFRESH_TIMEOUT_S = 3600.0
 RESUMED = timedelta(hours=1)
 """A refresh that was cut off no longer ago than this goes on where it stopped."""

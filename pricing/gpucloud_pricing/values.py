@@ -107,7 +107,8 @@ class Region:
     """One region of one cloud.
 
     ``geos`` are the groups it belongs to, in lower case (``na``, ``us``). ``partition`` is the beginning of
-    the names of a partition that needs an account of its own (``us-gov-``), else empty.
+    the names of a partition that needs an account of its own (``us-gov-``), else empty. ``opt_in_zones`` is a
+    regular expression of how the names of zones begin that an account must opt in to; empty where none are.
     """
 
     cloud: str
@@ -115,6 +116,7 @@ class Region:
     display_name: str = ""
     geos: frozenset[str] = frozenset()
     partition: str = ""
+    opt_in_zones: str = ""
     zones: tuple[str, ...] = ()
 
 

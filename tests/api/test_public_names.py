@@ -25,7 +25,7 @@ BEFORE = (
 )
 AFTER = "BoxState Ended Looked Ran Recovered Searched Swept Spend BoxSpend Charge AuditRecord"
 EVENTS = (
-    "Event Progress Warned AttemptStarted AttemptRefused MachinesCreated BootStep JobStarted JobEnded"
+    "Event Progress Noticed Warned AttemptStarted AttemptRefused MachinesCreated BootStep JobStarted JobEnded"
     " PricesAnswered"
 )
 ERRORS = (

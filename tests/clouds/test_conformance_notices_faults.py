@@ -69,6 +69,9 @@ class TellsTheRecordTooLate(MemoryProvider):
                 record.making(ref.kind, ref.id)
                 record.made(ref)
 
+            def armed(self, timers: Sequence[str], /) -> None:
+                record.armed(timers)
+
         return super().prepare(order, Silent())
 
 
@@ -79,6 +82,9 @@ class TellsTheRecordNothing(MemoryProvider):
                 pass
 
             def made(self, ref: Ref, /) -> None:
+                pass
+
+            def armed(self, timers: Sequence[str], /) -> None:
                 pass
 
         return super().prepare(order, Silent())

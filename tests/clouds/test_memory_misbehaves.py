@@ -149,7 +149,7 @@ def test_a_box_that_ends_itself_by_name_keeps_its_disk_and_address_on_the_bill()
     machine = buy(provider)
     while provider.get(machine.ref).state is not State.RUNNING:
         pass
-    provider.ensure_end([machine], End(at=ORDER.deadline))
+    provider.ensure_end([machine], End(at=ORDER.deadline), (), lambda _: None)
     provider.cloud.clock.sleep(24 * 3600)
     assert provider.get(machine.ref).state is State.STOPPED
     assert kinds_billed(provider) == [ResourceKind.ADDRESS, ResourceKind.DISK]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -116,12 +117,16 @@ class Remembered:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
+        self.timers: list[str] = []
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
         self.told.append(("making", name))
 
     def made(self, ref: Ref, /) -> None:
         self.told.append(("made", ref.id))
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        self.timers.extend(timers)
 
 
 def order(**changes: Any) -> Order:

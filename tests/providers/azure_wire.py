@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -184,12 +185,16 @@ class Remembered:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, ResourceKind, str]] = []
+        self.timers: list[str] = []
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
         self.told.append(("making", kind, name))
 
     def made(self, ref: Ref, /) -> None:
         self.told.append(("made", ref.kind, ref.id))
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        self.timers.extend(timers)
 
 
 def order(**changes: Any) -> Order:

@@ -7,7 +7,6 @@ at once, and one from several threads: each call works in the thread that makes 
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from gpucloud.sandbox.client import Endpoint
     from gpucloud.spec.model import Spec
     from gpucloud.ssh.client import Target
+    from gpucloud_pricing.billing import Billing
 
 JOURNAL = "journal.db"
 
@@ -151,6 +151,17 @@ class Client:
             if self._catalog is None:
                 self._catalog = Catalog(self.state, lambda text: self.on_event(Warned("prices", text)))
             return self._catalog
+
+    def billing_of(self, cloud: str) -> Billing:
+        """How a cloud bills: for how long at least, and by which sizes of disks.
+
+        Only for a cloud that does not ship is the market loaded, which brings what other packages know.
+        """
+        from gpucloud_pricing.billing import BILLING, NOTHING_SPECIAL
+
+        if cloud in BILLING:
+            return BILLING[cloud]
+        return self.catalog.shipped.billing_of(cloud) if cloud else NOTHING_SPECIAL
 
     @property
     def prices(self) -> Prices:
@@ -373,7 +384,7 @@ class Client:
 
         saved = wanted if isinstance(wanted, Plan) else None
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
-        spec = spec.model_copy(update={"name": name}) if name else spec
+        spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
         values = environment_of(spec, self._profile.variables if environment is None else environment)
         terms = Wanted(
@@ -434,7 +445,7 @@ class Client:
 
         if not command:
             raise UsageError("say what to run, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
-        spec = spec if spec.ttl is not None else spec.model_copy(update={"ttl": RUN_TTL})
+        spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
         values = environment_of(spec, self._profile.variables if environment is None else environment)
         refuse_impossible(spec)
         if fetch:
@@ -457,7 +468,7 @@ class Client:
             buyer.settle_first()
             if alone:
                 refuse_live(context, run_id)
-            context.warn("run", f"Run {run_id}; from anywhere: {context.tasks.clean_up}")
+            context.notice("run", f"Run {run_id}; from anywhere: {context.tasks.clean_up}")
             attendant = Attendant(context, orders, buyer.buy)
             code = attendant.run()
             assert attendant.box is not None  # noqa: S101  (its command has ended)
@@ -556,7 +567,7 @@ class Client:
                 searched = self.searched(survey)
             boxes = self._chosen(context.journal, names, run_id)
             if not boxes:
-                context.warn("down", "No box to take down.")
+                context.notice("down", "No box to take down.")
             elif confirm is not None:
                 with context.tasks.asking():
                     agreed = confirm([self._read(box) for box in boxes])
@@ -737,7 +748,9 @@ class Client:
         from gpucloud.costs.spend import spend_of
 
         boxes = self.journal.boxes(owner=self.owner, over=True)
-        return spend_of((box for box in boxes if run_id is None or box.run_id == run_id), since, now())
+        return spend_of(
+            (box for box in boxes if run_id is None or box.run_id == run_id), since, now(), self.billing_of
+        )
 
     def audit(
         self, *, box: str | None = None, since: datetime | None = None, most: int | None = None
@@ -769,7 +782,7 @@ class Client:
             owner=self.owner,
             command=self.command,
             clock=now,
-            new_id=lambda: secrets.token_hex(8),
+            new_id=lambda: os.urandom(8).hex(),
             complain=lambda text: self.on_event(Warned("audit", text)),
         )
         with calling() as call, renewing(journal):

@@ -26,7 +26,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -35,8 +34,8 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
-    Timers,
 )
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment, Interruption, Price
@@ -77,6 +76,10 @@ class Record(Protocol):
 
     def made(self, ref: Ref, /) -> None:
         """Called as soon as the resource's id is known; returns once that is on disk."""
+        ...
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        """Called as soon as timers are set that will end the machines; returns once that is on disk."""
         ...
 
 
@@ -388,8 +391,19 @@ class EndsFromOutside(Protocol):
     call, a provider does not have this ability.
     """
 
-    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
-        """Ensures that the machines of a box end at their deadline, also if they hang; returns the timers.
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
+    ) -> Sequence[Ref]:
+        """Ensures that the machines of a box end at their deadline, also if they hang.
+
+        Returns the resources that were created for it. ``timers`` are the known ones of the box, from the
+        record of ``prepare``, ``note`` or ``extend``: the provider's own text, by which it finds them again.
+        ``note`` is called with new ones as soon as they are known.
 
         Called for machines of a create call, known by its answer, by a search after a lost answer, or by a
         recovery of the journal. May be repeated: a timer that is set already stays.
@@ -413,7 +427,7 @@ class CanExtend(Protocol):
     ) -> Sequence[str]:
         """Moves the cloud's own deadline of a box's instances, and its tag on all resources of the box.
 
-        ``None`` is no deadline. ``timers`` are those in force, from ``Timers.ids``, ``note`` or this call;
+        ``None`` is no deadline. ``timers`` are those in force, from the record, ``note`` or this call;
         returns those in force from now on. ``note`` is called with new ones as soon as they are known. A box
         has a timer at every moment, and the old one is without effect when this returns.
         """

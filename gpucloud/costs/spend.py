@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.journal.facts import Price, Usage, hours_of
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State, rfc3339
-from gpucloud_pricing.billing import billed_disk_gib
+from gpucloud_pricing.billing import Billing
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
 PARTS = ("compute", "disk", "address")
+BillingOf = Callable[[str], Billing]
+"""Gives how a cloud bills, by its name (:meth:`gpucloud.market.catalog.Catalog.billing_of`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Charge:
         currency: the currency of the price.
         as_of: the date of the price, if it has one.
         source: an id of the market's sources; for compute, the source of the price.
+        vendor: the issuer of the bill.
         paid_before: whether it was paid for before the launch: capacity that the account held.
     """
 
@@ -51,6 +54,7 @@ class Charge:
     currency: str
     as_of: str | None
     source: str | None
+    vendor: str
     paid_before: bool = False
 
     @property
@@ -129,25 +133,27 @@ class Spend:
         }
 
 
-def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime) -> Spend:
+def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime, billing_of: BillingOf) -> Spend:
     """The cost of boxes, without those that cost nothing. Arguments as :func:`charges`."""
-    found = [BoxSpend(box=box, charges=tuple(charges(box, since, now))) for box in boxes]
+    found = [BoxSpend(box=box, charges=tuple(charges(box, since, now, billing_of))) for box in boxes]
     return Spend(since=since, boxes=[each for each in found if each.charges])
 
 
-def charges(box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]:
+def charges(box: Box, since: datetime | None, now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
     """The charges of a box, by month, part and price; empty for one that was never billed.
 
     Args:
         box: the box.
         since: the start; earlier charges are left out.
         now: the end of the charges of a living box.
+        billing_of: how its cloud bills.
     """
+    billing = billing_of(box.cloud)
     groups: dict[tuple[str, Price | None], list[Usage]] = {}
     for usage in sorted(box.usage, key=lambda each: PARTS.index(each.part)):
         groups.setdefault((usage.part, usage.price), []).append(usage)
     found = [
-        _charge(box, usages, start, end)
+        _charge(box, billing, usages, start, end)
         for usages in groups.values()
         for start, end in months(*_span(usages, since, now))
     ]
@@ -160,12 +166,12 @@ def _span(usages: Sequence[Usage], since: datetime | None, now: datetime) -> tup
     return start if since is None else max(since, start), max(usage.end or now for usage in usages)
 
 
-def _charge(box: Box, usages: Sequence[Usage], start: datetime, end: datetime) -> Charge:
+def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime, end: datetime) -> Charge:
     """The charge for intervals of one part, at one price, within one month."""
     first = usages[0]
     price = first.price
     hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
-    gib = None if first.part != "disk" else billed_disk_gib(box.cloud, first.gib or 0)
+    gib = None if first.part != "disk" else billing.disk_gib(first.gib or 0)
     known = price is not None and (first.part != "disk" or bool(first.gib))
     return Charge(
         box=box,
@@ -178,11 +184,12 @@ def _charge(box: Box, usages: Sequence[Usage], start: datetime, end: datetime) -
         currency=price.currency if price else "USD",
         as_of=price.as_of.isoformat() if price and price.as_of else None,
         source=price.source if price else None,
+        vendor=billing.vendor or box.cloud,
         paid_before=first.paid_before,
     )
 
 
-def paid_per_hour(box: Box) -> dict[str, Decimal]:
+def paid_per_hour(box: Box, billing_of: BillingOf) -> dict[str, Decimal]:
     """The present price of a box per hour, by its machines' last known state and by currency.
 
     It is the price of their compute; of a stopped machine that is not billed, the price of its disk and
@@ -198,7 +205,7 @@ def paid_per_hour(box: Box) -> dict[str, Decimal]:
         if node.billed:
             add(box.price)
         elif node.state is State.STOPPED:
-            gib = billed_disk_gib(box.cloud, box.wanted.disk_gib or 0)
+            gib = billing_of(box.cloud).disk_gib(box.wanted.disk_gib or 0)
             add(box.listed.get("disk_gb_month"), gib / HOURS_PER_MONTH)
             add(box.listed.get("public_ip_hour"))
     return sums
@@ -218,12 +225,12 @@ class PerHour:
     address: Money | None
 
 
-def per_hour(box: Box) -> PerHour:
+def per_hour(box: Box, billing_of: BillingOf) -> PerHour:
     """The present price of a box per hour: its machines while billed, disks and addresses while kept."""
     nodes = box.nodes if box.state not in OVER else ()
     billed = sum(node.billed for node in nodes)
     kept = sum(node.state is not State.GONE for node in nodes)
-    gib_months = billed_disk_gib(box.cloud, box.wanted.disk_gib or 0) / HOURS_PER_MONTH
+    gib_months = billing_of(box.cloud).disk_gib(box.wanted.disk_gib or 0) / HOURS_PER_MONTH
     parts = [
         _times(box, box.price, Decimal(billed)),
         _times(box, box.listed.get("disk_gb_month") if gib_months else None, kept * gib_months),

@@ -12,7 +12,7 @@ from gpucloud.clouds.cloud import Clouds
 from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.store import Box, Journal
-from gpucloud.runtime.events import Progress, Sink, Warned, ignore
+from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
 
 
@@ -42,6 +42,10 @@ class Context:
     def tell(self, step: str, text: str) -> None:
         """Emits progress of a step of the timeline that has no event type of its own."""
         self.emit(Progress(step, text))
+
+    def notice(self, step: str, text: str) -> None:
+        """Emits news that a user should see even where progress is not shown; nothing is wrong."""
+        self.emit(Noticed(step, text))
 
     def warn(self, step: str, text: str, hint: str | None = None) -> None:
         """Emits a warning: something was left undone, or is not known."""

@@ -49,8 +49,3 @@ BILLING = {
 def billing_of(cloud: str) -> Billing:
     """How a shipped cloud bills; the default for any other cloud."""
     return BILLING.get(cloud, NOTHING_SPECIAL)
-
-
-def billed_disk_gib(cloud: str, gib: int) -> int:
-    """The billed size of a disk in a shipped cloud; see :meth:`Billing.disk_gib`."""
-    return billing_of(cloud).disk_gib(gib)

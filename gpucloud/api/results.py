@@ -8,6 +8,7 @@ from datetime import datetime
 
 from gpucloud.api.box import Box
 from gpucloud.errors import GpucloudError
+from gpucloud.inventory.discovery import Survey, unjudged
 from gpucloud.inventory.sweep import Find
 from gpucloud.planning.lifetime import CostLimit
 from gpucloud.planning.plan import Plan
@@ -27,6 +28,15 @@ class Searched:
     unread: tuple[UnreadableRegion, ...] = ()
     left_out: Mapping[str, str]
     unjudged: tuple[Resource, ...] = ()
+
+    @classmethod
+    def of(cls, survey: Survey, owner: str) -> Searched:
+        """How far a survey went, and what carries the tags of an owner that gpucloud never wrote."""
+        return cls(
+            unread=tuple(survey.unread),
+            left_out=survey.left_out,
+            unjudged=tuple(unjudged(survey, owner)),
+        )
 
     @property
     def whole(self) -> bool:

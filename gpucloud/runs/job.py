@@ -30,6 +30,10 @@ Write = Callable[[bytes], None]
 """Takes what the command writes, as it comes."""
 
 
+def discard(_: bytes) -> None:
+    """Takes output that nobody asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What runs on a box, and who takes its output.

@@ -27,8 +27,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import gpucloud.api.client
 import gpucloud.api.launching
+import gpucloud.api.session
 import gpucloud.boxes.extend
 import gpucloud.boxes.provision
 import gpucloud.cli.app
@@ -179,7 +179,7 @@ def _hurry() -> None:
         tasks.check()
         _Time.sleep(seconds)
 
-    gpucloud.api.client.now = _Time.now
+    gpucloud.api.session.Session.now = lambda session: _Time.now()  # type: ignore[method-assign, assignment]
     Cloud.server_time = server_time  # type: ignore[method-assign, assignment]
     Tasks.pause = pause  # type: ignore[method-assign, assignment]
     Tasks.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.spend import Spend
     from gpucloud.costs.workload import Workload
     from gpucloud.inventory.sweep import Find
-    from gpucloud.journal.store import Box as JournalBox
+    from gpucloud.journal.records import Box as JournalBox
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
     from gpucloud.market.commitments import Commitments

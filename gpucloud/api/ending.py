@@ -12,7 +12,7 @@ from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.recover import take_in_run
 from gpucloud.inventory.settling import settle_first
-from gpucloud.journal.store import Box as JournalBox
+from gpucloud.journal.records import Box as JournalBox
 from gpucloud.runtime.context import Context
 
 if TYPE_CHECKING:

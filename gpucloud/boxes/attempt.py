@@ -30,10 +30,11 @@ from gpucloud.errors import (
     PriceError,
     Scope,
 )
+from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Hashed, Intended, Made, Making, Resolved, StateChanged, named
 from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box, StaleWriterError
+from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key
 from gpucloud.resources import (
     End,

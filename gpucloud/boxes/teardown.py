@@ -26,6 +26,7 @@ from gpucloud.errors import (
     Next,
     OwedError,
 )
+from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import (
     DeleteAsked,
     Gone,
@@ -48,7 +49,7 @@ from gpucloud.journal.lifecycle import (
     reconcile,
     seen_state,
 )
-from gpucloud.journal.store import Box, Intent, JournalError, ResourceRow, StaleWriterError
+from gpucloud.journal.records import Box, Intent, ResourceRow
 from gpucloud.resources import Machine, Ref, Resource, ResourceKind, Search, SearchResult, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call, TimedOutError

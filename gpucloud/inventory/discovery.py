@@ -13,7 +13,7 @@ from functools import partial
 from gpucloud.boxes.teardown import is_second_machine
 from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, is_absent
 from gpucloud.journal.lifecycle import BoxState, Owed
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import (
     Machine,
     Resource,

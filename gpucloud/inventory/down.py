@@ -9,8 +9,9 @@ from functools import partial
 from gpucloud.boxes.teardown import end_unrecorded, owed, owed_error, take_down
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Asked, begin_strays, refuse_strays
+from gpucloud.journal.errors import JournalError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.store import Box, JournalError
+from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import UnforeseenError, isolated

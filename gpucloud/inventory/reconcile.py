@@ -16,7 +16,7 @@ from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore

@@ -12,7 +12,7 @@ from gpucloud.boxes.ingress import reach
 from gpucloud.errors import BoxLostError, CloudError, InterruptedBySignal
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import JobEnded, JobStarted

@@ -21,7 +21,7 @@ from gpucloud.inventory.down import end_all
 from gpucloud.inventory.reconcile import settle
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.planning.planner import Access
 from gpucloud.resources import Search
 from gpucloud.runtime.context import Context

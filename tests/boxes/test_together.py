@@ -14,7 +14,7 @@ from gpucloud.errors import ErrorClass, GpucloudError, OwedError
 from gpucloud.inventory.down import end_all
 from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import Ref, ResourceKind
 from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref, some_tags

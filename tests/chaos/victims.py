@@ -33,7 +33,7 @@ import gpucloud.boxes.extend
 import gpucloud.boxes.provision
 import gpucloud.cli.app
 import gpucloud.inventory.extend
-import gpucloud.journal.store
+import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
 import gpucloud.runs.job
 import gpucloud_azure.create
@@ -41,7 +41,7 @@ from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud_alibaba.images import table as alibaba_images
 from gpucloud_aws.images import table as aws_images
@@ -348,8 +348,8 @@ def with_commit(at: list[Any]) -> None:
 
 def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
     """Does something at each commit that changes the journal."""
-    store: Any = gpucloud.journal.store
-    original = store.transaction
+    database: Any = gpucloud.journal.sqlite.database
+    original = database.transaction
 
     @contextmanager
     def transaction(connection: sqlite3.Connection) -> Generator[None]:
@@ -362,7 +362,7 @@ def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], Non
         if writes and after:
             after()
 
-    store.transaction = transaction
+    database.transaction = transaction
 
 
 def with_swap(at: list[Any]) -> None:

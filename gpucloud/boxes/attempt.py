@@ -11,13 +11,9 @@ from typing import Any, Literal
 
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.ends import ensure_end
-from gpucloud.boxes.teardown import (
-    TAKE_DOWN_S,
-    adopt,
-    end_machines,
-    owed_error,
-    owed_refs,
-)
+from gpucloud.boxes.owed import owed_error, owed_refs
+from gpucloud.boxes.resolution import adopt
+from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import (

@@ -9,7 +9,8 @@ from typing import Any
 
 from gpucloud.boxes.attempt import Terms, buy
 from gpucloud.boxes.ceiling import confirmed
-from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, end_unrecorded, take_down
+from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, take_down
+from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.clouds.audit import about
 from gpucloud.errors import (
     RULES,

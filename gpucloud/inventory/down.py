@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpucloud.boxes.teardown import end_unrecorded, owed, owed_error, take_down
+from gpucloud.boxes.owed import owed, owed_error
+from gpucloud.boxes.teardown import take_down
+from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Asked, begin_strays, refuse_strays
 from gpucloud.journal.errors import JournalError

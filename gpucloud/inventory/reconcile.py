@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 
-from gpucloud.boxes.teardown import settle_box, take_down
+from gpucloud.boxes.settlement import settle_box
+from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import end_machines, end_unrecorded, take_down
+from gpucloud.boxes.teardown import end_machines, take_down
+from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Patience, begin, finish
 from gpucloud.inventory.down import end_all

@@ -112,13 +112,13 @@ MUTANTS = (
     ),
     Mutant(
         "an open call is owed",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/owed.py",
         '        if intent.status == "open":\n',
         "        if False:\n",
     ),
     Mutant(
         "a disk is owed",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/owed.py",
         "if row.ref.kind.billable and row.state",
         "if row.ref.kind is ResourceKind.INSTANCE and row.state",
     ),
@@ -192,7 +192,7 @@ MUTANTS = (
     ),
     Mutant(
         "another account's answer counts for nothing",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/settlement.py",
         "    if now != account:\n",
         "    if False:\n",
     ),
@@ -341,7 +341,7 @@ MUTANTS = (
     ),
     Mutant(
         "who takes over waits for a call that may leave later",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/resolution.py",
         "max(asked_at, box.taken_over_at or asked_at)",
         "asked_at",
         LEASES,
@@ -474,7 +474,7 @@ MUTANTS = (
     ),
     Mutant(
         "what holds the rest is looked for",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/settlement.py",
         "    if refused is not None and chosen is None:\n",
         "    if False:\n",
     ),

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import owed, take_down
+from gpucloud.boxes.owed import owed
+from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import CloudError, ErrorClass, OwedError
 from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.reconcile import refresh, remains, settle

@@ -6,16 +6,18 @@ import os
 import secrets
 import statistics
 import time
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
 from benchmarks.launch import LATENCY_S, RUNS, sandbox
 from benchmarks.table import Row
-from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
+from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_azure import network
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 
 PHASE = {ResourceKind.NETWORK, ResourceKind.GROUP, ResourceKind.ADDRESS}
@@ -36,6 +38,9 @@ class Watch:
         """The first of these comes right after them."""
         if ref.kind in PHASE and not self._end:
             self._end = time.perf_counter()
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        """Not of the phase."""
 
     @property
     def seconds(self) -> float:

@@ -51,11 +51,12 @@ if TYPE_CHECKING:
         JobEnded,
         JobStarted,
         MachinesCreated,
+        Noticed,
         PricesAnswered,
         Progress,
         Warned,
     )
-    from gpucloud.spec.model import Spec
+    from gpucloud.spec.model import Spec, SpecError
     from gpucloud.ssh.client import ConnectionFailedError
     from gpucloud.ssh.files import NotCopiedError
     from gpucloud_pricing.values import Money, Offer
@@ -88,8 +89,8 @@ _MODULES = {
     "gpucloud.planning.lifetime": "CostLimit",
     "gpucloud.planning.plan": "Candidate Plan",
     "gpucloud.runtime.events": "AttemptRefused AttemptStarted BootStep Event JobEnded JobStarted"
-    " MachinesCreated PricesAnswered Progress Warned",
-    "gpucloud.spec.model": "Spec",
+    " MachinesCreated Noticed PricesAnswered Progress Warned",
+    "gpucloud.spec.model": "Spec SpecError",
     "gpucloud.ssh.client": "ConnectionFailedError",
     "gpucloud.ssh.files": "NotCopiedError",
     "gpucloud_pricing.values": "Money Offer",
@@ -133,6 +134,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "NoOfferError",
     "Node",
     "NotCopiedError",
+    "Noticed",
     "Offer",
     "Offers",
     "OutcomeUnknownError",
@@ -154,6 +156,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Searched",
     "Slice",
     "Spec",
+    "SpecError",
     "Spend",
     "Swept",
     "UsageError",

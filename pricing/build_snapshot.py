@@ -37,6 +37,10 @@ TABLES = (
 )
 AWS_PARTITIONS = ("us-gov-", "cn-")
 """How the regions of AWS's other partitions begin. Source: botocore's endpoints.json."""
+AWS_OPT_IN_ZONES = "{region}-|[a-z]+[0-9]+-[a-z]+[0-9]+-(?=az[0-9]+$)"
+"""How Local and Wavelength Zones begin: they are priced by group, named after their region
+(``us-west-2-lax-1``, ``us-east-1-wl1``), or carry a place in their AZ id (``usw2-lax1-az1``; ordinary ones
+are ``usw2-az1``). Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide, "Regions and Zones"."""
 
 Row = dict[str, str]
 Key = tuple[str, str]
@@ -158,10 +162,11 @@ def _hardware(row: Row) -> list[Any]:
 
 def _region(row: Row) -> list[Any]:
     geos = [row["geo"].lower()] + (["us"] if re.search(r"\bUS\b", row["display_name"]) else [])
-    heads = AWS_PARTITIONS if row["provider"] == "aws" else ()
-    partition = next((head for head in heads if row["region"].startswith(head)), "")
+    aws = row["provider"] == "aws"
+    partition = next((head for head in AWS_PARTITIONS if aws and row["region"].startswith(head)), "")
+    opt_in = AWS_OPT_IN_ZONES.format(region=row["region"]) if aws else ""
     zones = row["zones"].split(";") if row["zones"] else []
-    return [row["provider"], row["region"], row["display_name"], geos, partition, zones]
+    return [row["provider"], row["region"], row["display_name"], geos, partition, opt_in, zones]
 
 
 def _key(row: Row) -> Key:

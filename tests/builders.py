@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,7 +14,6 @@ from gpucloud.journal.records import Box
 from gpucloud.resources import (
     Machine,
     Order,
-    Purchase,
     Quote,
     Ref,
     Resource,
@@ -24,6 +24,7 @@ from gpucloud.resources import (
     token_for,
 )
 from gpucloud_pricing import InstanceType, Offer, Price
+from gpucloud_pricing.demand import Purchase
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 """When every test's clock starts: a Monday noon."""
@@ -49,6 +50,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, ResourceKind, str]] = []
         self.refs: list[Ref] = []
+        self.timers: list[str] = []
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
         self.events.append(("making", kind, name))
@@ -57,6 +59,9 @@ class Told:
         self.events.append(("made", ref.kind, ref.id))
         if ref not in self.refs:
             self.refs.append(ref)
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        self.timers.extend(timers)
 
 
 def some_tags(**changes: str) -> Tags:

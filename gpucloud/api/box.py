@@ -11,7 +11,8 @@ from gpucloud.costs.spend import PerHour, paid_per_hour, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
-from gpucloud.resources import Purchase, rfc3339
+from gpucloud.resources import rfc3339
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Box:
     def read(cls, box: JournalBox, client: Client, now: datetime) -> Box:
         """A box of the journal as it is at a moment."""
         place, offer, cost = box.place, box.offer, box.compute_cost(now)
-        price, measured = box.price, box.measured
+        price, measured, billing_of = box.price, box.measured, client.billing_of
         return cls(
             name=box.name,
             id=box.id,
@@ -110,7 +111,7 @@ class Box:
             price=Money(amount=price.amount, currency=price.currency) if price else None,
             price_as_of=price.as_of if price else None,
             price_source=price.source if price else None,
-            per_hour=per_hour(box),
+            per_hour=per_hour(box, billing_of),
             created_at=box.created_at,
             expires_at=box.expires_at,
             overdue=box.state not in OVER and box.expires_at is not None and box.expires_at < now,
@@ -124,7 +125,8 @@ class Box:
             replaced=box.replaced,
             guards=box.guards,
             paying=tuple(
-                Money(amount=amount, currency=currency) for currency, amount in paid_per_hour(box).items()
+                Money(amount=amount, currency=currency)
+                for currency, amount in paid_per_hour(box, billing_of).items()
             ),
             abandoned=box.is_remains and claim(box.lease, client.journal.now()) is not Claim.HELD,
             runs_command=bool(box.wanted.spec.get("run")),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.spec.model import Spec
     from gpucloud.ssh.client import Target
+    from gpucloud_pricing.billing import Billing
 
 
 class Client:
@@ -142,6 +143,10 @@ class Client:
     def catalog(self) -> Catalog:
         """The market at the prices of the last refresh, and the accounts' commitments."""
         return self._session.catalog
+
+    def billing_of(self, cloud: str) -> Billing:
+        """How a cloud bills: for how long at least, and by which sizes of disks."""
+        return self._session.billing_of(cloud)
 
     @property
     def prices(self) -> Prices:
@@ -364,7 +369,7 @@ class Client:
 
         saved = wanted if isinstance(wanted, Plan) else None
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
-        spec = spec.model_copy(update={"name": name}) if name else spec
+        spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
         terms = Wanted(
@@ -683,9 +688,8 @@ class Client:
         from gpucloud.costs.spend import spend_of
 
         boxes = self.journal.boxes(owner=self.owner, over=True)
-        return spend_of(
-            (box for box in boxes if run_id is None or box.run_id == run_id), since, self._session.now()
-        )
+        mine = (box for box in boxes if run_id is None or box.run_id == run_id)
+        return spend_of(mine, since, self._session.now(), self.billing_of)
 
     def audit(
         self, *, box: str | None = None, since: datetime | None = None, most: int | None = None

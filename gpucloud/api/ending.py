@@ -34,7 +34,7 @@ def down(
         searched = Searched.of(survey, context.owner)
     boxes = _chosen(context, names, run_id)
     if not boxes:
-        context.warn("down", "No box to take down.")
+        context.notice("down", "No box to take down.")
     elif confirm is not None:
         with context.tasks.asking():
             agreed = confirm(_read(client, context, boxes))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from gpucloud.api.box import Box
-from gpucloud.errors import GpucloudError
-from gpucloud.inventory.discovery import Survey, unjudged
-from gpucloud.inventory.sweep import Find
-from gpucloud.planning.lifetime import CostLimit
-from gpucloud.planning.plan import Plan
-from gpucloud.resources import Ref, Resource, UnreadableRegion
+if TYPE_CHECKING:  # each command loads the parts that it uses
+    from gpucloud.api.box import Box
+    from gpucloud.errors import GpucloudError
+    from gpucloud.inventory.discovery import Survey
+    from gpucloud.inventory.sweep import Find
+    from gpucloud.planning.lifetime import CostLimit
+    from gpucloud.planning.plan import Plan
+    from gpucloud.resources import Ref, Resource, UnreadableRegion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class Searched:
     @classmethod
     def of(cls, survey: Survey, owner: str) -> Searched:
         """How far a survey went, and what carries the tags of an owner that gpucloud never wrote."""
+        from gpucloud.inventory.discovery import unjudged
+
         return cls(
             unread=tuple(survey.unread),
             left_out=survey.left_out,

@@ -45,7 +45,7 @@ def wanted_of_run(
     Raises:
         UsageError: the spec cannot work, or names a variable that is not set.
     """
-    spec = spec if spec.ttl is not None else spec.model_copy(update={"ttl": RUN_TTL})
+    spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
     environment = environment_of(spec, variables)
     refuse_impossible(spec)
     return Wanted(
@@ -65,7 +65,7 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, *, alo
     buyer.settle_first()
     if alone:
         refuse_live(context, wanted.run_id)
-    context.warn("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")
+    context.notice("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")
     attendant = Attendant(context, orders, buyer.buy)
     code = attendant.run()
     assert attendant.box is not None  # noqa: S101  (its command has ended)

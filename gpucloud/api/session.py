@@ -5,7 +5,7 @@ Everything is opened when it is first needed, once, and is safe to use from seve
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpucloud.runtime.context import Context
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.sandbox.client import Endpoint
+    from gpucloud_pricing.billing import Billing
 
 JOURNAL = "journal.db"
 
@@ -110,6 +111,17 @@ class Session:
                 self._catalog = Catalog(self.state, lambda text: self.on_event(Warned("prices", text)))
             return self._catalog
 
+    def billing_of(self, cloud: str) -> Billing:
+        """How a cloud bills: for how long at least, and by which sizes of disks.
+
+        Only for a cloud that does not ship is the market loaded, which brings what other packages know.
+        """
+        from gpucloud_pricing.billing import BILLING, NOTHING_SPECIAL
+
+        if cloud in BILLING:
+            return BILLING[cloud]
+        return self.catalog.shipped.billing_of(cloud) if cloud else NOTHING_SPECIAL
+
     # --- clouds
 
     def clouds(self, witness: Witness | None = None) -> Clouds:
@@ -158,7 +170,7 @@ class Session:
             owner=self.owner,
             command=self.command,
             clock=self.now,
-            new_id=lambda: secrets.token_hex(8),
+            new_id=lambda: os.urandom(8).hex(),
             complain=lambda text: self.on_event(Warned("audit", text)),
         )
         with calling() as call, renewing(journal):

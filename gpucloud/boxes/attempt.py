@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
-from gpucloud.boxes.ends import ensure_end
+from gpucloud.boxes.ends import ensure_end, note_timers
 from gpucloud.boxes.owed import owed_error, owed_refs
 from gpucloud.boxes.resolution import adopt
 from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
@@ -244,6 +244,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
             allow_from=tuple(order.allow_from),
             ports=tuple(order.ports),
             boot=boot.written,
+            timers=(),
         ),
     )
 
@@ -265,6 +266,11 @@ class _Recorder:
     def made(self, ref: Ref, /) -> None:
         """Its id is known."""
         self.context.journal.write(self.box, Made(resource=named(ref, self.order.name)))
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        """They are set, by this or an earlier try of the attempt."""
+        known = self.context.journal.box(self.box.id).timers
+        note_timers(self.context, self.box, (*known, *timers))
 
 
 def _create(

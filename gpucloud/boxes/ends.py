@@ -29,11 +29,16 @@ def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Mach
     Raises:
         CloudError: one of them would have no end. It is there all the same.
     """
+    note = partial(note_timers, context, box)
+    known = context.journal.box(box.id).timers
     try:
-        timers = context.tasks.run(partial(cloud.ensure_end, machines, end), ARM_TIMEOUT_S)
+        made = context.tasks.run(partial(cloud.ensure_end, machines, end, known, note), ARM_TIMEOUT_S)
     except TimedOutError as error:
         raise cloud.late(f"could not set the timer that ends the box: {error}") from error
-    for ref in timers.resources:
+    for ref in made:
         context.journal.write(box, Made(resource=named(ref)))
-    if timers.ids:
-        context.journal.write(box, Seen(facts=Facts(timers=tuple(timers.ids))))
+
+
+def note_timers(context: Context, box: Box, timers: Sequence[str]) -> None:
+    """Writes down which timers of the cloud end a box: all that are in force."""
+    context.journal.write(box, Seen(facts=Facts(timers=tuple(timers))))

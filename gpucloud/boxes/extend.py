@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
+from gpucloud.boxes.ends import note_timers
 from gpucloud.clouds.audit import about
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.journal.events import Extended, Seen
-from gpucloud.journal.facts import Facts
+from gpucloud.journal.events import Extended
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.resources import State
@@ -56,7 +56,7 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
     resources = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
     context.tell("extend", f"moving the deadline at {cloud.name}")
     with context.tasks.finishing():
-        note = partial(_note_timers, context, box)
+        note = partial(note_timers, context, box)
         with about(box=box.id):
             note(
                 context.tasks.run(
@@ -96,7 +96,3 @@ def _move_guards(context: Context, box: Box, nodes: Sequence[Target], expires_at
                 f"the guard of {node.alias} still has the old deadline: {error}",
                 hint=f"repeat the command; until then {box.name} ends at the earlier of the two deadlines",
             ) from error
-
-
-def _note_timers(context: Context, box: Box, timers: Sequence[str]) -> None:
-    context.journal.write(box, Seen(facts=Facts(timers=tuple(timers))))

@@ -47,7 +47,7 @@ def _admit(context: Context, box: Box) -> bool:
             f"{box.name!r} does not accept your address {address}; it accepts {', '.join(map(str, allowed))}",
             hint="allow_from set these addresses, so gpucloud does not change them: connect from one of them",
         )
-    context.warn("network", f"your address is now {address}: allowing it")
+    context.notice("network", f"your address is now {address}: allowing it")
     for resource in context.journal.resources(box.id):
         if resource.ref.kind is ResourceKind.GROUP and resource.ref.id:
             with about(box=box.id):

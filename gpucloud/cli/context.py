@@ -33,7 +33,7 @@ class App:
 
     @cached_property
     def client(self) -> Client:
-        """The API; it shows only warnings until :meth:`working` also shows progress."""
+        """The API; it shows only notices and warnings until :meth:`working` also shows progress."""
         from gpucloud.api.client import Client
         from gpucloud.cli.timeline import Timeline
         from gpucloud.clouds.profile import Profile
@@ -48,7 +48,7 @@ class App:
     def working(self, *, quiet: bool = False) -> Generator[tuple[Client, Timeline]]:
         """The API, for a command that waits for clouds; signals are handled while the body runs.
 
-        Progress is shown; if ``quiet``, only warnings.
+        Progress is shown; if ``quiet``, only notices and warnings.
         """
         from gpucloud.cli.timeline import Timeline
         from gpucloud.runtime.tasks import Tasks

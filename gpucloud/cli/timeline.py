@@ -8,14 +8,14 @@ from types import TracebackType
 from typing import Any
 
 from gpucloud.cli.output import Output, clean
-from gpucloud.runtime.events import Event, JobEnded, JobStarted, Warned
+from gpucloud.runtime.events import Event, JobEnded, JobStarted, Noticed, Warned
 
 
 class Timeline:
     """Shows the steps of a command on stderr, with the seconds since its start and each step's own."""
 
     def __init__(self, output: Output, *, quiet: bool = False) -> None:
-        """Prints nothing yet. If ``quiet``, only warnings are printed later."""
+        """Prints nothing yet. If ``quiet``, only notices and warnings are printed later."""
         self._output = output
         self._quiet = quiet
         self._start = time.monotonic()
@@ -66,6 +66,8 @@ class Timeline:
     def show(self, event: Event) -> None:
         """Shows an event of the API."""
         match event:
+            case Noticed():
+                self._output.say(event.text)
             case Warned():
                 self._output.say(event.text)
                 if event.hint:

@@ -60,7 +60,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -68,8 +67,8 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
-    Timers,
 )
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment
@@ -95,6 +94,19 @@ class Backoff:
             return min(told_s, self.cap_s)
         ceiling = min(self.first_s * 2**attempt, self.cap_s)
         return uniform(ceiling / 4, ceiling)
+
+
+class _Known:
+    """The timers of a box through all tries of a call: the next try knows what a failed one has set."""
+
+    def __init__(self, timers: Sequence[str], note: Callable[[Sequence[str]], None]) -> None:
+        self.timers = list(timers)
+        self._note = note
+
+    def learn(self, new: Sequence[str]) -> None:
+        """Tells of all that may be in force."""
+        self.timers.extend(new)
+        self._note(tuple(self.timers))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,12 +182,25 @@ class Cloud:
                 self.sleep(delay_s)
                 attempt += 1
 
-    def ensure_end(self, machines: Sequence[Machine], end: End) -> Timers:
-        """Makes sure that machines end from outside, where this cloud sets that by calls of its own."""
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+    ) -> Sequence[Ref]:
+        """Makes sure that machines end from outside, where this cloud sets that by calls of its own.
+
+        ``note`` is told all timers that may be in force whenever there is a new one.
+        """
         source = self.provider
         if not isinstance(source, EndsFromOutside):
-            return Timers()
-        return self._call("set the timer that ends the box", lambda: source.ensure_end(machines, end))
+            return ()
+        known = _Known(timers, note)
+        return self._call(
+            "set the timer that ends the box",
+            lambda: source.ensure_end(machines, end, tuple(known.timers), known.learn),
+        )
 
     def get(self, ref: Ref) -> Resource | None:
         """One thing as it is now; ``None`` when the cloud says that it does not know the id."""
@@ -274,14 +299,10 @@ class Cloud:
         source = self.provider
         if not isinstance(source, CanExtend):
             return ()
-        known = list(timers)
-
-        def learn(new: Sequence[str]) -> None:
-            known.extend(new)
-            note(tuple(known))
-
+        known = _Known(timers, note)
         return self._call(
-            "move the deadline of the box", lambda: source.extend(resources, expires_at, tuple(known), learn)
+            "move the deadline of the box",
+            lambda: source.extend(resources, expires_at, tuple(known.timers), known.learn),
         )
 
     def caller_address(self) -> str | None:

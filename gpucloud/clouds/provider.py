@@ -26,7 +26,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -35,8 +34,8 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
-    Timers,
 )
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment, Interruption, Price
@@ -77,6 +76,10 @@ class Record(Protocol):
 
     def made(self, ref: Ref, /) -> None:
         """Called as soon as its id is known; returns once that is on disk."""
+        ...
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        """Called as soon as timers are set that will end the machines; returns once that is on disk."""
         ...
 
 
@@ -388,8 +391,19 @@ class EndsFromOutside(Protocol):
     create call, a provider does not have this ability.
     """
 
-    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
-        """Makes sure that the machines of a box end when they should, also if they hang; gives what does it.
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
+    ) -> Sequence[Ref]:
+        """Makes sure that the machines of a box end when they should, also if they hang.
+
+        Gives what was made for it and is to be accounted for. ``timers`` are those of the box that are known,
+        as the record of ``prepare``, ``note`` or ``extend`` gave them: provider's own text, with which it
+        finds them again. ``note`` is told new ones as soon as they are known.
 
         Called for machines that a create call gave, however that was found out: by its answer, by a look
         after a lost one, or by a recovery of the journal. May be repeated: what is set already stays.
@@ -413,7 +427,7 @@ class CanExtend(Protocol):
     ) -> Sequence[str]:
         """Moves the cloud's own end of a box's instances, and the tag that tells it on all that it has.
 
-        ``None`` is no end. ``timers`` are those in force, as ``Timers.ids``, ``note`` or this gave them;
+        ``None`` is no end. ``timers`` are those in force, as the record, ``note`` or this gave them;
         given are those in force from now on. ``note`` is told new ones as soon as they are known. What is to
         end later is at no moment without an end, and when this returns the old one does nothing any more.
         """

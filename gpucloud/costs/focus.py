@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 
 from gpucloud.costs.spend import Charge, first_of_month, first_of_next_month
-from gpucloud.resources import Purchase, rfc3339
-from gpucloud_pricing.billing import billing_of
+from gpucloud.resources import rfc3339
+from gpucloud_pricing.demand import Purchase
 
 _SERVICES = {
     "compute": ("Compute", "Virtual Machines", "Virtual Machine"),
@@ -61,7 +61,7 @@ def _unit_price(charge: Charge) -> str:
 
 
 def _vendor(charge: Charge) -> str:
-    return billing_of(charge.box.cloud).vendor or charge.box.cloud
+    return charge.vendor
 
 
 COLUMNS: dict[str, Callable[[Charge], object]] = {

@@ -4,7 +4,7 @@ is not known here."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.journal.facts import Price, Usage, hours_of
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State, rfc3339
-from gpucloud_pricing.billing import billed_disk_gib
+from gpucloud_pricing.billing import Billing
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
 PARTS = ("compute", "disk", "address")
+BillingOf = Callable[[str], Billing]
+"""Gives how a cloud bills, by its name (:meth:`gpucloud.market.catalog.Catalog.billing_of`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Charge:
         currency: of the price.
         as_of: the date of the price, where one is stated.
         source: an id of the market's sources; for compute, where the price was named.
+        vendor: who sends the bill.
         paid_before: whether it was paid for before the launch: capacity that the account held.
     """
 
@@ -52,6 +55,7 @@ class Charge:
     currency: str
     as_of: str | None
     source: str | None
+    vendor: str
     paid_before: bool = False
 
     @property
@@ -130,25 +134,27 @@ class Spend:
         }
 
 
-def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime) -> Spend:
+def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime, billing_of: BillingOf) -> Spend:
     """What boxes have cost; without those that have cost nothing. Arguments as :func:`charges`."""
-    found = [BoxSpend(box=box, charges=tuple(charges(box, since, now))) for box in boxes]
+    found = [BoxSpend(box=box, charges=tuple(charges(box, since, now, billing_of))) for box in boxes]
     return Spend(since=since, boxes=[each for each in found if each.charges])
 
 
-def charges(box: Box, since: datetime | None, now: datetime) -> Iterator[Charge]:
+def charges(box: Box, since: datetime | None, now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
     """What a box has cost, by month, part and price; nothing, of one that never began to be billed.
 
     Args:
         box: the box.
         since: what was before is left out.
         now: until when it is billed, while it lives.
+        billing_of: how its cloud bills.
     """
+    billing = billing_of(box.cloud)
     groups: dict[tuple[str, Price | None], list[Usage]] = {}
     for usage in sorted(box.usage, key=lambda each: PARTS.index(each.part)):
         groups.setdefault((usage.part, usage.price), []).append(usage)
     found = [
-        _charge(box, usages, start, end)
+        _charge(box, billing, usages, start, end)
         for usages in groups.values()
         for start, end in months(*_span(usages, since, now))
     ]
@@ -161,12 +167,12 @@ def _span(usages: Sequence[Usage], since: datetime | None, now: datetime) -> tup
     return start if since is None else max(since, start), max(usage.end or now for usage in usages)
 
 
-def _charge(box: Box, usages: Sequence[Usage], start: datetime, end: datetime) -> Charge:
+def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime, end: datetime) -> Charge:
     """What intervals of one part, at one price, have cost within one month."""
     first = usages[0]
     price = first.price
     hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
-    gib = None if first.part != "disk" else billed_disk_gib(box.cloud, first.gib or 0)
+    gib = None if first.part != "disk" else billing.disk_gib(first.gib or 0)
     known = price is not None and (first.part != "disk" or bool(first.gib))
     return Charge(
         box=box,
@@ -179,11 +185,12 @@ def _charge(box: Box, usages: Sequence[Usage], start: datetime, end: datetime) -
         currency=price.currency if price else "USD",
         as_of=price.as_of.isoformat() if price and price.as_of else None,
         source=price.source if price else None,
+        vendor=billing.vendor or box.cloud,
         paid_before=first.paid_before,
     )
 
 
-def paid_per_hour(box: Box) -> dict[str, Decimal]:
+def paid_per_hour(box: Box, billing_of: BillingOf) -> dict[str, Decimal]:
     """What is paid for a box per hour as its machines were last seen, by currency.
 
     That is their compute. Of one that is switched off and not billed, it is the disk and the address, which
@@ -199,7 +206,7 @@ def paid_per_hour(box: Box) -> dict[str, Decimal]:
         if node.billed:
             add(box.price)
         elif node.state is State.STOPPED:
-            gib = billed_disk_gib(box.cloud, box.wanted.disk_gib or 0)
+            gib = billing_of(box.cloud).disk_gib(box.wanted.disk_gib or 0)
             add(box.listed.get("disk_gb_month"), gib / HOURS_PER_MONTH)
             add(box.listed.get("public_ip_hour"))
     return sums
@@ -219,12 +226,12 @@ class PerHour:
     address: Money | None
 
 
-def per_hour(box: Box) -> PerHour:
+def per_hour(box: Box, billing_of: BillingOf) -> PerHour:
     """What is paid for a box per hour: its machines while they are billed, disks and addresses while kept."""
     nodes = box.nodes if box.state not in OVER else ()
     billed = sum(node.billed for node in nodes)
     kept = sum(node.state is not State.GONE for node in nodes)
-    gib_months = billed_disk_gib(box.cloud, box.wanted.disk_gib or 0) / HOURS_PER_MONTH
+    gib_months = billing_of(box.cloud).disk_gib(box.wanted.disk_gib or 0) / HOURS_PER_MONTH
     parts = [
         _times(box, box.price, Decimal(billed)),
         _times(box, box.listed.get("disk_gb_month") if gib_months else None, kept * gib_months),

@@ -23,7 +23,8 @@ from gpucloud.journal.facts import (
     cost_of,
 )
 from gpucloud.journal.lifecycle import LAUNCHING, BoxState, EndedBy, Lease
-from gpucloud.resources import Purchase, Ref, ResourceKind, State
+from gpucloud.resources import Ref, ResourceKind, State
+from gpucloud_pricing.demand import Purchase
 
 _TO_BE_SHOWN = Decimal("0.0001")
 

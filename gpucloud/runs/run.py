@@ -149,7 +149,7 @@ class Attendant:
         """From now on a box like any other."""
         self.context.journal.write(box, Seen(facts=Facts(attended=False)))
         self.context.journal.release(box)
-        self.context.warn(
+        self.context.notice(
             "keep", f"{box.name} is kept: gpucloud ssh {box.name}. End it with: gpucloud down {box.name}"
         )
 

@@ -13,7 +13,7 @@ from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
-from gpucloud.runtime.events import Progress, Sink, Warned, ignore
+from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
 
 
@@ -43,6 +43,10 @@ class Context:
     def tell(self, step: str, text: str) -> None:
         """Emits news of a step of the timeline that have no event of their own."""
         self.emit(Progress(step, text))
+
+    def notice(self, step: str, text: str) -> None:
+        """Emits news that a user should see even where progress is not shown; nothing is wrong."""
+        self.emit(Noticed(step, text))
 
     def warn(self, step: str, text: str, hint: str | None = None) -> None:
         """Emits what was left undone, or is not known."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from gpucloud.errors import UsageError
-from gpucloud.spec.fields import nearest
-from gpucloud.spec.model import FLAGS, Spec
+from gpucloud.spec.model import FIELDS, Spec, SpecError
 
 
 def flag_of(name: str) -> str:
     """The flag of a field, or the name it would have."""
-    flag = FLAGS.get(name)
-    return "--" + name.replace("_", "-") if flag is None else flag.names_for(name)[0]
+    field = FIELDS.get(name)
+    return "--" + name.replace("_", "-") if field is None else field.flag.names_for(name)[0]
 
 
 def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
@@ -38,19 +34,12 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
         fields, lines = read.fields, read.lines
     given = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
     try:
-        return Spec.model_validate({**fields, **given})
-    except ValidationError as error:
-        problems = [_problem(each, given, file, lines) for each in error.errors(include_url=False)]
+        return Spec(**{**fields, **given})
+    except SpecError as error:
+
+        def where(name: str) -> str:
+            return flag_of(name) if name in given else f"{file}:{lines.get(name, 1)}: {name}"
+
+        problems = [f"{where(name)}: {text}" if name else text for name, text in error.problems]
         hint = None if file is None else "`gpucloud schema` prints the fields of a spec file"
         raise UsageError("; ".join(problems), hint=hint) from None
-
-
-def _problem(error: Any, given: Mapping[str, object], file: Path | None, lines: Mapping[str, int]) -> str:
-    """One pydantic error as a message for the user."""
-    if not error["loc"]:
-        return str(error["ctx"]["error"])
-    name = str(error["loc"][0])
-    where = flag_of(name) if name in given else f"{file}:{lines.get(name, 1)}: {name}"
-    if error["type"] == "extra_forbidden":
-        return f"{where}: unknown field{nearest(name, Spec.model_fields)}"
-    return f"{where}: {error.get('ctx', {}).get('error', error['msg'])}"

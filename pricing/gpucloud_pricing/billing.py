@@ -49,8 +49,3 @@ BILLING = {
 def billing_of(cloud: str) -> Billing:
     """How a shipped cloud bills; nothing special is known of any other."""
     return BILLING.get(cloud, NOTHING_SPECIAL)
-
-
-def billed_disk_gib(cloud: str, gib: int) -> int:
-    """See :meth:`Billing.disk_gib`; of a shipped cloud."""
-    return billing_of(cloud).disk_gib(gib)

@@ -70,19 +70,9 @@ def region_names(region: Region) -> frozenset[str]:
 
 
 def opt_in_head(zone: str, region: Region) -> str | None:
-    """For a zone that an account must opt in to, how its name begins; ``None`` for an ordinary zone.
-
-    AWS: Local and Wavelength Zones are priced by group, named after their region (``us-west-2-lax-1``,
-    ``us-east-1-wl1``), or carry a place in their AZ id (``usw2-lax1-az1``; ordinary ones are ``usw2-az1``).
-    Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide, "Regions and Zones".
-    """
-    if region.cloud != "aws":
-        return None
-    if zone.startswith(f"{region.name}-"):
-        return f"{region.name}-"
-    if re.fullmatch(r"[a-z]+[0-9]+-[a-z]+[0-9]+-az[0-9]+", zone):
-        return zone[: zone.rindex("az")]
-    return None
+    """For a zone that an account must opt in to, how its name begins; ``None`` for an ordinary zone."""
+    head = re.match(region.opt_in_zones, zone) if region.opt_in_zones else None
+    return head and head.group()
 
 
 def _any_match(pattern: str, names: frozenset[str]) -> bool:

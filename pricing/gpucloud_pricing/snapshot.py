@@ -61,9 +61,10 @@ class Snapshot:
                 display_name=display_name,
                 geos=frozenset(geos),
                 partition=partition,
+                opt_in_zones=opt_in,
                 zones=tuple(zones),
             )
-            for cloud, name, display_name, geos, partition, zones in self._raw["regions"]
+            for cloud, name, display_name, geos, partition, opt_in, zones in self._raw["regions"]
         }
 
     def prices(self, kind: InstanceType) -> Iterator[Price]:

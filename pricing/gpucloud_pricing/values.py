@@ -23,6 +23,14 @@ class Money:
         return {"amount": f"{self.amount:f}", "currency": self.currency}
 
 
+def format_money(amount: Decimal | None, currency: str = "USD") -> str:
+    """An amount for people: two decimals, four below 10 (``$0.5260``, ``CNY 229.00``, ``?`` if unknown)."""
+    if amount is None:
+        return "?"
+    digits = 4 if abs(amount) < 10 else 2
+    return f"{'$' if currency == 'USD' else currency + ' '}{amount:,.{digits}f}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """A reference exchange rate: one unit of ``base`` is ``rate`` of ``quote``."""
@@ -99,7 +107,8 @@ class Region:
     """One region of one cloud.
 
     ``geos`` are the groups it belongs to, in lower case (``na``, ``us``). ``partition`` is the beginning of
-    the names of a partition that needs an account of its own (``us-gov-``), else empty.
+    the names of a partition that needs an account of its own (``us-gov-``), else empty. ``opt_in_zones`` is a
+    regular expression of how the names of zones begin that an account must opt in to; empty where none are.
     """
 
     cloud: str
@@ -107,6 +116,7 @@ class Region:
     display_name: str = ""
     geos: frozenset[str] = frozenset()
     partition: str = ""
+    opt_in_zones: str = ""
     zones: tuple[str, ...] = ()
 
 

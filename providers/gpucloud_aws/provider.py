@@ -21,7 +21,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -30,7 +29,6 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
-    Timers,
     expires_text,
 )
 from gpucloud_aws import (
@@ -47,6 +45,7 @@ from gpucloud_aws import (
     schedule,
 )
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata
@@ -145,12 +144,19 @@ class AwsProvider:
         region = request["region"]
         return create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
 
-    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],  # noqa: ARG002  (the rule is a resource, found by its name)
+        note: Callable[[Sequence[str]], None],  # noqa: ARG002
+        /,
+    ) -> Sequence[Ref]:
         """Makes the rule that ends the machines, where there is a role for it: else they do so themselves."""
         if end.at is None or end.ttl_role is None:
-            return Timers()
+            return ()
         scheduler = self._scheduler(machines[0].ref.region)
-        return Timers(resources=(schedule.arm(scheduler, machines, end.at, end.ttl_role),))
+        return (schedule.arm(scheduler, machines, end.at, end.ttl_role),)
 
     def _scheduler(self, region: str) -> Any:
         return self.clients.client("scheduler", region, attempts=1)

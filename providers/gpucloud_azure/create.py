@@ -11,9 +11,9 @@ from decimal import ROUND_DOWN, Decimal
 from typing import Any, NoReturn
 
 from gpucloud.clouds.kit import check_user_data, in_threads
-from gpucloud.clouds.provider import BegunError
+from gpucloud.clouds.provider import BegunError, Record
 from gpucloud.errors import RULES, ErrorClass, UsageError
-from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, request_hash
+from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
 from gpucloud_azure import extend, identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
@@ -22,6 +22,7 @@ from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
 from gpucloud_azure.network import group_name, machine_names, tags_of
+from gpucloud_pricing.demand import Purchase
 
 CUSTOM_DATA_BYTES = 64 * 1024 - 1
 """Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""
@@ -140,23 +141,15 @@ def _market(order: Order) -> dict[str, Any]:
 # --- the calls
 
 
-def schedule_end(order: Order, clients: Clients, submitted: dict[str, str]) -> None:
-    """Tries to schedule the deallocation of machines before they exist; those that are scheduled stay so.
-
-    Args:
-        order: what is bought.
-        clients: the clients.
-        submitted: the machines by the operation that will deallocate them; gets what Azure took.
-    """
+def schedule_end(order: Order, record: Record, clients: Clients) -> None:
+    """Tries to schedule the deallocation of machines before they exist; the record is told what was."""
     ends_at = extend.cloud_end(order.deadline, identified=order.box_identity is not None)
     if ends_at is None:
         return
     group = group_name(order)
     ids = [id_in(order.account, group, ResourceKind.INSTANCE, name) for name in machine_names(order)]
-    late = [id_ for id_ in ids if id_ not in submitted.values()]
     only = schedule.daily_time(ends_at, datetime.now(UTC)) is None
-    if late:
-        schedule.submit(clients, order.region, late, ends_at, submitted, only=only)
+    schedule.submit(clients, order.region, ids, ends_at, record.armed, only=only)
 
 
 def create(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gpucloud.clouds.kit import in_threads
-from gpucloud.resources import EXPIRES_TAG, End, Machine, Ref, ResourceKind, Tags, Timers, expires_text
+from gpucloud.resources import EXPIRES_TAG, End, Machine, Ref, ResourceKind, Tags, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import show
@@ -19,15 +19,21 @@ def cloud_end(at: datetime | None, *, identified: bool) -> datetime | None:
     return at and at + (identity.AFTER if identified else timedelta())
 
 
-def ensure_end(clients: Clients, machines: Sequence[Machine], end: End, submitted: dict[str, str]) -> Timers:
+def ensure_end(
+    clients: Clients,
+    machines: Sequence[Machine],
+    end: End,
+    timers: Sequence[str],
+    note: Callable[[Sequence[str]], None],
+) -> None:
     """Sets the timers that machines do not have yet, and the role with which they delete themselves.
 
     Args:
         clients: the clients.
         machines: those of one box.
         end: when they end.
-        submitted: the machines by the operation that will deallocate them, as far as this process knows
-            them; gets the new ones.
+        timers: those of the box that are known, as :func:`schedule.timers_in` writes them.
+        note: told the new ones.
 
     Raises:
         NotEndingError: Azure takes no timer for a machine, or does not give it its role.
@@ -37,11 +43,13 @@ def ensure_end(clients: Clients, machines: Sequence[Machine], end: End, submitte
     if ends_at is not None:
         five = first.tags if isinstance(first.tags, Tags) else None
         tags = all_tags(first.name, end.extra_tags, five)
-        schedule.arm(clients, first.ref.region, ids, ends_at, submitted, now=datetime.now(UTC), tags=tags)
+        late = schedule.without_timer(ids, timers)
+        schedule.arm(
+            clients, first.ref.region, ids, ends_at, note, late=late, now=datetime.now(UTC), tags=tags
+        )
     if end.box_identity is not None:
         role = identity.checked_role(end.box_identity)
         identity.assign(clients, name_of(ids[0])[0], ids, role)
-    return Timers(ids=tuple(operation for operation, id_ in submitted.items() if id_ in ids))
 
 
 def extend(
@@ -57,24 +65,29 @@ def extend(
         clients: the clients.
         things: all that the box has; its machines are in one region.
         expires_at: the new end; ``None`` for none.
-        timers: the scheduled actions in force.
+        timers: those in force.
         note: told the new ones before the old ones are cancelled.
 
     Returns:
-        The scheduled actions in force from now on.
+        The timers in force from now on.
 
     Raises:
         NotEndingError: Azure takes no timer for the new end; nothing was moved.
         NotCancelledError: Azure goes on with an old one.
     """
     machines = [ref for ref in things if ref.kind is ResourceKind.INSTANCE]
-    submitted: dict[str, str] = {}
+    new: list[str] = []
+
+    def learn(set_now: Sequence[str]) -> None:
+        new.extend(set_now)
+        note(set_now)
+
     for region in {ref.region for ref in machines}:
         ids = [ref.id for ref in machines if ref.region == region]
-        submitted |= _move_timers(clients, region, ids, expires_at, note)
+        _move_timers(clients, region, ids, expires_at, learn)
         schedule.cancel(clients, region, timers)
     in_threads(lambda ref: _tag(clients, ref, expires_at), things)
-    return tuple(submitted)
+    return tuple(new)
 
 
 def _move_timers(
@@ -83,21 +96,16 @@ def _move_timers(
     ids: Sequence[str],
     expires_at: datetime | None,
     note: Callable[[Sequence[str]], None],
-) -> dict[str, str]:
+) -> None:
     """The timers of the new end are set, and the daily one does not go by the old end any more."""
     now = datetime.now(UTC)
-    submitted: dict[str, str] = {}
     machine = show(clients, ids[0])
     at = cloud_end(expires_at, identified="identity" in machine)
     if at is not None:
         tags: Mapping[str, str] = {**machine["tags"], EXPIRES_TAG: expires_text(expires_at)}
-        try:
-            schedule.arm(clients, region, ids, at, submitted, now=now, tags=tags)
-        finally:
-            note(tuple(submitted))
+        schedule.arm(clients, region, ids, at, note, late=ids, now=now, tags=tags)
     if at is None or schedule.daily_time(at, now) is None:
         schedule.disarm_daily(clients, ids)
-    return submitted
 
 
 def _tag(clients: Clients, ref: Ref, expires_at: datetime | None) -> None:

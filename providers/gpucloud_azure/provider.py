@@ -18,7 +18,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -26,7 +25,6 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
-    Timers,
 )
 from gpucloud_azure import (
     checkup,
@@ -44,6 +42,7 @@ from gpucloud_azure import (
 )
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.json_paths import plain
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata, SelfDelete
@@ -76,9 +75,6 @@ class AzureProvider:
         self._families = quotas.Families()
         self._host_encryption: bool | None = None
         self._key: Ahead[str] | None = None
-        # The machines by the operation that will deallocate them. Of tries whose answer was lost, too: what
-        # was scheduled then must be known to be taken back.
-        self._submitted: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -143,7 +139,7 @@ class AzureProvider:
         network.wanted_rules(order.allow_from, order.ports)
         self._begin_key()
         host_encryption = Ahead(self._has_host_encryption)
-        scheduled = Ahead(lambda: create.schedule_end(order, self.clients, self._submitted))
+        scheduled = Ahead(lambda: create.schedule_end(order, record, self.clients))
         nics = network.make(order, record, self.clients, self._addresses, self._announced)
         scheduled.result()  # before the machines exist
         return create.request_of(order, nics=nics, image=image, host_encryption=host_encryption.result())
@@ -153,11 +149,19 @@ class AzureProvider:
         machines = create.create(request, self.clients, self._begin_key().result)
         return [self._addresses.on(machine, self.clients) for machine in machines]
 
-    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
+    ) -> Sequence[Ref]:
         """Schedules the deallocation of machines, and gives them the role to delete themselves."""
         for machine in machines:
             self._refuse_foreign(machine.ref)
-        return extend.ensure_end(self.clients, machines, end, self._submitted)
+        extend.ensure_end(self.clients, machines, end, timers, note)
+        return ()
 
     # --- looking and ending
 

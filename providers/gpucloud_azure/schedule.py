@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -63,13 +63,25 @@ def refused_in(answer: Mapping[str, Any], ids: Sequence[str]) -> dict[str, str]:
     return {each: why.get(each.lower(), "no answer") for each in ids if each.lower() not in taken}
 
 
-def submitted_in(answer: Mapping[str, Any]) -> dict[str, str]:
-    """The machines by the operations that will deallocate them."""
-    return {
-        text_at(each, "operation", "operationId"): canonical(text_at(each, "operation", "resourceId"))
+def timers_in(answer: Mapping[str, Any], refused: Collection[str]) -> list[str]:
+    """The timers that an answer tells of: a machine's name, and the operation that will deallocate it.
+
+    Args:
+        answer: to a request for deallocations.
+        refused: the machines that will not be deallocated.
+    """
+    return [
+        f"{name_of(machine)[1]}/{operation}"
         for each in list_at(answer, "results")
-        if text_at(each, "operation", "operationId")
-    }
+        if (operation := text_at(each, "operation", "operationId"))
+        and (machine := canonical(text_at(each, "operation", "resourceId"))) not in refused
+    ]
+
+
+def without_timer(ids: Sequence[str], timers: Sequence[str]) -> list[str]:
+    """The machines that none of these timers is of."""
+    named = {timer.partition("/")[0] for timer in timers}
+    return [each for each in ids if name_of(each)[1] not in named]
 
 
 def submit(
@@ -77,7 +89,7 @@ def submit(
     region: str,
     ids: Sequence[str],
     deadline: datetime,
-    submitted: dict[str, str],
+    note: Callable[[Sequence[str]], None],
     *,
     only: bool,
 ) -> dict[str, str]:
@@ -90,7 +102,7 @@ def submit(
         region: where the machines are.
         ids: the machines.
         deadline: when.
-        submitted: the machines by operation; gets what Azure took.
+        note: told the timers that Azure has set.
         only: whether there is no other timer.
     """
     try:
@@ -105,7 +117,9 @@ def submit(
             raise
         return dict.fromkeys(ids, f"{verdict.code}: {verdict.message}")
     refused = refused_in(plain(answer), ids)
-    submitted |= {id_: of for id_, of in submitted_in(plain(answer)).items() if of not in refused}
+    timers = timers_in(plain(answer), refused)
+    if timers:
+        note(timers)
     return refused
 
 
@@ -114,8 +128,9 @@ def arm(
     region: str,
     ids: Sequence[str],
     deadline: datetime,
-    submitted: dict[str, str],
+    note: Callable[[Sequence[str]], None],
     *,
+    late: Sequence[str],
     now: datetime,
     tags: Mapping[str, str],
 ) -> None:
@@ -126,7 +141,8 @@ def arm(
         region: where the machines are.
         ids: the machines.
         deadline: when.
-        submitted: the machines by operation: those that are scheduled already; gets what Azure took.
+        note: told the timers that Azure has set for a deallocation.
+        late: the machines whose deallocation is not scheduled.
         now: the time.
         tags: those of the daily shutdown.
 
@@ -134,11 +150,9 @@ def arm(
         NotEndingError: Azure takes none for a machine.
     """
     only = daily_time(deadline, now) is None
-    scheduled = set(submitted.values())
-    late = [each for each in ids if each not in scheduled]
 
     def set_once() -> dict[str, str]:
-        return submit(clients, region, late, deadline, submitted, only=only) if late else {}
+        return submit(clients, region, late, deadline, note, only=only) if late else {}
 
     def set_daily() -> dict[str, str]:
         return arm_daily(clients, region, ids, deadline, now=now, tags=tags)
@@ -146,16 +160,17 @@ def arm(
     check_armed(ids, *together(set_once, set_daily))
 
 
-def cancel(clients: Clients, region: str, operations: Sequence[str]) -> None:
+def cancel(clients: Clients, region: str, timers: Sequence[str]) -> None:
     """Takes scheduled deallocations back; those that are over need none of it.
 
     Raises:
         NotCancelledError: Azure goes on with one.
     """
-    if not operations:
+    if not timers:
         return
+    operations = [timer.rpartition("/")[2] for timer in timers]  # older journals have the operation alone
     answer = clients.schedules().scheduled_actions.virtual_machines_cancel_operations(
-        region, {"operationIds": list(operations), "correlationid": _correlation(*operations)}
+        region, {"operationIds": operations, "correlationid": _correlation(*operations)}
     )
     states = {
         text_at(result, "operation", "operationId"): text_at(result, "operation", "state")

@@ -21,12 +21,14 @@ from gpucloud import (
     Event,
     MachinesCreated,
     NoOfferError,
+    Noticed,
     Offers,
     PricesAnswered,
     Profile,
     Progress,
     Spec,
     UsageError,
+    Warned,
 )
 from gpucloud.sandbox.client import Endpoint
 from tests.api.conftest import profile_at
@@ -126,6 +128,28 @@ def test_progress_comes_as_typed_events(client: Client, endpoint: Endpoint) -> N
     [made] = [event for event in events if isinstance(event, MachinesCreated)]
     assert made.ids == tuple(node.instance_id for node in box.nodes)
     assert any(isinstance(event, Progress) and event.step == "gpus" for event in events)
+
+
+def test_news_and_warnings_are_events_of_their_own(client: Client) -> None:
+    """A program can print what went well, and alarm about what is not known, without reading text."""
+    events: list[Event] = []
+    client.on_event = events.append
+    client.down(every=True)
+    assert [type(event) for event in events] == [Noticed]
+    events.clear()
+    (client.state / "prices.db").write_text("damaged")
+    assert client.offers(Spec(gpu="T4"), limit=1).offers
+    assert {type(event) for event in events} == {Warned}
+
+
+def test_an_event_cannot_be_changed(client: Client) -> None:
+    """The same one goes to several sinks."""
+    events: list[Event] = []
+    client.on_event = events.append
+    client.down(every=True)
+    with pytest.raises(AttributeError):
+        events[0].text = "something else"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    assert events == [Noticed("down", "No box to take down.")]
 
 
 def test_two_clients_use_one_journal_at_once(profile: Profile) -> None:

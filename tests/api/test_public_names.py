@@ -25,12 +25,12 @@ BEFORE = (
 )
 AFTER = "BoxState Ended Looked Ran Recovered Searched Swept Spend BoxSpend Charge AuditRecord"
 EVENTS = (
-    "Event Progress Warned AttemptStarted AttemptRefused MachinesCreated BootStep JobStarted JobEnded"
+    "Event Progress Noticed Warned AttemptStarted AttemptRefused MachinesCreated BootStep JobStarted JobEnded"
     " PricesAnswered"
 )
 ERRORS = (
-    "GpucloudError UsageError NoOfferError PriceError CloudError OutcomeUnknownError OwedError BoxLostError"
-    " ConnectionFailedError NotCopiedError InterruptedBySignal ErrorClass"
+    "GpucloudError UsageError SpecError NoOfferError PriceError CloudError OutcomeUnknownError OwedError"
+    " BoxLostError ConnectionFailedError NotCopiedError InterruptedBySignal ErrorClass"
 )
 HEAVY = {"pydantic", "rich", "typer", "boto3", "botocore", "azure", "alibabacloud_tea_openapi", "sqlite3"}
 WITHOUT_SDKS = """

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpucloud.boxes.launch import launch
+from gpucloud.clouds.provider import Record
 from gpucloud.errors import CloudError, ErrorClass
 from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.recover import adopt_found
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
-from gpucloud.resources import Search
+from gpucloud.resources import End, Machine, Order, Ref, Request, Search
 from gpucloud_pricing import Market
 from tests.bench import ZONES, Bench
 from tests.builders import Clock
@@ -42,6 +44,57 @@ def test_a_machine_that_is_found_after_a_lost_answer_ends_from_outside_like_any_
     [machine] = cloud.machines()
     assert machine.ends_at == box.expires_at
     assert box.timers == (f"timer-{machine.ref.id}",)
+
+
+class SetsATimerBefore(MemoryProvider):
+    """Its machines have a timer before they exist; none is set again for those that have one."""
+
+    def prepare(self, order: Order, record: Record, /) -> Request:
+        request = super().prepare(order, record)
+        record.armed([f"early-{order.zone}"])
+        return request
+
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
+    ) -> Sequence[Ref]:
+        return () if timers else super().ensure_end(machines, end, timers, note)
+
+
+def test_a_timer_that_is_set_before_its_machine_is_journalled_and_handed_on(bench: Bench) -> None:
+    """Of an attempt that failed nothing is left to move: its machine never was."""
+    cloud = bench.providers[0].cloud
+    cloud.fail("create", cloud.say(ErrorClass.CAPACITY), times=1)
+    box = started(replace(bench, kind=SetsATimerBefore))
+    assert box.place is not None
+    assert box.timers == (f"early-{box.place.zone}",)
+    assert len({intent.zone for intent in bench.context().journal.intents(box.id)}) == 2
+
+
+class LosesAnAnswerAfterTheTimer(MemoryProvider):
+    """The timer is set, and then a call of the same step is not answered."""
+
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
+    ) -> Sequence[Ref]:
+        made = super().ensure_end(machines, end, timers, note)
+        if not timers:
+            raise ConnectionLost
+        return made
+
+
+def test_a_timer_of_a_try_that_failed_is_known_to_the_next_one(bench: Bench) -> None:
+    box = started(replace(bench, kind=LosesAnAnswerAfterTheTimer))
+    assert box.timers == (f"timer-{box.nodes[0].instance_id}",)
 
 
 @pytest.mark.parametrize("error_class", [ErrorClass.SERVER, ErrorClass.AUTH, ErrorClass.BAD_PARAM])

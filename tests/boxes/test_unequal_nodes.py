@@ -21,7 +21,9 @@ from gpucloud.inventory.reconcile import refresh, refresh_all, settle
 from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.records import Box
-from gpucloud.resources import Purchase, ResourceKind, Search
+from gpucloud.resources import ResourceKind, Search
+from gpucloud_pricing.billing import billing_of
+from gpucloud_pricing.demand import Purchase
 from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref, some_tags
 from tests.memory import TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
@@ -47,7 +49,7 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
     """The others go on: the box stays ready, costs two thirds, and its nodes keep their numbers."""
     bench = a_bench(tmp_path, temperament)
     box = ready(bench, nodes=3)
-    [price] = paid_per_hour(box).values()
+    [price] = paid_per_hour(box, billing_of).values()
     first, *others = [node.instance_id for node in box.nodes]
     bench.clock.sleep(3600)
     cloud = bench.providers[0].cloud
@@ -58,18 +60,18 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
         assert [node.instance_id for node in seen.nodes] == [first, *others]
         assert [node.state for node in seen.nodes] == ["gone", "running", "running"]
         bench.clock.sleep(3600)
-    assert paid_per_hour(seen) == {"USD": price * 2 / 3}
+    assert paid_per_hour(seen, billing_of) == {"USD": price * 2 / 3}
     cost = sum(
         (
             each.amount
-            for each in charges(seen, None, bench.clock())
+            for each in charges(seen, None, bench.clock(), billing_of)
             if each.part == "compute" and each.amount
         ),
         Decimal(0),
     )
     hours = [(bench.clock() - box.started_at) / timedelta(hours=1) - gone for gone in (2, 0, 0)]  # type: ignore[operator]
     assert cost == pytest.approx(price / 3 * Decimal(sum(hours)), abs=Decimal("0.001"))
-    compute = [each for each in charges(seen, None, bench.clock()) if each.part == "compute"]
+    compute = [each for each in charges(seen, None, bench.clock(), billing_of) if each.part == "compute"]
     assert float(sum(each.quantity for each in compute)) == pytest.approx(sum(hours), abs=0.001)
     assert [target.node for target in targets(seen, tmp_path, None)] == [1, 2]
 

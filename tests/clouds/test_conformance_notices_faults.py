@@ -14,7 +14,6 @@ from gpucloud.errors import ErrorClass
 from gpucloud.resources import (
     Machine,
     Order,
-    Purchase,
     Quote,
     Ref,
     Request,
@@ -24,6 +23,7 @@ from gpucloud.resources import (
     SearchResult,
     State,
 )
+from gpucloud_pricing.demand import Purchase
 from tests.clouds.test_memory_conformance import MemoryHarness
 from tests.conformance import ProviderConformance
 from tests.memory import CloudSaid, MemoryProvider
@@ -69,6 +69,9 @@ class TellsTheRecordTooLate(MemoryProvider):
                 record.making(ref.kind, ref.id)
                 record.made(ref)
 
+            def armed(self, timers: Sequence[str], /) -> None:
+                record.armed(timers)
+
         return super().prepare(order, Silent())
 
 
@@ -79,6 +82,9 @@ class TellsTheRecordNothing(MemoryProvider):
                 pass
 
             def made(self, ref: Ref, /) -> None:
+                pass
+
+            def armed(self, timers: Sequence[str], /) -> None:
                 pass
 
         return super().prepare(order, Silent())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -182,6 +183,10 @@ def test_a_box_is_launched_used_and_taken_down(shell: Shell, folder: Path, data_
     resources = json.loads((folder / "things.json").read_text())
     assert {row["state"] for row in resources.values()} <= {"gone"}
     assert not shell.json("list")["boxes"]
+
+    focus = shell.gpucloud("spend", "--focus")
+    assert focus.returncode == 0, focus.stderr
+    assert {row["ProviderName"] for row in csv.DictReader(focus.stdout.splitlines())} == {"The Dummy Company"}
 
 
 def test_regions_without_stock_are_passed_over(shell: Shell, folder: Path, data_centre: None) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.resources import End, Machine, Purchase, Ref, ResourceKind, Search, State
+from gpucloud.resources import End, Machine, Ref, ResourceKind, Search, State
+from gpucloud_pricing.demand import Purchase
 from tests.builders import START, Told, an_order
 from tests.conformance import ids
 from tests.memory import BY_NAME_LONG_RUNNING, CloudSaid, ConnectionLost, MemoryProvider, Pace
@@ -148,7 +149,7 @@ def test_a_box_that_ends_itself_by_name_keeps_its_disk_and_address_on_the_bill()
     machine = buy(provider)
     while provider.get(machine.ref).state is not State.RUNNING:
         pass
-    provider.ensure_end([machine], End(at=ORDER.deadline))
+    provider.ensure_end([machine], End(at=ORDER.deadline), (), lambda _: None)
     provider.cloud.clock.sleep(24 * 3600)
     assert provider.get(machine.ref).state is State.STOPPED
     assert kinds_billed(provider) == [ResourceKind.ADDRESS, ResourceKind.DISK]

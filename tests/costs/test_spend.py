@@ -11,9 +11,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpucloud.costs.focus import COLUMNS
 from gpucloud.costs.spend import charges, first_of_month, months
 from gpucloud.journal.facts import Place, Price, Usage
 from gpucloud.journal.records import Box
+from gpucloud_pricing.billing import Billing, billing_of
 from tests.builders import START, a_box
 
 USD = partial(Price, currency="USD")
@@ -42,7 +44,7 @@ def used(hours: float | None, *, nodes: int = 2, cloud: str = "aws") -> Box:
 
 
 def spent(of: Box, *, since: datetime | None = None, now: datetime = START + timedelta(days=60)) -> Decimal:
-    found = [charge.amount for charge in charges(of, since, now) if charge.part == "compute"]
+    found = [charge.amount for charge in charges(of, since, now, billing_of) if charge.part == "compute"]
     return sum(filter(None, found), Decimal(0))
 
 
@@ -55,27 +57,38 @@ def test_compute_is_charged_as_agreed_for_each_node() -> None:
 
 
 def test_disk_and_address_are_at_the_list_prices_of_the_launch() -> None:
-    parts = {charge.part: charge for charge in charges(used(73), None, START)}
+    parts = {charge.part: charge for charge in charges(used(73), None, START, billing_of)}
     assert parts["disk"].amount == Decimal("1.6"), "100 GiB, two nodes, a tenth of a month, 8 cents"
     assert parts["address"].amount == Decimal("0.73"), "146 hours, half a cent"
     assert (parts["disk"].as_of, parts["disk"].source) == ("2026-01-01", "a list")
 
 
 def test_a_disk_is_charged_as_it_is_billed() -> None:
-    disk = next(c for c in charges(used(365, nodes=1, cloud="azure"), None, START) if c.part == "disk")
+    disk = next(
+        c for c in charges(used(365, nodes=1, cloud="azure"), None, START, billing_of) if c.part == "disk"
+    )
     assert disk.quantity == 64, "100 GiB are billed as 128, for half a month"
+
+
+def test_another_packages_cloud_bills_as_it_says_itself() -> None:
+    own = Billing(vendor="Dummy GmbH", disk_sizes_gib=(50, 200))
+    found = list(charges(used(365, nodes=1, cloud="dummy"), None, START, lambda _: own))
+    assert [charge.quantity for charge in found if charge.part == "disk"] == [100]
+    assert {COLUMNS["ProviderName"](charge) for charge in found} == {"Dummy GmbH"}
 
 
 def test_what_is_not_known_is_not_nothing() -> None:
     unpriced = a_box(usage=tuple(usage(part, None, 1) for part in ("compute", "disk", "address")))
-    found = {charge.part: charge.amount for charge in charges(unpriced, None, START)}
+    found = {charge.part: charge.amount for charge in charges(unpriced, None, START, billing_of)}
     assert found == {"compute": None, "disk": None, "address": None}
     unmeasured = a_box(usage=(usage("compute", COMPUTE, 1), usage("disk", DISK, 1, gib=None)))
-    assert {charge.part for charge in charges(unmeasured, None, START) if charge.amount is None} == {"disk"}
+    assert {
+        charge.part for charge in charges(unmeasured, None, START, billing_of) if charge.amount is None
+    } == {"disk"}
 
 
 def test_what_never_began_costs_nothing() -> None:
-    assert not list(charges(a_box(), None, START))
+    assert not list(charges(a_box(), None, START, billing_of))
     assert a_box().compute_cost(START) is None
 
 
@@ -88,13 +101,13 @@ def test_a_pause_and_a_new_price_are_charged_as_they_were() -> None:
     later = START + timedelta(hours=20)
     dearer = USD(amount=Decimal(1))
     box = a_box(usage=(usage("compute", COMPUTE, 10), usage("compute", dearer, 21, start=later)))
-    assert [charge.amount for charge in charges(box, None, START)] == [5, 1]
+    assert [charge.amount for charge in charges(box, None, START, billing_of)] == [5, 1]
     assert box.compute_cost(START + timedelta(days=2)) == 6
 
 
 def test_capacity_that_was_held_is_told_from_what_is_bought() -> None:
     box = a_box(usage=(usage("compute", COMPUTE, 10, paid_before=True),))
-    assert [charge.paid_before for charge in charges(box, None, START)] == [True]
+    assert [charge.paid_before for charge in charges(box, None, START, billing_of)] == [True]
 
 
 def test_a_year_ends_in_december() -> None:

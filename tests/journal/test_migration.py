@@ -33,6 +33,7 @@ from gpucloud.journal.sqlite.schema import VERSION
 from gpucloud.journal.store import Journal
 from gpucloud.resources import Search
 from gpucloud_pricing import Market
+from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.sqlite_file import connect
 from tests.bench import OWNER
 from tests.builders import Clock
@@ -284,7 +285,9 @@ def test_what_its_boxes_have_cost_is_known_node_by_node(version: int, tmp_path: 
     now = context.clock()
 
     def compute(name: str) -> Decimal:
-        found = [each.amount for each in charges(boxes[name], None, now) if each.part == "compute"]
+        found = [
+            each.amount for each in charges(boxes[name], None, now, billing_of) if each.part == "compute"
+        ]
         return sum(filter(None, found), Decimal(0))
 
     hours = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -18,7 +18,6 @@ from gpucloud.resources import (
     HeldCapacity,
     Machine,
     Order,
-    Purchase,
     Quote,
     Ref,
     Request,
@@ -28,10 +27,10 @@ from gpucloud.resources import (
     SearchResult,
     State,
     Tags,
-    Timers,
     UnreadableRegion,
     rfc3339,
 )
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.history import Coverage
 from tests.memory.cloud import ADDRESS_PRICE, DISK_PRICE, UNPRICED, Item, MemoryCloud
 from tests.memory.faults import CloudSaid, ConnectionLost
@@ -259,17 +258,27 @@ class MemoryProvider:
                 cloud.bill(part, DISK_PRICE if kind is ResourceKind.DISK else ADDRESS_PRICE)
         return machine
 
-    def ensure_end(self, machines: Sequence[Machine], end: End, /) -> Timers:
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
+    ) -> Sequence[Ref]:
         cloud = self.cloud
         if not cloud.temperament.ends_beside or end.at is None:
-            return Timers()
+            return ()
 
         def arm(ref: Ref) -> None:
             cloud.look(ref.region, ref.id).ends_at = end.at
 
         for ref in [machine.ref for machine in machines]:
             cloud.call("arm", ref.region, partial(arm, ref), mutating=True, name=ref.id)
-        return Timers(ids=tuple(f"timer-{machine.ref.id}" for machine in machines))
+        late = [timer for machine in machines if (timer := f"timer-{machine.ref.id}") not in timers]
+        if late:
+            note(late)
+        return ()
 
     # --- looking
 

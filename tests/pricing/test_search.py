@@ -244,6 +244,16 @@ def test_local_zones_are_left_out_until_a_zone_or_region_names_them() -> None:
     assert "usw2-lax1-az1" not in {o.zone for o in market().search(spot, TODAY)}
 
 
+def test_another_packages_cloud_says_itself_which_zones_are_left_out() -> None:
+    m = Market.build(
+        types=[kind()],
+        offers=[price(zone="metro-1"), price(amount="2", zone="edge-1")],
+        regions=[Region(cloud="aws", name="us-east-1", opt_in_zones="edge-")],
+    )
+    assert [o.zone for o in m.search(Demand(), TODAY)] == ["metro-1"]
+    assert [o.zone for o in m.search(Demand(zones=("edge-*",)), TODAY)] == ["edge-1"]
+
+
 def test_geo_groups_tell_the_united_states_from_north_america() -> None:
     def regions(*patterns: str) -> set[str]:
         return {o.region for o in market().search(Demand(gpus=parse_wishes("T4"), regions=patterns), TODAY)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
+from gpucloud.resources import Order, Ref, ResourceKind, Tags
+from gpucloud_pricing.demand import Purchase
 
 ACCOUNT = "1234567890123456"
 REQUEST_ID = "473469C7-AA6F-4DC5-B3DB-A3DC0DE3C83E"
@@ -115,12 +117,16 @@ class Remembered:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
+        self.timers: list[str] = []
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
         self.told.append(("making", name))
 
     def made(self, ref: Ref, /) -> None:
         self.told.append(("made", ref.id))
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        self.timers.extend(timers)
 
 
 def order(**changes: Any) -> Order:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -15,7 +16,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
+from gpucloud.resources import Order, Ref, ResourceKind, Tags
+from gpucloud_pricing.demand import Purchase
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TENANT = "00000000-0000-0000-0000-000000000001"
@@ -183,12 +185,16 @@ class Remembered:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, ResourceKind, str]] = []
+        self.timers: list[str] = []
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
         self.told.append(("making", kind, name))
 
     def made(self, ref: Ref, /) -> None:
         self.told.append(("made", ref.kind, ref.id))
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        self.timers.extend(timers)
 
 
 def order(**changes: Any) -> Order:

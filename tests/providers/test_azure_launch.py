@@ -14,7 +14,7 @@ import pytest
 from azure.core.exceptions import AzureError, HttpResponseError
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.resources import End, Machine, Purchase, ResourceKind, Search, State
+from gpucloud.resources import End, Machine, ResourceKind, Search, State
 from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
 from gpucloud_azure.errors import ChangedRequestError, NotEndingError, classify
@@ -23,6 +23,7 @@ from gpucloud_azure.ids import group_id, id_in
 from gpucloud_azure.images import image_for
 from gpucloud_azure.network import group_name, machine_names, wanted_rules
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
 
@@ -50,8 +51,9 @@ def bodies(sent: list[Sent]) -> list[dict[str, Any]]:
 
 def launch(azure: AzureProvider, **changes: Any) -> list[Machine]:
     wanted = order(**changes)
-    machines = list(azure.create(azure.prepare(wanted, Remembered())))
-    azure.ensure_end(machines, End(at=wanted.deadline))
+    record = Remembered()
+    machines = list(azure.create(azure.prepare(wanted, record)))
+    azure.ensure_end(machines, End(at=wanted.deadline), record.timers, record.armed)
     return machines
 
 
@@ -342,6 +344,8 @@ def test_a_machine_that_exists_is_the_same_if_it_was_asked_for_alike(azure_wire:
 
 DEADLINE = datetime.now(UTC) + timedelta(hours=5)
 SUBMIT = "/locations/eastus/virtualMachinesSubmitDeallocate"
+NO_ROLE = "00000000-0000-0000-0000-000000000000"
+CANCEL = "/locations/eastus/virtualMachinesCancelOperations"
 
 
 def submitted(error: str | None = None, **of: Any) -> Answer:
@@ -386,6 +390,42 @@ def test_where_that_is_not_taken_it_is_armed_right_after(azure_wire: Wire) -> No
     azure_wire.say("POST", SUBMIT, submitted("ResourceNotFound"), submitted())
     assert launch(AzureProvider(own_profile()), deadline=DEADLINE)
     assert len(azure_wire.calls("POST", SUBMIT)) == 2
+
+
+def test_the_record_knows_the_timer_so_that_another_process_does_not_set_a_second_one(
+    azure_wire: Wire,
+) -> None:
+    """The provider itself keeps nothing between calls: whoever goes on has what the record was told."""
+    azure_wire.say("POST", SUBMIT, submitted())
+    wanted, record = order(deadline=DEADLINE), Remembered()
+    machines = AzureProvider(own_profile()).create(AzureProvider(own_profile()).prepare(wanted, record))
+    assert record.timers == [f"{VM}/o"]
+    AzureProvider(own_profile()).ensure_end(machines, End(at=wanted.deadline), record.timers, record.armed)
+    assert record.timers == [f"{VM}/o"]
+    assert len(azure_wire.calls("POST", SUBMIT)) == 1
+
+
+def test_a_timer_is_told_also_where_the_rest_of_the_end_fails(azure_wire: Wire) -> None:
+    """Else nothing would take it back when the end is moved."""
+    azure_wire.say("POST", SUBMIT, submitted("ResourceNotFound"), submitted())
+    azure_wire.say("GET", f"/virtualMachines/{VM}", Answer(refusal("AuthorizationFailed"), 403))
+    wanted, record = order(deadline=DEADLINE), Remembered()
+    azure = AzureProvider(own_profile())
+    machines = azure.create(azure.prepare(wanted, record))
+    assert record.timers == []
+    with pytest.raises(HttpResponseError):
+        azure.ensure_end(machines, End(at=wanted.deadline, box_identity=NO_ROLE), (), record.armed)
+    assert record.timers == [f"{VM}/o"]
+
+
+@pytest.mark.parametrize("timer", [f"{VM}/o", "o"])
+def test_a_timer_is_taken_back_by_its_operation(azure_wire: Wire, timer: str) -> None:
+    """Journals of before have the operation alone."""
+    over = {"results": [{"operation": {"operationId": "o", "state": "Cancelled"}}]}
+    azure_wire.say("POST", CANCEL, Answer(over))
+    schedule.cancel(AzureProvider(own_profile()).clients, "eastus", [timer])
+    [asked] = bodies(azure_wire.calls("POST", CANCEL))
+    assert asked["operationIds"] == ["o"]
 
 
 def test_a_days_shutdown_alone_will_do(azure_wire: Wire) -> None:

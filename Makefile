@@ -18,7 +18,11 @@ PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW
 PYTEST ?= $(BIN)/pytest
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
 # What must be covered whole, every branch, in one process: no box is lost or ended in any other place.
-PROVED := gpucloud/boxes/launch.py,gpucloud/inventory/reconcile.py,gpucloud/journal/store.py,gpucloud/inventory/sweep.py
+PROVED_BOXES := gpucloud/boxes/launch.py,gpucloud/boxes/teardown.py,gpucloud/boxes/settlement.py,gpucloud/boxes/resolution.py
+PROVED_ENDS := gpucloud/boxes/deletion.py,gpucloud/boxes/owed.py,gpucloud/boxes/unrecorded.py,gpucloud/inventory/down.py
+PROVED_JOURNAL := gpucloud/journal/store.py,gpucloud/journal/sqlite/*.py
+PROVED_INVENTORY := gpucloud/inventory/reconcile.py,gpucloud/inventory/sweep.py
+PROVED := $(PROVED_BOXES),$(PROVED_ENDS),$(PROVED_JOURNAL),$(PROVED_INVENTORY)
 CORE_TESTS := tests/boxes tests/clouds tests/inventory tests/journal tests/planning tests/runtime
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --quiet $(LOCK_ARGS)

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row
-from gpucloud.journal.schema import PROJECTIONS
+from gpucloud.journal.sqlite.schema import PROJECTIONS
 
 OWED = 1000
 RUNS = 3

@@ -16,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from benchmarks.table import Row
-from gpucloud.api.client import JOURNAL
+from gpucloud.api.session import JOURNAL
 from gpucloud.config import find_owner, find_paths, make_private
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Facts, Gpu, Node, Offer, Place, Price

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import (
     Machine,
     Order,

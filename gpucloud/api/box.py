@@ -17,7 +17,7 @@ from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
-    from gpucloud.journal.store import Box as JournalBox
+    from gpucloud.journal.records import Box as JournalBox
     from gpucloud.runs.job import Write
 
 

@@ -7,19 +7,16 @@ at once, and one from several threads: each call works in the thread that makes 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpucloud.api.session import Session
 from gpucloud.clouds.profile import Profile
-from gpucloud.config import find_owner, find_paths, make_private
-from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
-from gpucloud.runtime.events import Sink, Warned, ignore
+from gpucloud.errors import UsageError
+from gpucloud.runtime.events import Sink, ignore
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
@@ -28,14 +25,11 @@ if TYPE_CHECKING:
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, Swept
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
-    from gpucloud.clouds.cloud import Clouds
-    from gpucloud.clouds.provider import Witness
     from gpucloud.costs.comparison import Comparison
     from gpucloud.costs.spend import Spend
     from gpucloud.costs.workload import Workload
-    from gpucloud.inventory.discovery import Survey
     from gpucloud.inventory.sweep import Find
-    from gpucloud.journal.store import Box as JournalBox
+    from gpucloud.journal.records import Box as JournalBox
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
     from gpucloud.market.commitments import Commitments
@@ -45,19 +39,10 @@ if TYPE_CHECKING:
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
     from gpucloud.runs.job import Write
-    from gpucloud.runtime.context import Context
     from gpucloud.runtime.tasks import Tasks
-    from gpucloud.sandbox.client import Endpoint
     from gpucloud.spec.model import Spec
     from gpucloud.ssh.client import Target
     from gpucloud_pricing.billing import Billing
-
-JOURNAL = "journal.db"
-
-
-def now() -> datetime:
-    """The time, in UTC."""
-    return datetime.now(UTC)
 
 
 class Client:
@@ -83,18 +68,8 @@ class Client:
         owner: str | None = None,
         on_event: Sink = ignore,
     ) -> None:
-        self._profile = Profile(os.environ) if profile is None else profile
-        self._file = journal
-        self._owner = owner
-        self.on_event = on_event
-        self._sandboxed = False
-        self.command = "library"
-        """What the record of calls (``gpucloud audit``) names as their origin."""
-        self._tasks: Tasks | None = None
-        self._lock = threading.RLock()
-        self._journal: Journal | None = None
-        self._catalog: Catalog | None = None
-        self._endpoint: Endpoint | None = None
+        profile = Profile(os.environ) if profile is None else profile
+        self._session = Session(profile, journal, owner, on_event)
 
     @classmethod
     def sandbox(
@@ -110,7 +85,7 @@ class Client:
         The arguments are those of :class:`Client`.
         """
         client = cls(profile=profile, journal=journal, owner=owner, on_event=on_event)
-        client._sandboxed = True
+        client._session.sandboxed = True
         return client
 
     def __enter__(self) -> Client:
@@ -123,52 +98,62 @@ class Client:
 
     def close(self) -> None:
         """Closes the journal. Boxes go on, and so does a sandbox."""
-        with self._lock:
-            journal, self._journal = self._journal, None
-        if journal is not None:
-            journal.close()
+        self._session.close()
 
     def work_with(self, tasks: Tasks) -> None:
         """Waits by these tasks, in the thread that made them alone: the command line's answer signals."""
-        self._tasks = tasks
+        self._session.tasks = tasks
+
+    @property
+    def on_event(self) -> Sink:
+        """Takes the progress of calls."""
+        return self._session.on_event
+
+    @on_event.setter
+    def on_event(self, sink: Sink) -> None:
+        self._session.on_event = sink
+
+    @property
+    def command(self) -> str:
+        """What the record of calls (``gpucloud audit``) names as their origin."""
+        return self._session.command
+
+    @command.setter
+    def command(self, command: str) -> None:
+        self._session.command = command
 
     @property
     def owner(self) -> str:
         """The owner's id, which every tag carries."""
-        with self._lock:
-            if self._owner is None:
-                self._owner = find_owner(self._paths, self._profile.variables)
-            return self._owner
+        return self._session.owner
+
+    @property
+    def state(self) -> Path:
+        """The folder of the journal, the keys and the history of prices; made if it is missing."""
+        return self._session.state
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, made if there is none."""
+        return self._session.journal
 
     # --- before buying
 
     @property
     def catalog(self) -> Catalog:
         """The market at the prices of the last refresh, and the accounts' commitments."""
-        from gpucloud.market.catalog import Catalog
-
-        with self._lock:
-            if self._catalog is None:
-                self._catalog = Catalog(self.state, lambda text: self.on_event(Warned("prices", text)))
-            return self._catalog
+        return self._session.catalog
 
     def billing_of(self, cloud: str) -> Billing:
-        """How a cloud bills: for how long at least, and by which sizes of disks.
-
-        Only for a cloud that does not ship is the market loaded, which brings what other packages know.
-        """
-        from gpucloud_pricing.billing import BILLING, NOTHING_SPECIAL
-
-        if cloud in BILLING:
-            return BILLING[cloud]
-        return self.catalog.shipped.billing_of(cloud) if cloud else NOTHING_SPECIAL
+        """How a cloud bills: for how long at least, and by which sizes of disks."""
+        return self._session.billing_of(cloud)
 
     @property
     def prices(self) -> Prices:
         """What prices are known; asking for them; how they went."""
         from gpucloud.api.prices import Prices
 
-        return Prices(self)
+        return Prices(self._session)
 
     def offers(
         self,
@@ -200,7 +185,7 @@ class Client:
         order = order_named(sort)
         demand = spec.demand(max_age=max_age, include_hidden=include_hidden)
         market = self.catalog.market_for(demand)
-        return search(market, demand, now().date(), sort=order, limit=limit, why=why)
+        return search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
 
     def estimate(
         self,
@@ -237,12 +222,12 @@ class Client:
         from gpucloud.costs.workload import Workload
 
         measure = measure_named(sort)
-        file = conditions or self._paths.config / CONDITIONS
+        file = conditions or self._session.paths.config / CONDITIONS
         return compare_ways(
             self.catalog,
             spec,
             workload or Workload(),
-            now().date(),
+            self._session.now().date(),
             own=own_conditions(self.catalog, file, named=conditions is not None),
             places=places,
             measure=measure,
@@ -262,7 +247,7 @@ class Client:
         """
         from gpucloud.market.equivalents import equivalents
 
-        return equivalents(self.catalog, spec.demand(), by, now().date())
+        return equivalents(self.catalog, spec.demand(), by, self._session.now().date())
 
     def images(self, spec: Spec) -> list[BootChoice]:
         """Which images the offers of a spec boot, and what the first boot installs. Asks no cloud.
@@ -277,8 +262,8 @@ class Client:
         if not spec.wants_gpu:
             raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
         demand = spec.demand()
-        offers = self.catalog.market_for(demand).search(demand, now().date())
-        return boot_choices(self._installed(), candidates_of(offers), spec.image)
+        offers = self.catalog.market_for(demand).search(demand, self._session.now().date())
+        return boot_choices(self._session.installed(), candidates_of(offers), spec.image)
 
     def commitments(self, clouds: Sequence[str] = ()) -> Commitments:
         """Asks the accounts what they have paid for already; :meth:`estimate` counts it from then on.
@@ -291,7 +276,7 @@ class Client:
         """
         from gpucloud.market.commitments import Commitments, ask_commitments, clouds_to_ask
 
-        with self.operation() as context, self.catalog.history() as history:
+        with self._session.operation() as context, self.catalog.history() as history:
             wanted = clouds_to_ask(context.clouds.names(), tuple(clouds))
             told = ask_commitments(context, history, wanted)
             known = [each for each in history.commitments() if each.cloud in wanted]
@@ -305,7 +290,7 @@ class Client:
         """
         from gpucloud.checkup import check
 
-        with self.operation() as context:
+        with self._session.operation() as context:
             return check(context, self.catalog.market, spec, self.state)
 
     def policy(self, cloud: str) -> str:
@@ -316,7 +301,7 @@ class Client:
         """
         from gpucloud.checkup import policy
 
-        return policy(self._installed(), cloud)
+        return policy(self._session.installed(), cloud)
 
     def plan(self, spec: Spec, *, accept_snapshot_price: bool = False) -> Plan:
         """What :meth:`launch` would do: attempts in order, with prices. Asks the clouds; buys nothing.
@@ -336,7 +321,7 @@ class Client:
 
         market = self.catalog.market
         check_places(market, spec.demand())
-        with self.operation() as context:
+        with self._session.operation() as context:
             return plan_launch(context, market, spec, accept_snapshot_price=accept_snapshot_price)
 
     def cost_limit(self, plan: Plan) -> CostLimit:
@@ -386,11 +371,11 @@ class Client:
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
         spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
-        values = environment_of(spec, self._profile.variables if environment is None else environment)
+        values = environment_of(spec, self._session.profile.variables if environment is None else environment)
         terms = Wanted(
             spec=spec, environment=values, run_id=run_id, accept_snapshot_price=accept_snapshot_price
         )
-        with self.operation() as context:
+        with self._session.operation() as context:
             buyer = Buyer(context, self.catalog, terms, saved, confirm)
             buyer.settle_first()
             box = buyer.buy()
@@ -436,50 +421,31 @@ class Client:
             OwedError: something may still be billed.
             GpucloudError: as :meth:`launch`.
         """
-        from gpucloud.api.launching import Buyer
-        from gpucloud.api.results import Ran
-        from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
-        from gpucloud.runs.job import Job
-        from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live
-        from gpucloud.ssh.keys import find_program
+        from gpucloud.api.running import refuse_unrunnable, wanted_of_run
+        from gpucloud.api.running import run as run_on_its_own_box
+        from gpucloud.runs.job import Job, discard
+        from gpucloud.runs.run import Orders
 
-        if not command:
-            raise UsageError("say what to run, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
-        spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
-        values = environment_of(spec, self._profile.variables if environment is None else environment)
-        refuse_impossible(spec)
-        if fetch:
-            find_program("rsync")
+        refuse_unrunnable(command, fetch)
+        variables = self._session.profile.variables if environment is None else environment
         run_id = run_id or self.new_run_id()
+        wanted = wanted_of_run(spec, variables, run_id, accept_snapshot_price=accept_snapshot_price)
         job = Job(
-            command=command, environment=values, out=out or _drop, err=err or _drop, timeout_s=timeout_s
+            command=command,
+            environment=wanted.environment,
+            out=out or discard,
+            err=err or discard,
+            timeout_s=timeout_s,
         )
         orders = Orders(job=job, retry_on=frozenset(retry_on), fetch=fetch, keep_on_failure=keep_on_failure)
-        wanted = Wanted(
-            spec=spec,
-            environment=values,
-            run_id=run_id,
-            attended=True,
-            accept_snapshot_price=accept_snapshot_price,
-        )
-        with self.operation() as context:
-            context.tasks.clean_up = f"gpucloud down --run-id {run_id} --yes"
-            buyer = Buyer(context, self.catalog, wanted)
-            buyer.settle_first()
-            if alone:
-                refuse_live(context, run_id)
-            context.notice("run", f"Run {run_id}; from anywhere: {context.tasks.clean_up}")
-            attendant = Attendant(context, orders, buyer.buy)
-            code = attendant.run()
-            assert attendant.box is not None  # noqa: S101  (its command has ended)
-            box = self._read(context.journal.box(attendant.box.id))
-            return Ran(exit_code=code, box=box, not_fetched=tuple(attendant.not_fetched))
+        with self._session.operation() as context:
+            return run_on_its_own_box(self, context, wanted, orders, alone=alone)
 
     def new_run_id(self) -> str:
         """An id that no other run has."""
         from gpucloud.journal.lifecycle import new_id
 
-        return new_id("r-", now(), os.urandom(10))
+        return new_id("r-", self._session.now(), os.urandom(10))
 
     # --- boxes
 
@@ -490,16 +456,16 @@ class Client:
 
     def look(self) -> Looked:
         """Asks clouds and guards how the living boxes are, and every region for what the journal lacks."""
-        from gpucloud.api.results import Looked
+        from gpucloud.api.results import Looked, Searched
         from gpucloud.inventory.discovery import begin, strangers
         from gpucloud.inventory.look import look
         from gpucloud.resources import Search
 
-        with self.operation() as context:
+        with self._session.operation() as context:
             asked = begin(context, Search(owner=context.owner))
             survey = look(context, context.journal.boxes(owner=context.owner), asked)
             unknown = strangers(context, survey)
-            searched = self.searched(survey)
+            searched = Searched.of(survey, self.owner)
         return Looked(boxes=tuple(self.boxes()), strangers=tuple(unknown), searched=searched)
 
     def get(self, name: str, *, live: bool = False) -> Box:
@@ -516,7 +482,7 @@ class Client:
             return self._read(self._find(name))
         from gpucloud.inventory.look import look
 
-        with self.operation() as context:
+        with self._session.operation() as context:
             look(context, [self._find(name)], {})
         return self._read(self._find(name))
 
@@ -527,7 +493,7 @@ class Client:
         from gpucloud.planning.lifetime import refuse_short
 
         refuse_short(ttl, "--ttl")
-        with self.operation() as context:
+        with self._session.operation() as context:
             settle_first(context)
             return self._read(extend(context, self._find(name), ttl))
 
@@ -551,38 +517,12 @@ class Client:
             OwedError: something may still be billed; the next call that changes anything goes on.
             UsageError: it is not said which boxes; there is no such box; or ``confirm`` said no.
         """
-        from gpucloud.api.results import Ended
-        from gpucloud.inventory.down import end_all, merged
-        from gpucloud.inventory.recover import take_in_run
-        from gpucloud.inventory.settling import settle_first
+        from gpucloud.api.ending import down
 
         if sum((bool(names), run_id is not None, every)) != 1:
             raise UsageError("say which boxes: names, or --run-id, or --all", hint="see them: gpucloud list")
-        troubles: list[GpucloudError] = []
-        searched: Searched | None = None
-        with self.operation() as context:
-            if run_id is not None:
-                survey, found = take_in_run(context, run_id, lambda: self.catalog.market)
-                troubles += found
-                searched = self.searched(survey)
-            boxes = self._chosen(context.journal, names, run_id)
-            if not boxes:
-                context.notice("down", "No box to take down.")
-            elif confirm is not None:
-                with context.tasks.asking():
-                    agreed = confirm([self._read(box) for box in boxes])
-                if not agreed:
-                    raise UsageError("nothing was taken down")
-            ended = end_all(context, boxes, troubles)
-            owed = merged(troubles)
-            if owed is None and context.tasks.signum is None:
-                settle_first(context)
-            living = self.boxes()
-            if owed is not None:
-                raise owed
-            if context.tasks.signum is not None:
-                raise InterruptedBySignal("everything asked for was taken down", signum=context.tasks.signum)
-        return Ended(boxes=tuple(map(self._read, ended)), living=tuple(living), searched=searched)
+        with self._session.operation() as context:
+            return down(self, context, names, run_id, confirm)
 
     # --- a box's nodes
 
@@ -618,15 +558,15 @@ class Client:
         timeout_s: float | None = None,
     ) -> int:
         """Runs a job on the first node of a box and follows it; see :meth:`gpucloud.Box.run`."""
-        from gpucloud.runs.job import Job, follow_job
+        from gpucloud.runs.job import Job, discard, follow_job
 
         target = self.connect(name)
-        with self.operation() as context:
+        with self._session.operation() as context:
             job = Job(
                 command=command,
                 environment=environment,
-                out=out or _drop,
-                err=err or _drop,
+                out=out or discard,
+                err=err or discard,
                 timeout_s=timeout_s,
             )
             return follow_job(context, self._find(name), target, job)
@@ -651,13 +591,13 @@ class Client:
         from gpucloud.ssh.client import ConnectionFailedError, Failure, connect
 
         box = self._find(name)
-        target = target_of(box, node, self.state, self.proxy_command)
+        target = target_of(box, node, self.state, self._session.proxy_command)
         try:
             connect(target)
         except ConnectionFailedError as error:
             if error.failure is not Failure.UNREACHABLE:
                 raise
-            with self.operation() as context:
+            with self._session.operation() as context:
                 reach(context, box, target)
         return target
 
@@ -679,7 +619,7 @@ class Client:
             CloudError: the cloud cannot be asked.
         """
         box = self._find(name)
-        with self.operation() as context:
+        with self._session.operation() as context:
             cloud = context.clouds.usable(box.cloud)
             return context.tasks.run(lambda: cloud.console(box.machine(node)))
 
@@ -687,14 +627,14 @@ class Client:
 
     def recover(self) -> Recovered:
         """Takes what is found by tag into the journal, where it is not in it: after the journal was lost."""
-        from gpucloud.api.results import Recovered
+        from gpucloud.api.results import Recovered, Searched
         from gpucloud.inventory.discovery import begin, finish
         from gpucloud.inventory.reconcile import refresh_all
         from gpucloud.inventory.recover import adopt_found
         from gpucloud.inventory.settling import settle_first
         from gpucloud.resources import Search
 
-        with self.operation() as context:
+        with self._session.operation() as context:
             context.tell("recover", "looking in every region of every cloud")
             survey = finish(context, begin(context, Search(owner=self.owner)))
             adopted, troubles = adopt_found(context, survey, self.catalog.market)
@@ -707,7 +647,7 @@ class Client:
         return Recovered(
             boxes=tuple(boxes),
             troubles=troubles,
-            searched=self.searched(survey),
+            searched=Searched.of(survey, self.owner),
             living=tuple(self.boxes()),
         )
 
@@ -732,7 +672,7 @@ class Client:
         """
         from gpucloud.api.sweeping import sweep
 
-        with self.operation() as context:
+        with self._session.operation() as context:
             context.tasks.clean_up = "gpucloud sweep --yes"
             return sweep(self, context, owner or self.owner, older_than, dry_run=dry_run, confirm=confirm)
 
@@ -748,9 +688,8 @@ class Client:
         from gpucloud.costs.spend import spend_of
 
         boxes = self.journal.boxes(owner=self.owner, over=True)
-        return spend_of(
-            (box for box in boxes if run_id is None or box.run_id == run_id), since, now(), self.billing_of
-        )
+        mine = (box for box in boxes if run_id is None or box.run_id == run_id)
+        return spend_of(mine, since, self._session.now(), self.billing_of)
 
     def audit(
         self, *, box: str | None = None, since: datetime | None = None, most: int | None = None
@@ -766,116 +705,12 @@ class Client:
 
         return calls_on_record(self.state, box=box, since=since, most=most)
 
-    # --- what the calls stand on
-
-    @contextmanager
-    def operation(self) -> Generator[Context]:
-        """What one call touches outside: journal, clouds, time, progress; leases are renewed meanwhile."""
-        from gpucloud.clouds.audit import Audit
-        from gpucloud.journal.leases import calling, renewing
-        from gpucloud.runtime.context import Context
-        from gpucloud.runtime.tasks import Tasks
-
-        proxy_command, journal = self.proxy_command, self.journal
-        audit = Audit(
-            self.state,
-            owner=self.owner,
-            command=self.command,
-            clock=now,
-            new_id=lambda: os.urandom(8).hex(),
-            complain=lambda text: self.on_event(Warned("audit", text)),
-        )
-        with calling() as call, renewing(journal):
-            context = Context(
-                owner=self.owner,
-                journal=journal,
-                clouds=self.clouds(audit.witness),
-                tasks=self._tasks or Tasks(),
-                emit=self.on_event,
-                clock=now,
-                state=self.state,
-                proxy_command=proxy_command,
-                call=call,
-            )
-            context.tasks.heard = partial(context.tell, "down")
-            yield context
-
-    def _installed(self) -> Clouds:
-        """The installed clouds, to read what they know without being asked: a sandbox is not started."""
-        from gpucloud.clouds.cloud import Clouds
-
-        return Clouds.installed(self._profile)
-
-    def clouds(self, witness: Witness | None = None) -> Clouds:
-        """The installed clouds, as this client's profile reaches them; in the sandbox, its own.
-
-        Args:
-            witness: is told of every call that changes something.
-        """
-        from gpucloud.clouds.cloud import Clouds
-
-        there: Mapping[str, str] = self._connected().environ if self._sandboxed else {}
-        return Clouds.installed(Profile({**self._profile.variables, **there}), witness)
-
-    @property
-    def state(self) -> Path:
-        """The folder of the journal, the keys and the history of prices; made if it is missing."""
-        return make_private(self._paths.state if self._file is None else self._file.absolute().parent)
-
-    @property
-    def journal(self) -> Journal:
-        """The journal, made if there is none."""
-        from gpucloud.journal.store import Journal
-
-        with self._lock:
-            if self._journal is None:
-                self._journal = Journal.open(self.state / (self._file.name if self._file else JOURNAL), now)
-            return self._journal
-
-    @property
-    def proxy_command(self) -> str | None:
-        """ssh's way into the sandbox, which is started if needed; ``None`` for real clouds."""
-        return self._connected().ssh_proxy_command if self._sandboxed else None
-
-    def _connected(self) -> Endpoint:
-        from gpucloud.sandbox.client import ensure_started
-
-        with self._lock:
-            if self._endpoint is None:
-                self._endpoint = ensure_started(make_private(self._paths.sandbox))
-            return self._endpoint
-
-    @property
-    def _paths(self) -> Any:
-        return find_paths(self._profile.variables, sandbox=self._sandboxed)
-
     def _find(self, name: str) -> JournalBox:
         from gpucloud.boxes.connection import find_box
 
         return find_box(self.journal, self.owner, name)
 
-    def _chosen(self, journal: Journal, names: Sequence[str], run_id: str | None) -> list[JournalBox]:
-        if names:
-            return list({box.id: box for name in names if (box := self._find(name))}.values())
-        boxes = journal.boxes(owner=self.owner)
-        return [box for box in boxes if run_id is None or box.run_id == run_id]
-
     def _read(self, box: JournalBox) -> Box:
         from gpucloud.api.box import Box
 
-        return Box.read(box, self, now())
-
-    def searched(self, survey: Survey, owner: str | None = None) -> Searched:
-        """How far a survey went, and what carries the tags of an owner that gpucloud never wrote."""
-        from gpucloud.api.results import Searched
-        from gpucloud.inventory.discovery import unjudged
-
-        return Searched(
-            unread=tuple(survey.unread),
-            left_out=survey.left_out,
-            unjudged=tuple(unjudged(survey, owner or self.owner)),
-        )
-
-
-def _drop(_: bytes) -> None:
-    """Takes output that nobody asked for."""
+        return Box.read(box, self, self._session.now())

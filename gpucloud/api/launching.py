@@ -14,7 +14,7 @@ from gpucloud.boxes.provision import Deal, Wanted, begin_echo, provision
 from gpucloud.errors import UsageError
 from gpucloud.inventory.discovery import Patience, begin, finish, refuse_taken_name
 from gpucloud.inventory.settling import settle_first
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.market.catalog import Catalog, check_places
 from gpucloud.planning.launch_plan import plan_launch
 from gpucloud.planning.lifetime import cost_limit, lifetime, refuse_short

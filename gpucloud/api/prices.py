@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
     from gpucloud.market.history import PriceChanges, PriceTrends
     from gpucloud.market.overview import PriceOverview
     from gpucloud.market.refresh import Refreshed
@@ -28,17 +28,17 @@ MOST_TRENDS = 20
 class Prices:
     """The prices of one client: ``client.prices``."""
 
-    _client: Client
+    _session: Session
 
     def overview(self) -> PriceOverview:
         """How many prices are known, how old they are and their sources. Makes no call."""
         from gpucloud.market.overview import overview
 
-        catalog, set_aside = self._client.catalog, Counter[str]()
+        catalog, set_aside = self._session.catalog, Counter[str]()
         if catalog.history_file is not None:
             with catalog.history() as history:
                 set_aside.update(row.reason for rows in history.set_aside().values() for row in rows)
-        return overview(catalog.market, datetime.now(UTC).date(), set_aside)
+        return overview(catalog.market, self._session.now().date(), set_aside)
 
     def refresh(self, spec: Spec, *, anew: bool = False) -> Mapping[str, Refreshed]:
         """Asks the clouds for their prices; they are used from then on.
@@ -58,8 +58,8 @@ class Prices:
         """
         from gpucloud.market.refresh import refresh, wanted_of
 
-        catalog = self._client.catalog
-        with self._client.operation() as context, catalog.history() as history:
+        catalog = self._session.catalog
+        with self._session.operation() as context, catalog.history() as history:
             wanted = wanted_of(catalog.shipped, spec, context.clouds.names())
             return refresh(context, catalog.shipped, history, wanted, anew=anew)
 
@@ -80,10 +80,10 @@ class Prices:
         from gpucloud.market.watch import refuse_hasty, watch
 
         refuse_hasty(below, every)
-        catalog = self._client.catalog
+        catalog = self._session.catalog
 
         def looks() -> Iterator[Look]:
-            with self._client.operation() as context, catalog.history() as history:
+            with self._session.operation() as context, catalog.history() as history:
                 yield from watch(context, catalog.shipped, history, spec, below=below, every=every)
 
         return looks()
@@ -101,7 +101,7 @@ class Prices:
         """
         from gpucloud.market.history import price_trends
 
-        catalog = self._client.catalog
+        catalog = self._session.catalog
         with catalog.history() as history:
             return price_trends(catalog.shipped, history, spec.demand(), since=since, limit=limit)
 
@@ -118,9 +118,9 @@ class Prices:
         """
         from gpucloud.market.history import price_changes
 
-        later = after or datetime.now(UTC)
+        later = after or self._session.now()
         if before >= later:
             raise UsageError(f"{rfc3339(before)} is not before {rfc3339(after) if after else 'now'}")
-        catalog = self._client.catalog
+        catalog = self._session.catalog
         with catalog.history() as history:
             return price_changes(catalog.shipped, history, spec, before=before, after=later)

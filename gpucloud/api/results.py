@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.api.box import Box
     from gpucloud.errors import GpucloudError
+    from gpucloud.inventory.discovery import Survey
     from gpucloud.inventory.sweep import Find
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
@@ -30,6 +31,17 @@ class Searched:
     unread: tuple[UnreadableRegion, ...] = ()
     left_out: Mapping[str, str]
     unjudged: tuple[Resource, ...] = ()
+
+    @classmethod
+    def of(cls, survey: Survey, owner: str) -> Searched:
+        """How far a survey went, and what carries the tags of an owner that gpucloud never wrote."""
+        from gpucloud.inventory.discovery import unjudged
+
+        return cls(
+            unread=tuple(survey.unread),
+            left_out=survey.left_out,
+            unjudged=tuple(unjudged(survey, owner)),
+        )
 
     @property
     def whole(self) -> bool:

@@ -11,13 +11,9 @@ from typing import Any, Literal
 
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.ends import ensure_end, note_timers
-from gpucloud.boxes.teardown import (
-    TAKE_DOWN_S,
-    adopt,
-    end_machines,
-    owed_error,
-    owed_refs,
-)
+from gpucloud.boxes.owed import owed_error, owed_refs
+from gpucloud.boxes.resolution import adopt
+from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import (
@@ -30,10 +26,11 @@ from gpucloud.errors import (
     PriceError,
     Scope,
 )
+from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Hashed, Intended, Made, Making, Resolved, StateChanged, named
 from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box, StaleWriterError
+from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key
 from gpucloud.resources import (
     End,

@@ -16,7 +16,7 @@ from gpucloud.journal import facts
 from gpucloud.journal.events import StateChanged, ready_note
 from gpucloud.journal.facts import Data, Facts, Measured
 from gpucloud.journal.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S, BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import BootStep

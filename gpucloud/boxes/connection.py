@@ -7,7 +7,8 @@ from pathlib import Path
 from gpucloud.boxes.bring_up import targets
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.store import Box, Journal
+from gpucloud.journal.records import Box
+from gpucloud.journal.store import Journal
 from gpucloud.resources import State
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder

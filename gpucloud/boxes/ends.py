@@ -8,7 +8,7 @@ from functools import partial
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.events import Made, Seen, named
 from gpucloud.journal.facts import Facts
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import End, Machine
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError

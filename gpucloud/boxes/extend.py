@@ -17,7 +17,7 @@ from gpucloud.clouds.audit import about
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.events import Extended
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError

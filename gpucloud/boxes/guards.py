@@ -7,7 +7,7 @@ from functools import partial
 
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.facts import Facts, GuardReport, read_guard
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud.runtime.tasks import Call

@@ -8,7 +8,7 @@ from functools import partial
 from gpucloud.clouds.audit import about
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Facts
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, wait_until_reachable

@@ -9,7 +9,8 @@ from typing import Any
 
 from gpucloud.boxes.attempt import Terms, buy
 from gpucloud.boxes.ceiling import confirmed
-from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, end_unrecorded, take_down
+from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, take_down
+from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.clouds.audit import about
 from gpucloud.errors import (
     RULES,
@@ -24,10 +25,11 @@ from gpucloud.errors import (
     Scope,
     UsageError,
 )
+from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import Made, Seen, named
 from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
-from gpucloud.journal.store import Box, JournalError, StaleWriterError
+from gpucloud.journal.records import Box
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context

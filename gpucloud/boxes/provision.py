@@ -18,7 +18,7 @@ from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.facts import FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots, cut
 from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.runtime.context import Context

@@ -17,7 +17,7 @@ from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
-    from gpucloud.journal.store import Box
+    from gpucloud.journal.records import Box
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
 PARTS = ("compute", "disk", "address")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from gpucloud.boxes.teardown import is_second_machine
+from gpucloud.boxes.resolution import is_second_machine
 from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, is_absent
 from gpucloud.journal.lifecycle import BoxState, Owed
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import (
     Machine,
     Resource,

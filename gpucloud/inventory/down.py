@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpucloud.boxes.teardown import end_unrecorded, owed, owed_error, take_down
+from gpucloud.boxes.owed import owed, owed_error
+from gpucloud.boxes.teardown import take_down
+from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Asked, begin_strays, refuse_strays
+from gpucloud.journal.errors import JournalError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.store import Box, JournalError
+from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import UnforeseenError, isolated
+from gpucloud.runtime.tasks import Call
 from gpucloud.ssh.client import forget
 from gpucloud.ssh.keys import key_folder
 
 BUDGET_S = 600.0
 """How long to wait until all boxes have ended."""
+AT_ONCE = 16
+"""The number of boxes that are ended at the same time."""
 SAYING_S = 5.0
-"""How much longer to wait for the result of each box after that."""
+"""How much longer to wait for the results after that."""
 
 
 def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
     """Ends every box, all at the same time; one that cannot be ended does not hold up the others.
 
-    All share one budget, and one minute after a signal.
+    All share one budget, and one minute after a signal. Where there are more boxes than threads, each box has
+    its share of the time: some that never end do not hold up the others.
 
     Args:
         context: clouds, journal, clock and progress of this call.
@@ -41,19 +49,34 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
     if living:
         context.tell("down", f"ending {', '.join(box.name for box in living)}")
     with context.tasks.finishing():
-        ends = {box.id: context.tasks.start(partial(_end_in_thread, context, box)) for box in living}
-        context.tasks.until_done(ends.values(), BUDGET_S + SAYING_S)
+        ends = _end_in_threads(context, living)
         for box in living:
             with isolated(troubles, f"box {box.name!r}"):
-                if not ends[box.id].done:
+                end = ends.get(box.id)
+                if end is None or not end.done:
                     raise owed_error(box, owed(context, box), None)
-                ended[box.id] = ends[box.id].value()
+                ended[box.id] = end.value()
     return [ended[box.id] for box in boxes if box.id in ended]
 
 
-def _end_in_thread(context: Context, box: Box) -> Box:
+def _end_in_threads(context: Context, boxes: Sequence[Box]) -> dict[str, Call]:
+    """The ends of boxes, by id, as far as there was time to begin them."""
+    tasks = context.tasks
+    ends: dict[str, Call] = {}
+    with tasks.within(BUDGET_S + SAYING_S):
+        for number, box in enumerate(boxes):
+            if not tasks.until_done(ends.values(), BUDGET_S, but=AT_ONCE - 1):
+                break
+            rounds_left = math.ceil(len(boxes) / AT_ONCE) - number // AT_ONCE
+            share_s = max(tasks.left_s - SAYING_S, 0.0) / rounds_left
+            ends[box.id] = tasks.start(partial(_end_in_thread, context, box, share_s))
+        tasks.until_done(ends.values(), BUDGET_S + SAYING_S)
+    return ends
+
+
+def _end_in_thread(context: Context, box: Box, budget_s: float) -> Box:
     context = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
-    with context.tasks.within(BUDGET_S):
+    with context.tasks.within(budget_s):
         return _end_one(context, box)
 
 

@@ -10,7 +10,7 @@ from gpucloud.boxes.extend import extend as move_end
 from gpucloud.boxes.ingress import reach
 from gpucloud.errors import UsageError
 from gpucloud.inventory.reconcile import refresh
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import key_folder

@@ -10,7 +10,7 @@ from gpucloud.boxes.bring_up import targets
 from gpucloud.inventory import reconcile
 from gpucloud.inventory.discovery import Asked, Patience, Survey, finish
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud.ssh.client import Target

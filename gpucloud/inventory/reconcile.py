@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 
-from gpucloud.boxes.teardown import settle_box, take_down
+from gpucloud.boxes.settlement import settle_box
+from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore

@@ -12,7 +12,7 @@ from gpucloud.inventory.discovery import Survey, begin, by_box, finish
 from gpucloud.journal.events import named
 from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import End, Machine, Resource, Search, State, Tags, box_name
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated

@@ -20,7 +20,7 @@ from gpucloud.inventory.reconcile import catch_up
 from gpucloud.inventory.recover import adopt_box, age_of
 from gpucloud.journal.events import Made, named
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Lease
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, Resource, Search, Tags
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated

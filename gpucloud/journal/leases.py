@@ -11,8 +11,9 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 
+from gpucloud.journal.errors import JournalError
 from gpucloud.journal.lifecycle import BEAT_EVERY_S, Claim, Lease, claim_on
-from gpucloud.journal.store import Journal, JournalError
+from gpucloud.journal.store import Journal
 from gpucloud.processes import boot_id, namespace, started
 
 _calls: set[str] = set()

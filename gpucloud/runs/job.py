@@ -12,7 +12,7 @@ from gpucloud.boxes.ingress import reach
 from gpucloud.errors import BoxLostError, CloudError, InterruptedBySignal
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import JobEnded, JobStarted
@@ -28,6 +28,10 @@ TRY_AGAIN_S = 3.0
 
 Write = Callable[[bytes], None]
 """Receives the command's output as it arrives."""
+
+
+def discard(_: bytes) -> None:
+    """Takes output that nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,11 @@ from gpucloud.errors import BoxLostError, CloudError, ErrorClass, InterruptedByS
 from gpucloud.inventory.discovery import Patience, begin, finish
 from gpucloud.inventory.down import ended_unrecorded
 from gpucloud.inventory.reconcile import refresh
+from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box, JournalError
+from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Search
 from gpucloud.runs.job import FOREVER_S, Job, check_there, follow_job
 from gpucloud.runtime.context import Context

@@ -11,7 +11,8 @@ from pathlib import Path
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
-from gpucloud.journal.store import Box, Journal
+from gpucloud.journal.records import Box
+from gpucloud.journal.store import Journal
 from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
 

@@ -165,8 +165,16 @@ class Tasks:
             raise TimedOutError(f"no answer within {within}")
         return running.value()
 
-    def until_done(self, calls: Collection[Call], timeout_s: float) -> bool:
-        """Waits until all of these have ended, or the time is over; returns whether all have.
+    def until_done(self, calls: Collection[Call], timeout_s: float, *, but: int = 0) -> bool:
+        """Waits until these calls have ended, or the time is over.
+
+        Args:
+            calls: what to wait for.
+            timeout_s: how long to wait at the most.
+            but: the number of calls that may still be running.
+
+        Returns:
+            Whether they have ended.
 
         Raises:
             InterruptedBySignal: a signal came first; the calls continue in their threads.
@@ -176,7 +184,7 @@ class Tasks:
         ):  # a second waiting thread would consume the wake-up of the first
             raise RuntimeError("only one thread may wait here")
         deadline = time.monotonic() + min(timeout_s, self.left_s)
-        while not all(call.done for call in calls):
+        while sum(not call.done for call in calls) > but:
             self.check()
             left_s = min(deadline - time.monotonic(), self.left_s)
             if left_s <= 0:

@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import end_machines, end_unrecorded, take_down
+from gpucloud.boxes.teardown import end_machines, take_down
+from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Patience, begin, finish
 from gpucloud.inventory.down import end_all
 from gpucloud.inventory.reconcile import settle
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.planning.planner import Access
 from gpucloud.resources import Search
 from gpucloud.runtime.context import Context

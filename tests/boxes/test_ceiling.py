@@ -15,7 +15,7 @@ from gpucloud.boxes.ceiling import Agreement
 from gpucloud.boxes.launch import launch
 from gpucloud.errors import BoxLostError, CloudError, PriceError
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, capped
 from gpucloud.resources import HeldCapacity, Machine, Request
 from gpucloud_pricing.demand import Purchase

@@ -14,7 +14,7 @@ from gpucloud.errors import CloudError, ErrorClass
 from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.recover import adopt_found
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import End, Machine, Order, Ref, Request, Search
 from gpucloud_pricing import Market
 from tests.bench import ZONES, Bench

@@ -15,9 +15,9 @@ from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import CloudError, ErrorClass, OutcomeUnknownError, OwedError, PriceError, Scope
 from gpucloud.inventory.reconcile import refresh, remains, settle
+from gpucloud.journal.errors import NameTakenError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.journal.store import NameTakenError
 from gpucloud.resources import Machine, Request
 from gpucloud_pricing.demand import Purchase
 from tests.bench import Bench

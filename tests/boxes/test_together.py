@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from threading import Barrier
 
@@ -11,14 +12,15 @@ from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import ErrorClass, GpucloudError, OwedError
+from gpucloud.inventory.down import AT_ONCE as MOST
 from gpucloud.inventory.down import end_all
-from gpucloud.journal.events import Made, StateChanged, named
+from gpucloud.journal.events import Made, Released, StateChanged, Taken, named
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import Ref, ResourceKind
 from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref, some_tags
-from tests.memory import TOKEN_ATOMIC, MemoryProvider
+from tests.memory import TOKEN_ATOMIC, MemoryProvider, Pace
 from tests.memory.faults import CloudSaid
 
 AT_ONCE = 3
@@ -63,6 +65,40 @@ def test_several_boxes_end_at_the_same_time(bench: Bench) -> None:
     ended = end_all(bench.context(), boxes, troubles)
     assert [(box.name, box.state) for box in ended] == [(box.name, BoxState.DELETED) for box in boxes]
     assert troubles == []
+
+
+class Crowd(Meeting):
+    """Answers no deletion of a machine before as many were asked for as there may be at once."""
+
+    barrier = Barrier(MOST)
+
+
+def test_of_many_boxes_a_bounded_number_ends_at_a_time(bench: Bench) -> None:
+    """As the journal tells it: who ends a box takes it first, and releases it at last."""
+    boxes = [ready(bench, f"b-{number:02}") for number in range(2 * MOST)]
+    journal, bench.kind = bench.context().journal, Crowd
+    _, before = journal.since(most=10_000)
+    troubles: list[GpucloudError] = []
+    ended = end_all(bench.context(), boxes, troubles)
+    assert ([box.state for box in ended], troubles) == ([BoxState.DELETED] * len(boxes), [])
+    events, _ = journal.since(before, most=10_000)
+    steps = [{Taken: 1, Released: -1}.get(type(each.event), 0) for each in events]
+    assert max(accumulate(steps)) == MOST
+
+
+def test_boxes_that_never_end_leave_time_for_the_others(tmp_path: Path) -> None:
+    """All threads are taken by them at first."""
+    clock = Clock()
+    clouds = [MemoryProvider.named(name, temperament=TOKEN_ATOMIC, clock=clock) for name in ("aws", "azure")]
+    bench = Bench(tmp_path, clock, clouds)
+    stuck = [ready(bench, f"b-{number:02}") for number in range(MOST)]
+    bench.providers = clouds[::-1]
+    others = [ready(bench, f"c-{number}") for number in range(2)]
+    clouds[0].cloud.ends = Pace(seconds=36000)
+    troubles: list[GpucloudError] = []
+    ended = end_all(bench.context(), [*stuck, *others], troubles)
+    assert [box.name for box in ended] == ["c-0", "c-1"]
+    assert [type(trouble) for trouble in troubles] == [OwedError] * MOST
 
 
 class Stubborn(MemoryProvider):

@@ -20,7 +20,7 @@ from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.reconcile import refresh, refresh_all, settle
 from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.resources import ResourceKind, Search
 from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.demand import Purchase

@@ -9,11 +9,12 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gpucloud.journal.errors import NameTakenError, StaleWriterError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease, new_id
-from gpucloud.journal.store import Journal, NameTakenError, StaleWriterError
+from gpucloud.journal.store import Journal
 
 SHARED = "shared"
 DIES = 0.0002

@@ -81,7 +81,7 @@ MUTANTS = (
     ),
     Mutant(
         "a living name is taken",
-        "gpucloud/journal/schema.py",
+        "gpucloud/journal/sqlite/schema.py",
         ") STRICT;\nCREATE UNIQUE INDEX",
         ") STRICT;\nCREATE INDEX",
     ),
@@ -112,13 +112,13 @@ MUTANTS = (
     ),
     Mutant(
         "an open call is owed",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/owed.py",
         '        if intent.status == "open":\n',
         "        if False:\n",
     ),
     Mutant(
         "a disk is owed",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/owed.py",
         "if row.ref.kind.billable and row.state",
         "if row.ref.kind is ResourceKind.INSTANCE and row.state",
     ),
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "what came back is deleted",
-        "gpucloud/journal/projections.py",
+        "gpucloud/journal/sqlite/projections.py",
         'known[1] in {"gone", "gone_once"}',
         "known[1] in set[str]()",
         (*ENGINE, *SWEEP),
@@ -192,7 +192,7 @@ MUTANTS = (
     ),
     Mutant(
         "another account's answer counts for nothing",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/settlement.py",
         "    if now != account:\n",
         "    if False:\n",
     ),
@@ -270,15 +270,15 @@ MUTANTS = (
     ),
     Mutant(
         "a stale writer writes nothing",
-        "gpucloud/journal/store.py",
-        "tuple(row or (0, 0)) != (new.epoch, number - 1)",
-        "tuple(row or (0, 0))[1] != number - 1",
+        "gpucloud/journal/sqlite/writing.py",
+        "self.position(box) != (new.epoch, number - 1)",
+        "self.position(box)[1] != number - 1",
         LEASES,
     ),
     Mutant(
         "who lost a box makes no create call",
         "gpucloud/journal/store.py",
-        '        if row["epoch"] != box.epoch:\n',
+        "        if epoch != box.epoch:\n",
         "        if False:\n",
         LEASES,
     ),
@@ -305,7 +305,7 @@ MUTANTS = (
     ),
     Mutant(
         "a holder renews its own leases alone",
-        "gpucloud/journal/store.py",
+        "gpucloud/journal/sqlite/writing.py",
         "AND epoch = :epoch AND lease IS NOT NULL",
         "AND :epoch >= 0 AND lease IS NOT NULL",
         LEASES,
@@ -313,7 +313,7 @@ MUTANTS = (
     Mutant(
         "leases age by the clock that hosts share",
         "gpucloud/journal/store.py",
-        "lease_clock or partial(file.time, clock)",
+        "lease_clock or partial(database.time, clock)",
         "lease_clock or clock",
         LEASES,
     ),
@@ -341,7 +341,7 @@ MUTANTS = (
     ),
     Mutant(
         "who takes over waits for a call that may leave later",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/resolution.py",
         "max(asked_at, box.taken_over_at or asked_at)",
         "asked_at",
         LEASES,
@@ -474,7 +474,7 @@ MUTANTS = (
     ),
     Mutant(
         "what holds the rest is looked for",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/boxes/settlement.py",
         "    if refused is not None and chosen is None:\n",
         "    if False:\n",
     ),
@@ -549,9 +549,9 @@ MUTANTS = (
     # --- the journal under attack
     Mutant(
         "nothing is committed to a journal that nobody will read",
-        "gpucloud/journal/store.py",
-        "            yield connection\n            self._file.check()\n",
-        "            yield connection\n",
+        "gpucloud/journal/sqlite/database.py",
+        "            yield Writer(connection)\n            self._file.check()\n",
+        "            yield Writer(connection)\n",
         ATTACKED,
     ),
     # --- bounded time

@@ -27,13 +27,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import gpucloud.api.client
 import gpucloud.api.launching
+import gpucloud.api.session
 import gpucloud.boxes.extend
 import gpucloud.boxes.provision
 import gpucloud.cli.app
 import gpucloud.inventory.extend
-import gpucloud.journal.store
+import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
 import gpucloud.runs.job
 import gpucloud_azure.create
@@ -41,7 +41,7 @@ from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud_alibaba.images import table as alibaba_images
 from gpucloud_aws.images import table as aws_images
@@ -179,7 +179,7 @@ def _hurry() -> None:
         tasks.check()
         _Time.sleep(seconds)
 
-    gpucloud.api.client.now = _Time.now
+    gpucloud.api.session.Session.now = lambda session: _Time.now()  # type: ignore[method-assign, assignment]
     Cloud.server_time = server_time  # type: ignore[method-assign, assignment]
     Tasks.pause = pause  # type: ignore[method-assign, assignment]
     Tasks.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)
@@ -348,8 +348,8 @@ def with_commit(at: list[Any]) -> None:
 
 def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> None:
     """Does something at each commit that changes the journal."""
-    store: Any = gpucloud.journal.store
-    original = store.transaction
+    database: Any = gpucloud.journal.sqlite.database
+    original = database.transaction
 
     @contextmanager
     def transaction(connection: sqlite3.Connection) -> Generator[None]:
@@ -362,7 +362,7 @@ def _at_commit(before: Callable[[], None] | None = None, after: Callable[[], Non
         if writes and after:
             after()
 
-    store.transaction = transaction
+    database.transaction = transaction
 
 
 def with_swap(at: list[Any]) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpucloud.costs.focus import COLUMNS
 from gpucloud.costs.spend import charges, first_of_month, months
 from gpucloud.journal.facts import Place, Price, Usage
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud_pricing.billing import Billing, billing_of
 from tests.builders import START, a_box
 

@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 
 from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import owed, take_down
+from gpucloud.boxes.owed import owed
+from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import CloudError, ErrorClass, OwedError
 from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.reconcile import refresh, remains, settle
+from gpucloud.journal.errors import RunTakenError
 from gpucloud.journal.events import Gone, GoneOnce, Made, StateChanged, named
 from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
-from gpucloud.journal.store import RunTakenError
 from gpucloud.resources import (
     ResourceKind,
     Search,

@@ -31,7 +31,7 @@ from gpucloud.inventory.sweep import end, look
 from gpucloud.journal.events import Gone, Made, StateChanged, named
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim, Lease
-from gpucloud.journal.store import Box
+from gpucloud.journal.records import Box
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS
 from gpucloud.resources import (
     Identity,

@@ -14,7 +14,8 @@ from gpucloud.inventory.reconcile import refresh, refresh_all, settle
 from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim
-from gpucloud.journal.store import Box, Journal
+from gpucloud.journal.records import Box
+from gpucloud.journal.store import Journal
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud.runtime.context import Context
 from gpucloud_templates import GUARD_LAST_WORDS

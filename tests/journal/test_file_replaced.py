@@ -11,9 +11,10 @@ import pytest
 
 from gpucloud.boxes.launch import launch
 from gpucloud.clouds.provider import Record
+from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.store import Journal, JournalError
+from gpucloud.journal.store import Journal
 from gpucloud.resources import Machine, Order, Request
 from tests.bench import Bench
 from tests.builders import Clock

@@ -25,10 +25,12 @@ from gpucloud.errors import UsageError
 from gpucloud.inventory.discovery import begin, finish
 from gpucloud.inventory.reconcile import refresh, remains, settle
 from gpucloud.inventory.recover import adopt_found
+from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import read
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.journal.schema import VERSION
-from gpucloud.journal.store import Box, Journal, JournalError
+from gpucloud.journal.records import Box
+from gpucloud.journal.sqlite.schema import VERSION
+from gpucloud.journal.store import Journal
 from gpucloud.resources import Search
 from gpucloud_pricing import Market
 from gpucloud_pricing.billing import billing_of
@@ -39,7 +41,7 @@ from tests.journal.older import VERSIONS, a_bench, a_journal
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 SCHEMA_CHANGES = ("ALTER", "BEGIN", "COMMIT", "CREATE", "DROP", "PRAGMA")
-CONNECT = "gpucloud.journal.store.connect"
+CONNECT = "gpucloud.journal.sqlite.database.connect"
 BETWEEN = 20
 """Of the statements that fill tables, each twentieth is a moment to die at."""
 

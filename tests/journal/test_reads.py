@@ -58,16 +58,16 @@ def bench(tmp_path: Path) -> Bench:
 def queries(journal: Journal) -> Iterator[list[str]]:
     """What is asked of the journal's file meanwhile, with its values."""
     seen: list[str] = []
-    with journal._connection() as connection:
+    with journal._database._connection() as connection:
         connection.set_trace_callback(seen.append)
     yield seen
-    with journal._connection() as connection:
+    with journal._database._connection() as connection:
         connection.set_trace_callback(None)
 
 
 def plans_of(journal: Journal, seen: Sequence[str]) -> list[str]:
     """How SQLite answers these queries: its own words, one line a step."""
-    with journal._connection() as connection:
+    with journal._database._connection() as connection:
         return [
             f"{step[3]}  <-  {statement}"
             for statement in seen

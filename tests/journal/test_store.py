@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import UsageError
+from gpucloud.journal.errors import JournalError, NameTakenError, StaleWriterError
 from gpucloud.journal.events import (
     Gone,
     GoneOnce,
@@ -32,15 +33,8 @@ from gpucloud.journal.events import (
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease
-from gpucloud.journal.store import (
-    Appended,
-    Box,
-    Journal,
-    JournalError,
-    NameTakenError,
-    NewEvent,
-    StaleWriterError,
-)
+from gpucloud.journal.records import Appended, Box, NewEvent
+from gpucloud.journal.store import Journal
 from gpucloud.resources import ResourceKind, State
 from tests.builders import a_ref
 
@@ -192,7 +186,7 @@ def test_only_the_user_may_read_it(tmp_path: Path) -> None:
 def test_every_commit_is_synced(tmp_path: Path) -> None:
     """A write-ahead log with full synchronisation: an acknowledged event survives a power cut."""
     journal = Journal.open(tmp_path / "journal.db", clock)
-    with journal._connection() as connection:
+    with journal._database._connection() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 
@@ -250,7 +244,7 @@ def test_a_full_disk_stops_before_anything_is_bought(tmp_path: Path) -> None:
     """The journal cannot grow: planning a box fails, and the journal can still be read."""
     journal = Journal.open(tmp_path / "journal.db", clock)
     a_box(journal)
-    with journal._connection() as connection:
+    with journal._database._connection() as connection:
         connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(UsageError) as caught:
         [a_box(journal, name=f"n{n}", id=f"b-{n:04}" + "x" * 2000) for n in range(200)]
@@ -323,6 +317,19 @@ def test_who_does_not_know_the_last_event_or_lost_the_box_is_stale(journal: Jour
     assert taken is not None
     assert journal.append(box.id, taken.number + 1, a_seen("e-1", box.epoch)) is Appended.STALE
     assert journal.append(box.id, taken.number + 1, a_seen("e-1", taken.epoch)) is Appended.WRITTEN
+
+
+def test_nothing_is_said_of_a_box_that_is_not_there(journal: Journal) -> None:
+    """An older copy of the journal, put in the place of this one, does not know the box."""
+    box = a_box(journal)
+    for event in (
+        Made(resource=named(a_ref())),
+        StateChanged(state=BoxState.PROVISIONING),
+        Hashed(intent="i", request_hash="h"),
+    ):
+        with pytest.raises(ValueError, match="there is no box b-lost"):
+            journal.write(replace(box, id="b-lost"), event)
+    assert (journal.history("b-lost"), journal.resources("b-lost")) == ([], [])
 
 
 def test_events_are_read_from_where_the_last_reading_ended(journal: Journal) -> None:

@@ -18,7 +18,8 @@ from gpucloud.boxes.launch import launch
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.errors import CloudError
 from gpucloud.journal.facts import Price
-from gpucloud.journal.store import Box, Journal
+from gpucloud.journal.records import Box
+from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks

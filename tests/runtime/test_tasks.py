@@ -34,6 +34,18 @@ def test_calls_run_at_the_same_time() -> None:
     assert sorted(tasks.wait(call, 10) for call in calls) == [0, 1]
 
 
+def test_some_calls_may_go_on() -> None:
+    """So a thread begins no more of them than it wants at a time."""
+    tasks, go = Tasks(), threading.Event()
+    hung = tasks.start(lambda: go.wait(10))
+    calls = [hung, *(tasks.start(lambda: None) for _ in range(3))]
+    assert tasks.until_done(calls, 10, but=1)
+    assert [call.done for call in calls] == [False, True, True, True]
+    assert not tasks.until_done(calls, 0.01)
+    go.set()
+    assert tasks.until_done(calls, 10)
+
+
 def test_a_call_that_hangs_is_given_up_at_its_deadline() -> None:
     """The wait ends, whatever the call does."""
     with pytest.raises(TimedOutError):

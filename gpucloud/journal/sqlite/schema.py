@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 from gpucloud.journal.events import UnreadableEventError, read
-from gpucloud.journal.projections import project
+from gpucloud.journal.sqlite.projections import project
 from gpucloud_pricing.sqlite_file import Step, run_script
 
 # SQLite uses a partial index only for a query with exactly the same condition.

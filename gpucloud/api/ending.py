@@ -1,0 +1,63 @@
+"""Taking boxes down as one call: find them, agree, end them, settle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gpucloud.api.box import Box
+from gpucloud.api.results import Ended, Searched
+from gpucloud.boxes.connection import find_box
+from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.inventory.down import end_all, merged
+from gpucloud.inventory.recover import take_in_run
+from gpucloud.inventory.settling import settle_first
+from gpucloud.journal.records import Box as JournalBox
+from gpucloud.runtime.context import Context
+
+if TYPE_CHECKING:
+    from gpucloud.api.client import Client
+
+ConfirmDown = Callable[[Sequence[Box]], bool]
+"""Says yes or no to the end of these boxes."""
+
+
+def down(
+    client: Client, context: Context, names: Sequence[str], run_id: str | None, confirm: ConfirmDown | None
+) -> Ended:
+    """See :meth:`gpucloud.Client.down`; without names and without a run, all of the owner's boxes."""
+    troubles: list[GpucloudError] = []
+    searched: Searched | None = None
+    if run_id is not None:
+        survey, found = take_in_run(context, run_id, lambda: client.catalog.market)
+        troubles += found
+        searched = Searched.of(survey, context.owner)
+    boxes = _chosen(context, names, run_id)
+    if not boxes:
+        context.notice("down", "No box to take down.")
+    elif confirm is not None:
+        with context.tasks.asking():
+            agreed = confirm(_read(client, context, boxes))
+        if not agreed:
+            raise UsageError("nothing was taken down")
+    ended = end_all(context, boxes, troubles)
+    owed = merged(troubles)
+    if owed is None and context.tasks.signum is None:
+        settle_first(context)
+    living = client.boxes()
+    if owed is not None:
+        raise owed
+    if context.tasks.signum is not None:
+        raise InterruptedBySignal("everything asked for was taken down", signum=context.tasks.signum)
+    return Ended(boxes=_read(client, context, ended), living=tuple(living), searched=searched)
+
+
+def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[JournalBox]:
+    journal, owner = context.journal, context.owner
+    if names:
+        return list({box.id: box for name in names if (box := find_box(journal, owner, name))}.values())
+    return [box for box in journal.boxes(owner=owner) if run_id is None or box.run_id == run_id]
+
+
+def _read(client: Client, context: Context, boxes: Sequence[JournalBox]) -> tuple[Box, ...]:
+    return tuple(Box.read(box, client, context.clock()) for box in boxes)

@@ -1,0 +1,189 @@
+"""What a client works with: its accounts, its folders, its journal, its market, and the context of each call.
+
+Everything is opened when it is first needed, once, and is safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpucloud.clouds.profile import Profile
+from gpucloud.config import Paths, find_owner, find_paths, make_private
+from gpucloud.runtime.events import Sink, Warned
+
+if TYPE_CHECKING:
+    from gpucloud.clouds.cloud import Clouds
+    from gpucloud.clouds.provider import Witness
+    from gpucloud.journal.store import Journal
+    from gpucloud.market.catalog import Catalog
+    from gpucloud.runtime.context import Context
+    from gpucloud.runtime.tasks import Tasks
+    from gpucloud.sandbox.client import Endpoint
+    from gpucloud_pricing.billing import Billing
+
+JOURNAL = "journal.db"
+
+
+class Session:
+    """The state of one client.
+
+    Args:
+        profile: the accounts and settings.
+        journal: the file of the journal; without it, the one of the profile's folders.
+        owner: whose boxes; without it, the user's own id.
+        on_event: takes the progress of calls.
+
+    Attributes:
+        sandboxed: whether the clouds are those of the local sandbox.
+        command: what the record of calls names as their origin.
+        tasks: where calls wait; without it, each call has its own.
+    """
+
+    def __init__(self, profile: Profile, journal: Path | None, owner: str | None, on_event: Sink) -> None:
+        self.profile = profile
+        self.on_event = on_event
+        self.sandboxed = False
+        self.command = "library"
+        self.tasks: Tasks | None = None
+        self._file = journal
+        self._owner = owner
+        self._lock = threading.RLock()
+        self._journal: Journal | None = None
+        self._catalog: Catalog | None = None
+        self._endpoint: Endpoint | None = None
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        return datetime.now(UTC)
+
+    def close(self) -> None:
+        """Closes the journal; a later call opens it again."""
+        with self._lock:
+            journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close()
+
+    # --- files
+
+    @property
+    def paths(self) -> Paths:
+        """The folders of the profile; the sandbox has its own state folder."""
+        return find_paths(self.profile.variables, sandbox=self.sandboxed)
+
+    @property
+    def state(self) -> Path:
+        """The folder of the journal, the keys and the history of prices; made if it is missing."""
+        return make_private(self.paths.state if self._file is None else self._file.absolute().parent)
+
+    @property
+    def owner(self) -> str:
+        """The owner's id, which every tag carries."""
+        with self._lock:
+            if self._owner is None:
+                self._owner = find_owner(self.paths, self.profile.variables)
+            return self._owner
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, made if there is none."""
+        from gpucloud.journal.store import Journal
+
+        with self._lock:
+            if self._journal is None:
+                name = self._file.name if self._file else JOURNAL
+                self._journal = Journal.open(self.state / name, self.now)
+            return self._journal
+
+    @property
+    def catalog(self) -> Catalog:
+        """The market at the prices of the last refresh, and the accounts' commitments."""
+        from gpucloud.market.catalog import Catalog
+
+        with self._lock:
+            if self._catalog is None:
+                self._catalog = Catalog(self.state, lambda text: self.on_event(Warned("prices", text)))
+            return self._catalog
+
+    def billing_of(self, cloud: str) -> Billing:
+        """How a cloud bills: for how long at least, and by which sizes of disks.
+
+        Only for a cloud that does not ship is the market loaded, which brings what other packages know.
+        """
+        from gpucloud_pricing.billing import BILLING, NOTHING_SPECIAL
+
+        if cloud in BILLING:
+            return BILLING[cloud]
+        return self.catalog.shipped.billing_of(cloud) if cloud else NOTHING_SPECIAL
+
+    # --- clouds
+
+    def clouds(self, witness: Witness | None = None) -> Clouds:
+        """The installed clouds as the profile reaches them; those of the sandbox, which is started if needed.
+
+        Args:
+            witness: is told of every call that changes something.
+        """
+        from gpucloud.clouds.cloud import Clouds
+
+        theirs: Mapping[str, str] = self._connected().environ if self.sandboxed else {}
+        return Clouds.installed(Profile({**self.profile.variables, **theirs}), witness)
+
+    def installed(self) -> Clouds:
+        """The installed clouds, to read what they know without a call: a sandbox is not started."""
+        from gpucloud.clouds.cloud import Clouds
+
+        return Clouds.installed(self.profile)
+
+    @property
+    def proxy_command(self) -> str | None:
+        """ssh's way into the sandbox, which is started if needed; ``None`` for real clouds."""
+        return self._connected().ssh_proxy_command if self.sandboxed else None
+
+    def _connected(self) -> Endpoint:
+        from gpucloud.sandbox.client import ensure_started
+
+        with self._lock:
+            if self._endpoint is None:
+                self._endpoint = ensure_started(make_private(self.paths.sandbox))
+            return self._endpoint
+
+    # --- calls
+
+    @contextmanager
+    def operation(self) -> Generator[Context]:
+        """The context of one call: journal, clouds, time, progress; its leases are renewed meanwhile."""
+        from gpucloud.clouds.audit import Audit
+        from gpucloud.journal.leases import calling, renewing
+        from gpucloud.runtime.context import Context
+        from gpucloud.runtime.tasks import Tasks
+
+        proxy_command, journal = self.proxy_command, self.journal
+        audit = Audit(
+            self.state,
+            owner=self.owner,
+            command=self.command,
+            clock=self.now,
+            new_id=lambda: os.urandom(8).hex(),
+            complain=lambda text: self.on_event(Warned("audit", text)),
+        )
+        with calling() as call, renewing(journal):
+            context = Context(
+                owner=self.owner,
+                journal=journal,
+                clouds=self.clouds(audit.witness),
+                tasks=self.tasks or Tasks(),
+                emit=self.on_event,
+                clock=self.now,
+                state=self.state,
+                proxy_command=proxy_command,
+                call=call,
+            )
+            context.tasks.heard = partial(context.tell, "down")
+            yield context

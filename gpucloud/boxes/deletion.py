@@ -1,0 +1,153 @@
+"""Brings what a box has nearer to its end: everything at the same time, as far as nothing holds it.
+
+Asking to delete is safe to repeat. Each observation is written down, so that another process can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import Any
+
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import DeletionGraph
+from gpucloud.errors import GpucloudError, InterruptedBySignal
+from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, OfResource, named
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile, seen_state
+from gpucloud.journal.records import Box, ResourceRow
+from gpucloud.resources import Ref, Resource
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Call, TimedOutError
+
+
+def delete_what_is_free(
+    context: Context, box: Box, cloud: Cloud, rows: Sequence[ResourceRow]
+) -> GpucloudError | None:
+    """Brings one region's things a step nearer to their end: at the same time, as far as none holds another.
+
+    Returns:
+        The last trouble that was met, if any.
+    """
+    graph = cloud.deletion
+    place = {kind: number for number, kind in enumerate(graph.order)}
+    newest_first = list(reversed(rows))
+    newest_first.sort(key=lambda row: place.get(row.ref.kind, len(place)))
+    left = {row.ref: row for row in newest_first if row.ref.id}
+    tried: set[Ref] = set()
+    refused: set[Ref] = set()
+    trouble: GpucloudError | None = None
+    while True:
+        # What is held is looked at where its deletion was asked for: mostly it goes with what holds it.
+        due = [
+            row
+            for row in left.values()
+            if row.ref not in tried and (row.state != "made" or not is_held(graph, row.ref, left, refused))
+        ]
+        if not due:
+            return trouble
+        tried.update(row.ref for row in due)
+        again: list[Ref] = []
+        calls = context.tasks.run_all([_step(context, cloud, row) for row in due])
+        for row, call in zip(due, calls, strict=True):
+            try:
+                answer: Resource | None = _answer(context, cloud, row.ref, call)
+            except InterruptedBySignal:
+                raise
+            except GpucloudError as error:
+                trouble = error
+                refused.add(row.ref)
+                continue
+            if row.state == "made":
+                _note_asked(context, box, cloud, row, rows)
+            elif not is_held(graph, row.ref, left, refused):  # else it may be on its way to what holds it
+                match _learned(context, box, row, answer):
+                    case Action.CLOSE | Action.LOOK_AGAIN:
+                        del left[row.ref]
+                    case Action.DELETE:
+                        again.append(row.ref)
+                    case _:
+                        pass
+        trouble = ask_to_delete(context, cloud, again) or trouble
+
+
+def is_held(graph: DeletionGraph, ref: Ref, there: Iterable[Ref], refused: Collection[Ref]) -> bool:
+    """Whether another thing holds on to this one; of its own kind, a newer one that was not refused.
+
+    Args:
+        graph: which kinds hold on to which.
+        ref: the thing.
+        there: all that are there, newest first.
+        refused: those of which the deletion was refused just now.
+    """
+    there = list(there)
+    newer = takewhile(lambda other: other != ref, there) if graph.holds_itself(ref.kind) else ()
+    return any(other.kind is ref.kind and other not in refused for other in newer) or any(
+        other.kind in graph.holders(ref.kind) for other in there
+    )
+
+
+def _answer(context: Context, cloud: Cloud, ref: Ref, call: Call) -> Any:
+    """What a call gave that was waited for."""
+    try:
+        return context.tasks.wait(call, 0.0)
+    except TimedOutError as error:
+        raise GpucloudError(f"{cloud.name} {ref.region}: {error}") from error
+
+
+def ask_to_delete(context: Context, cloud: Cloud, refs: Collection[Ref]) -> GpucloudError | None:
+    """Asks once for the end of several things, at the same time; the last refusal, if any."""
+    trouble: GpucloudError | None = None
+    deletions = [partial(cloud.delete, ref, once=True) for ref in refs]
+    for ref, call in zip(refs, context.tasks.run_all(deletions) if refs else (), strict=True):
+        try:
+            _answer(context, cloud, ref, call)
+        except InterruptedBySignal:
+            raise
+        except GpucloudError as error:
+            trouble = error
+    return trouble
+
+
+def _step(context: Context, cloud: Cloud, row: ResourceRow) -> Callable[[], Resource | None]:
+    """The call that brings one thing a step nearer to its end."""
+    if row.state == "made":
+        # Asking to delete is safe to repeat and is the answer to anything that is there: no look first.
+        return partial(cloud.delete, row.ref, once=not row.ref.kind.billable)
+    if _is_gone_for_now(context, row):
+        return lambda: None
+    return partial(cloud.get, row.ref)
+
+
+def _is_gone_for_now(context: Context, row: ResourceRow) -> bool:
+    """Whether a thing was seen to be gone so lately that a second look would prove nothing."""
+    return row.state == "gone_once" and context.clock() - row.at < CONSISTENCY_WINDOW
+
+
+def _note_asked(
+    context: Context, box: Box, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
+) -> None:
+    """Writes down that a thing is asked to end, and with it what ends along."""
+    _note(context, box, DeleteAsked, row)
+    along = cloud.deletion.takes_along.get(row.ref.kind, ())
+    for other in rows:
+        if other.ref.kind in along and other.state == "made":
+            _note(context, box, DeleteAsked, other)
+
+
+def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | None) -> Action:
+    """Writes down what a look tells, and gives what there is to do."""
+    if _is_gone_for_now(context, row):
+        return Action.LOOK_AGAIN
+    seen = Seen.ABSENT if answer is None else seen_state(answer.state)
+    phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
+    action = reconcile(phase, seen, age=context.clock() - row.at)
+    if action is Action.CLOSE:
+        _note(context, box, Gone, row)
+    if action is Action.LOOK_AGAIN:
+        _note(context, box, GoneOnce, row)
+    return action
+
+
+def _note(context: Context, box: Box, event: type[OfResource], row: ResourceRow) -> None:
+    context.journal.write(box, event(resource=named(row.ref, row.name)))

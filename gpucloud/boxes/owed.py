@@ -1,0 +1,61 @@
+"""What of a box may still be billed, and the error that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpucloud.errors import CloudError, GpucloudError, OwedError
+from gpucloud.journal.lifecycle import Owed
+from gpucloud.journal.records import Box
+from gpucloud.resources import Ref, ResourceKind
+from gpucloud.runtime.context import Context
+
+
+def owed(context: Context, box: Box) -> list[Owed]:
+    """What of a box may still be billed: billable things, and create calls whose outcome is not known."""
+    left: list[Owed] = []
+    for row in context.journal.resources(box.id):
+        if row.ref.kind.billable and row.state != "gone_once":
+            instance = row.ref.kind is ResourceKind.INSTANCE
+            left.append(
+                Owed(
+                    ref=row.ref,
+                    name=row.name,
+                    price_per_hour=box.price_per_hour if instance else None,
+                    currency=box.currency,
+                )
+            )
+    for intent in context.journal.intents(box.id, unresolved=True):
+        if intent.status == "open":
+            ref = Ref(
+                cloud=intent.cloud,
+                account=intent.account,
+                region=intent.region,
+                kind=ResourceKind.INSTANCE,
+                id="",
+            )
+            name = f"the instance of {intent.token}, if it was created"
+            left.append(Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=box.currency))
+    return left
+
+
+def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:
+    """Things of a box that may still be billed, and of which the journal was not told."""
+    return [
+        Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=box.currency) for ref in refs
+    ]
+
+
+def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> OwedError:
+    """The error that says what is left, what the cloud said, and the command that ends it."""
+    said = f"; {cause.message}" if cause else ""
+    names = ", ".join(f"{item.ref.kind} {item.ref.id or item.name}" for item in left)
+    error = OwedError(
+        f"box {box.name!r} may still be billed: {names}{said}",
+        hint="repeat the command below until it reports that nothing is left",
+        left=[dict(item.as_dict()) for item in left],
+        owed_command=f"gpucloud down {box.name} --yes",
+    )
+    if isinstance(cause, CloudError):
+        error.cloud, error.code, error.request_id = cause.cloud, cause.code, cause.request_id
+    return error

@@ -1,0 +1,112 @@
+"""Finds out what calls without an answer have made, and what a box has that the journal does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.journal.events import Gone, Made, Resolved, named
+from gpucloud.journal.facts import Facts, node_of
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile
+from gpucloud.journal.records import Box, Intent, ResourceRow
+from gpucloud.resources import Machine, Resource, Search, SearchResult, State
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S
+
+
+def resolve_intents(
+    context: Context, box: Box, cloud: Cloud, intents: Sequence[Intent], found: SearchResult
+) -> None:
+    """Writes down what create calls without an answer turn out to have made, or that they made nothing."""
+    for intent in intents:
+        machines = _machines_of(context, cloud, intent, found)
+        seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
+        if machines:
+            ended = all(machine.state is State.GONE for machine in machines)
+            seen = Seen.TERMINAL if ended else Seen.THERE
+        match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, box, intent.at)):
+            case Action.ADOPT:
+                adopt(context, box, intent.id, machines, name=intent.name)
+            case Action.CLOSE:
+                context.journal.write(box, Resolved(intent=intent.id, status="closed"))
+            case _:
+                continue
+
+
+def resolve_makings(context: Context, box: Box, rows: Sequence[ResourceRow], found: SearchResult) -> None:
+    """Writes down the ids of things whose making was cut off, or that they were never made."""
+    for row in [row for row in rows if row.state == "making"]:
+        there = [resource for resource in found.resources if resource.ref.kind is row.ref.kind]
+        for resource in there:
+            context.journal.write(box, Made(resource=named(resource.ref, row.name)))
+        seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
+        age = _unanswered_for(context, box, row.at)
+        if not there and reconcile(Phase.CREATE_OPEN, seen, age=age) is Action.CLOSE:
+            context.journal.write(box, Gone(resource=named(row.ref, row.name)))
+
+
+def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchResult) -> list[Machine]:
+    of_intent = Search(op=intent.op)
+    machines = [t for t in found.resources if isinstance(t, Machine) and of_intent.admits(t.tags)]
+    machines = [m for m in machines if m.zone == intent.zone or not intent.zone]
+    if machines:
+        return machines
+    search = Search(token=intent.token, regions=(intent.region,))
+    by_token = context.tasks.run(lambda: cloud.find(search), CALL_TIMEOUT_S)
+    return [resource for resource in by_token.resources if isinstance(resource, Machine)]
+
+
+def adopt(context: Context, box: Box, intent: str, machines: Sequence[Machine], *, name: str) -> None:
+    """Writes down what a create call made: ids first, in one transaction, before any waiting.
+
+    Raises:
+        StaleWriterError: the box was taken over; whoever has it will not know of these machines for a while.
+    """
+    started = [machine.created_at for machine in machines if machine.created_at]
+    resolved = Resolved(
+        intent=intent,
+        status="made",
+        started_at=min(started) if started else context.clock(),
+        resources=tuple(named(ref, name) for machine in machines for ref in (machine.ref, *machine.parts)),
+        facts=Facts(nodes=tuple(map(node_of, machines)), zone=machines[0].zone or None),
+    )
+    context.journal.write(box, resolved)
+
+
+def _unanswered_for(context: Context, box: Box, asked_at: datetime) -> timedelta:
+    """How long ago a call without an answer can have left at the latest.
+
+    The holder from which the box was taken may have been paused just before its call, and have gone on after.
+    """
+    return context.clock() - max(asked_at, box.taken_over_at or asked_at)
+
+
+def note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None:
+    """Writes down what of a box is there and the journal does not have: it may be what holds the rest.
+
+    A box that was taken in from a list that lagged has such things. Where it is a second machine that holds
+    the rest, nothing is written down: that, and what belongs to it, is not ours to end.
+    """
+    found = context.tasks.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
+    if any(is_second_machine(box, resource) for resource in found.resources):
+        return
+    known = {row.ref for row in context.journal.resources(box.id)}
+    for resource in found.resources:
+        if resource.state is not State.GONE and resource.ref not in known:
+            context.journal.write(box, Made(resource=named(resource.ref)))
+
+
+def is_second_machine(box: Box, resource: Resource) -> bool:
+    """Whether a machine carries the tags of a box that has its nodes, and is none of them.
+
+    Somebody has launched "more like this" in the cloud's console, for example. What the journal had lost and
+    found again may have nodes that were not shown yet: those were made with the others.
+    """
+    nodes = {node.instance_id for node in box.nodes}
+    if not isinstance(resource, Machine) or not nodes or resource.ref.id in nodes:
+        return False
+    if box.recovered and resource.created_at and box.started_at:
+        return abs(resource.created_at - box.started_at) >= CONSISTENCY_WINDOW
+    return True

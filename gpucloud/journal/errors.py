@@ -1,0 +1,40 @@
+"""What can go wrong with the journal."""
+
+from __future__ import annotations
+
+from gpucloud.errors import GpucloudError, UsageError
+
+
+class JournalError(UsageError):
+    """The journal cannot be read or written: a full disk, a damaged file, a writer that does not end."""
+
+
+class NameTakenError(UsageError):
+    """A living box of this owner has the name already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"a box named {name!r} exists already",
+            hint=f"choose another --name, or end it: gpucloud down {name}",
+        )
+
+
+class RunTakenError(UsageError):
+    """A living box of this owner belongs to the run already."""
+
+    def __init__(self, run_id: str, box: str) -> None:
+        super().__init__(
+            f"run {run_id!r} exists already: it has the box {box!r}",
+            hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
+        )
+
+
+class StaleWriterError(GpucloudError):
+    """Another process has taken this box over; nothing of this process may be written of it any more."""
+
+    error_class = "taken_over"
+
+    def __init__(self, box: str) -> None:
+        super().__init__(
+            f"box {box!r} was taken over by another gpucloud", hint="see its state: gpucloud list"
+        )

@@ -1,0 +1,199 @@
+"""What the journal returns and takes: boxes, create intents, resources and events, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from gpucloud.journal.events import Event
+from gpucloud.journal.facts import (
+    Facts,
+    FirstBoot,
+    GuardReport,
+    Measured,
+    Node,
+    Offer,
+    Place,
+    Price,
+    Usage,
+    Wanted,
+    cost_of,
+)
+from gpucloud.journal.lifecycle import LAUNCHING, BoxState, EndedBy, Lease
+from gpucloud.resources import Ref, ResourceKind, State
+from gpucloud_pricing.demand import Purchase
+
+_TO_BE_SHOWN = Decimal("0.0001")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """One box as the journal has it: what is told of it by its events; see ``docs/journal.md``.
+
+    ``number`` is that of its last event; ``epoch`` counts who has held it. ``taken_over_at`` is when it was
+    last taken from a holder that was not proven dead. ``price`` is per hour and node. What is described by a
+    class of its own is in ``gpucloud.journal.facts``.
+    """
+
+    id: str
+    name: str
+    owner: str
+    run_id: str | None
+    op: str
+    state: BoxState
+    epoch: int
+    number: int = 0
+    lease: Lease | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    expires_at: datetime | None
+    seen_at: datetime | None
+    taken_over_at: datetime | None
+    place: Place | None = None
+    offer: Offer | None = None
+    price: Price | None = None
+    listed: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    nodes: tuple[Node, ...] = ()
+    usage: tuple[Usage, ...] = ()
+    wanted: Wanted = Wanted(spec={})  # noqa: RUF009  (frozen)
+    attended: bool = False
+    boot: FirstBoot = FirstBoot()  # noqa: RUF009
+    allow_from: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    measured: Measured | None = None
+    timers: tuple[str, ...] = ()
+    guards: tuple[GuardReport | None, ...] = ()
+    replaced: str | None = None
+    ended_by: EndedBy | None = None
+    recovered: bool = False
+
+    @property
+    def cloud(self) -> str:
+        """Its cloud; empty before an offer was chosen."""
+        return self.place.cloud if self.place else ""
+
+    @property
+    def price_per_hour(self) -> Decimal | None:
+        """Per hour and node, in :attr:`currency`; ``None`` before an offer was chosen."""
+        return self.price.amount if self.price else None
+
+    @property
+    def currency(self) -> str:
+        """Of its price."""
+        return self.price.currency if self.price else "USD"
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether its cloud may take its machines back."""
+        return self.offer is not None and self.offer.purchase is Purchase.SPOT
+
+    @property
+    def compute_ended_at(self) -> datetime | None:
+        """When its machines ceased to be billed; ``None`` while one is."""
+        ends = [node.ended_at for node in self.nodes if node.ended_at]
+        seen = max(ends) if self.nodes and len(ends) == len(self.nodes) else None
+        return min(filter(None, (seen, self.ended_at)), default=None)
+
+    @property
+    def gone_nodes(self) -> int:
+        """How many of its nodes are gone, as far as somebody has looked."""
+        return sum(node.state is State.GONE for node in self.nodes)
+
+    def machine(self, node: int) -> Ref:
+        """The machine that is a node."""
+        assert self.place is not None  # noqa: S101  (what has nodes has a place)
+        return Ref(
+            cloud=self.place.cloud,
+            account=self.place.account,
+            region=self.place.region,
+            kind=ResourceKind.INSTANCE,
+            id=self.nodes[node].instance_id,
+        )
+
+    def compute_cost(self, until: datetime) -> Decimal | None:
+        """What its compute has cost; ``None`` while nothing has started, or without a price."""
+        costs = [cost_of(each, until) for each in self.usage if each.part == "compute"]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known, Decimal(0)).quantize(_TO_BE_SHOWN) if known else None
+
+    @property
+    def is_remains(self) -> bool:
+        """Whether it is what a command left that was not finished, if nobody is working on it."""
+        left = self.state is BoxState.READY and self.attended  # its run is no more
+        return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
+
+    @property
+    def known(self) -> Facts:
+        """What its events have told."""
+        shared = {name: getattr(self, name) for name in Facts.__dataclass_fields__ if name != "zone"}
+        return Facts(**shared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One create call that was meant to be made. ``zone`` is empty where the cloud chooses."""
+
+    id: str
+    box: str
+    op: str
+    cloud: str
+    account: str
+    region: str
+    zone: str
+    token: str
+    name: str
+    status: str
+    at: datetime
+    price: Decimal | None = None
+    currency: str | None = None
+    ceiling_usd: Decimal | None = None
+    request_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRow:
+    """One resource that a box is accountable for. ``at`` is when its state last changed."""
+
+    box: str
+    ref: Ref
+    name: str
+    state: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """An event that is to be appended.
+
+    Attributes:
+        id: made by its writer: an event with this id is appended once, however often that is tried.
+        epoch: under which its writer holds the box; 0 for the first event of a box.
+        event: what it says.
+    """
+
+    id: str
+    epoch: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    """An event as it stands in the journal; ``number`` counts those of its box."""
+
+    id: str
+    at: datetime
+    box: str
+    number: int
+    event: Event
+
+
+class Appended(StrEnum):
+    """What became of an event that was to be appended."""
+
+    WRITTEN = "written"
+    WAS_WRITTEN = "was_written"  # an event with its id is there already
+    STALE = "stale"  # the box has another epoch, or has more events than its writer knew

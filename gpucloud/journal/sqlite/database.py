@@ -1,0 +1,206 @@
+"""The SQLite file of a journal: how it is opened and migrated, read in one snapshot, changed all or nothing.
+
+A write-ahead log and ``synchronous=FULL``: what was committed survives a crash of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpucloud.errors import UsageError
+from gpucloud.journal.errors import JournalError
+from gpucloud.journal.sqlite.reading import Reader
+from gpucloud.journal.sqlite.schema import STEPS
+from gpucloud.journal.sqlite.writing import Writer
+from gpucloud_pricing.sqlite_file import BUSY_S, NewerFileError, connect, migrate, transaction, use_wal
+
+_DAMAGED = "it is damaged: restore a copy, or move it aside; boxes still running carry your tags"
+
+
+class Database:
+    """Reads and writes one file. Safe to use from several threads and processes.
+
+    Args:
+        path: the file.
+        busy_s: how long to wait for another writer.
+    """
+
+    def __init__(self, path: Path, busy_s: float = BUSY_S) -> None:
+        self._file = _File(path)
+        self._busy_s = busy_s
+        self._lock = threading.RLock()
+        self._idle: list[sqlite3.Connection] = []
+        weakref.finalize(self, _close_all, self._idle)
+
+    @classmethod
+    def open(cls, path: Path, *, busy_s: float = BUSY_S) -> Database:
+        """Opens the file, making or migrating it as needed.
+
+        Args:
+            path: the file; its folder exists.
+            busy_s: how long to wait for another writer.
+
+        Raises:
+            JournalError: the file is damaged, read-only, or locked for too long.
+            UsageError: it is newer than this program.
+        """
+        database = cls(path, busy_s)
+        with _explained(path):
+            database._file.hold()
+            with database._connection() as connection:
+                use_wal(connection, busy_s)
+                try:
+                    migrate(connection, STEPS)
+                except NewerFileError as error:
+                    raise UsageError(
+                        f"the journal {path} was written by a newer gpucloud (schema {error.version}, this"
+                        f" one knows {error.known})",
+                        hint="use that newer version; nothing was read or changed",
+                    ) from error
+                except ValueError as error:  # of an event; the migration was taken back
+                    raise JournalError(
+                        f"the journal {path} cannot be read: {error}", hint=_DAMAGED
+                    ) from error
+        return database
+
+    @contextmanager
+    def reading(self) -> Generator[Reader]:
+        """What is read in the body is of one moment.
+
+        Raises:
+            JournalError: the file cannot be read.
+        """
+        with _explained(None), self._connection() as connection, _snapshot(connection):
+            yield Reader(connection)
+
+    @contextmanager
+    def writing(self) -> Generator[Writer]:
+        """What is written in the body is kept whole, or not at all; others write before it or after it.
+
+        Raises:
+            JournalError: the file cannot be written, or was replaced.
+        """
+        with self._lock, _explained(None), self._connection() as connection, transaction(connection):
+            yield Writer(connection)
+            self._file.check()
+
+    def check(self) -> None:
+        """Looks whether the file is still the one that was opened.
+
+        Raises:
+            JournalError: it was deleted, moved or replaced.
+        """
+        self._file.check()
+
+    def time(self, otherwise: Callable[[], datetime]) -> datetime:
+        """The time by the clock of the file system; by another clock where the file cannot be touched."""
+        return self._file.time(otherwise)
+
+    def close(self) -> None:
+        """Closes the file; a later call opens it again."""
+        _close_all(self._idle)
+
+    @contextmanager
+    def _connection(self) -> Generator[sqlite3.Connection]:
+        """A connection that nobody else uses meanwhile; it is kept for the next one."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            self._file.check()
+            connection = connect(self._file.path, busy_s=self._busy_s)
+            connection.row_factory = sqlite3.Row
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Generator[None]:
+    """All queries of the body see the journal as it is at the first."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.rollback()  # nothing, where SQLite itself has ended it
+
+
+def _close_all(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        connections.pop().close()
+
+
+# --- the file
+class _File:
+    """The file behind a journal: SQLite itself goes on writing to one that was deleted or moved away."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held: tuple[int, int] | None = None
+
+    def hold(self) -> None:
+        """Makes it where it is missing. Only the user may read it; SQLite's side files get the same mode."""
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._held = _identity(os.fstat(handle))
+        finally:
+            os.close(handle)
+
+    def check(self) -> None:
+        """Lets nothing be written, and no connection made, once another file is in its place.
+
+        Raises:
+            JournalError: it was deleted, moved or replaced.
+        """
+        try:
+            same = self._held == _identity(self.path.stat())
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise JournalError(
+                f"the journal {self.path} was deleted, moved or replaced while this command ran",
+                hint="put the file back; or take in what runs, by its tags: gpucloud recover",
+            )
+
+    def time(self, otherwise: Callable[[], datetime]) -> datetime:
+        """The time by the clock of its file system; by another clock where it cannot be touched."""
+        try:
+            os.utime(self.path)
+            return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
+        except OSError:
+            return otherwise()
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def _explained(path: Path | None) -> Generator[None]:
+    """Turns SQLite's and the file system's complaints into words that say what to do."""
+    where = f" {path}" if path else ""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise JournalError(f"the journal{where} cannot be used: {error}", hint=_mend(str(error))) from error
+
+
+def _mend(text: str) -> str:
+    lowered = text.lower()
+    cases: Sequence[tuple[str, str]] = (
+        ("malformed", _DAMAGED),
+        ("not a database", _DAMAGED),
+        ("locked", "another gpucloud is writing; wait for it, or end it"),
+        ("full", "free some disk space"),
+        ("no space", "free some disk space"),
+        ("readonly", "make the file and its folder writable"),
+        ("permission", "make the file and its folder yours and writable"),
+    )
+    return next((hint for word, hint in cases if word in lowered), "check the file and its folder")

@@ -1,0 +1,224 @@
+"""Reads boxes, intents, resources and events from the tables of a journal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.journal.events import read
+from gpucloud.journal.facts import Node, Price, Usage, read_facts
+from gpucloud.journal.lifecycle import BoxState, Lease
+from gpucloud.journal.records import Box, Intent, ResourceRow, StoredEvent
+from gpucloud.journal.sqlite.schema import LIVING, PRESENT, UNRESOLVED
+from gpucloud.resources import Ref, ResourceKind, State
+
+_IDS_AT_ONCE = 500
+
+
+class Reader:
+    """Reads by a connection; the snapshot or the transaction is its maker's."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    # --- boxes
+
+    def box(self, id: str) -> Box:  # noqa: A002
+        """The box with this id. Raises ``KeyError``."""
+        found = self._boxes("id = :id", {"id": id})
+        if not found:
+            raise KeyError(id)
+        return found[0]
+
+    def boxes(self, owner: str, *, over: bool) -> list[Box]:
+        """An owner's boxes, oldest first; ``over`` adds those that are deleted or failed."""
+        return self._boxes("owner = :owner" + ("" if over else f" AND {LIVING}"), {"owner": owner})
+
+    def known(self, ids: Collection[str]) -> list[Box]:
+        """The boxes of these ids that are there, in whatever state."""
+        return [box for condition, values in _among("id", ids) for box in self._boxes(condition, values)]
+
+    def named(self, owner: str, name: str) -> list[Box]:
+        """An owner's boxes with this name or id, in whatever state, oldest first."""
+        found = [
+            box
+            for column in ("name", "id")
+            for box in self._boxes(f"owner = :owner AND {column} = :name", {"owner": owner, "name": name})
+        ]
+        return sorted({box.id: box for box in found}.values(), key=lambda box: box.id)
+
+    def living_names(self, owner: str) -> set[str]:
+        """The names that an owner's living boxes have."""
+        query = f"SELECT name FROM boxes WHERE owner = :owner AND {LIVING}"  # noqa: S608  # nosec B608
+        return {row["name"] for row in self._rows(query, {"owner": owner})}
+
+    def living_of_run(self, owner: str, run_id: str | None) -> str | None:
+        """The name of a living box that belongs to a run; ``None`` where there is none."""
+        query = f"SELECT name FROM boxes WHERE owner = :owner AND run_id = :run_id AND {LIVING}"  # noqa: S608  # nosec B608
+        names = [row["name"] for row in self._rows(query, {"owner": owner, "run_id": run_id})]
+        return names[0] if names else None
+
+    def position(self, box: str) -> tuple[int, int]:
+        """The epoch of a box and the number of its last event; zeros for a box that is not there."""
+        rows = self._rows("SELECT epoch, number FROM boxes WHERE id = :box", {"box": box})
+        return (rows[0]["epoch"], rows[0]["number"]) if rows else (0, 0)
+
+    # --- what boxes have
+
+    def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
+        """Create intents, oldest first: of one box or all, those without a known outcome or all."""
+        query = f"SELECT * FROM intents{_where(box, UNRESOLVED if unresolved else None)} ORDER BY at, id"  # noqa: S608  # nosec B608
+        return list(map(_intent, self._rows(query, {"box": box})))
+
+    def resources(self, box: str | None, *, present: bool) -> list[ResourceRow]:
+        """Resources in the order in which they were made: of one box or all, those not gone or all."""
+        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n"  # noqa: S608  # nosec B608
+        return list(map(_resource, self._rows(query, {"box": box})))
+
+    def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
+        """Every resource that these boxes ever had, in whatever state."""
+        return [
+            _resource(row)
+            for condition, values in _among("box", ids)
+            for row in self._rows(f"SELECT * FROM resources WHERE {condition}", values)  # noqa: S608  # nosec B608
+        ]
+
+    # --- events
+
+    def since(self, cursor: int, most: int) -> tuple[list[StoredEvent], int]:
+        """The events after a cursor, in the order of their writing, and the cursor after the last of them."""
+        query = "SELECT * FROM events WHERE seq > :cursor ORDER BY seq LIMIT :most"
+        rows = self._rows(query, {"cursor": cursor, "most": most})
+        return list(map(_event, rows)), rows[-1]["seq"] if rows else cursor
+
+    def history(self, box: str) -> list[StoredEvent]:
+        """Every event of a box, oldest first."""
+        query = "SELECT * FROM events WHERE box = :box ORDER BY number"
+        return list(map(_event, self._rows(query, {"box": box})))
+
+    # --- inside
+
+    def _boxes(self, condition: str, values: Mapping[str, Any]) -> list[Box]:
+        """The boxes of a condition, by id, with what other tables hold of them."""
+        rows = self._rows(f"SELECT * FROM boxes WHERE {condition} ORDER BY id", values)  # noqa: S608  # nosec B608
+        if not rows:
+            return []
+        of_these = f"box IN (SELECT id FROM boxes WHERE {condition})"  # noqa: S608  # nosec B608
+        nodes: dict[str, list[Node]] = defaultdict(list)
+        for row in self._rows(f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number", values):  # noqa: S608  # nosec B608
+            nodes[row["box"]].append(_node(row))
+        usage: dict[str, list[Usage]] = defaultdict(list)
+        for row in self._rows(f"SELECT * FROM usage WHERE {of_these} ORDER BY n", values):  # noqa: S608  # nosec B608
+            usage[row["box"]].append(_usage(row))
+        return [_box(row, nodes[row["id"]], usage[row["id"]]) for row in rows]
+
+    def _rows(self, query: str, values: Mapping[str, Any]) -> list[sqlite3.Row]:
+        return self._connection.execute(query, values).fetchall()
+
+
+# --- rows to values
+
+
+def _box(row: sqlite3.Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box:
+    values = _values(row)
+    lease: dict[str, Any] | None = json.loads(values["lease"]) if values["lease"] else None
+    values |= {key: _time(value) for key, value in values.items() if key.endswith("_at")}
+    if lease:
+        lease["beat"] = datetime.fromisoformat(lease["beat"])
+    facts = read_facts(json.loads(values.pop("facts"))).told
+    facts.pop("zone", None)  # told before the place that it is in
+    values |= {
+        "state": BoxState(values["state"]),
+        "lease": Lease(**lease) if lease else None,
+        "nodes": tuple(nodes),
+        "usage": tuple(usage),
+    }
+    return Box(**values, **facts)
+
+
+def _node(row: sqlite3.Row) -> Node:
+    return Node(
+        instance_id=row["instance_id"],
+        state=State(row["state"]),
+        public_ip=row["public_ip"],
+        private_ip=row["private_ip"],
+        billed=bool(row["billed"]),
+        started_at=_time(row["started_at"]),
+        ended_at=_time(row["ended_at"]),
+        taken_back=bool(row["taken_back"]),
+    )
+
+
+def _usage(row: sqlite3.Row) -> Usage:
+    price = None
+    if row["price"] is not None:
+        day = date.fromisoformat(row["as_of"]) if row["as_of"] else None
+        price = Price(amount=Decimal(row["price"]), currency=row["currency"], as_of=day, source=row["source"])
+    return Usage(
+        box=row["box"],
+        resource=row["resource"],
+        part=row["part"],
+        start=datetime.fromisoformat(row["started_at"]),
+        end=_time(row["ended_at"]),
+        price=price,
+        gib=row["gib"],
+        paid_before=bool(row["paid_before"]),
+    )
+
+
+def _intent(row: sqlite3.Row) -> Intent:
+    values = _values(row)
+    values |= {name: Decimal(values[name]) for name in ("price", "ceiling_usd") if values[name]}
+    values["at"] = datetime.fromisoformat(values["at"])
+    return Intent(**values)
+
+
+def _resource(row: sqlite3.Row) -> ResourceRow:
+    ref = Ref(
+        cloud=row["cloud"],
+        account=row["account"],
+        region=row["region"],
+        kind=ResourceKind(row["kind"]),
+        id=row["id"],
+    )
+    at = datetime.fromisoformat(row["at"])
+    return ResourceRow(box=row["box"], ref=ref, name=row["name"], state=row["state"], at=at)
+
+
+def _event(row: sqlite3.Row) -> StoredEvent:
+    return StoredEvent(
+        id=row["id"],
+        at=datetime.fromisoformat(row["at"]),
+        box=row["box"],
+        number=row["number"],
+        event=read(row["type"], row["version"], json.loads(row["data"])),
+    )
+
+
+def _values(row: sqlite3.Row) -> dict[str, Any]:
+    return dict(zip(row.keys(), row, strict=True))
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+# --- conditions
+
+
+def _where(box: str | None, condition: str | None) -> str:
+    conditions = [each for each in (box and "box = :box", condition) if each]
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _among(column: str, ids: Collection[str]) -> Generator[tuple[str, dict[str, str]]]:
+    """Conditions that a column has one of these values, with the values; of very many, some at a time."""
+    wanted = sorted(ids)
+    for first in range(0, len(wanted), _IDS_AT_ONCE):
+        values = {f"v{number}": id_ for number, id_ in enumerate(wanted[first : first + _IDS_AT_ONCE])}
+        yield f"{column} IN ({', '.join(f':{name}' for name in values)})", values

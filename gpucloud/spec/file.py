@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from gpucloud.errors import UsageError
-from gpucloud.spec.fields import nearest
-from gpucloud.spec.model import FLAGS, Spec
+from gpucloud.spec.model import FLAGS, Spec, SpecError
 
 
 def flag_of(name: str) -> str:
@@ -38,19 +34,12 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
         fields, lines = read.fields, read.lines
     given = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
     try:
-        return Spec.model_validate({**fields, **given})
-    except ValidationError as error:
-        problems = [_problem(each, given, file, lines) for each in error.errors(include_url=False)]
+        return Spec(**{**fields, **given})
+    except SpecError as error:
+
+        def place(field: str) -> str:
+            return flag_of(field) if field in given else f"{file}:{lines.get(field, 1)}: {field}"
+
+        problems = [text if field is None else f"{place(field)}: {text}" for field, text in error.problems]
         hint = None if file is None else "`gpucloud schema` prints the fields of a spec file"
         raise UsageError("; ".join(problems), hint=hint) from None
-
-
-def _problem(error: Any, given: Mapping[str, object], file: Path | None, lines: Mapping[str, int]) -> str:
-    """One pydantic error as a message for the user."""
-    if not error["loc"]:
-        return str(error["ctx"]["error"])
-    name = str(error["loc"][0])
-    where = flag_of(name) if name in given else f"{file}:{lines.get(name, 1)}: {name}"
-    if error["type"] == "extra_forbidden":
-        return f"{where}: unknown field{nearest(name, Spec.model_fields)}"
-    return f"{where}: {error.get('ctx', {}).get('error', error['msg'])}"

@@ -7,10 +7,10 @@ files and flags are read by :mod:`gpucloud.spec.file`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -18,10 +18,12 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
 
+from gpucloud.errors import UsageError
 from gpucloud.resources import Purchase
 from gpucloud.spec import fields as read
 from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
@@ -80,17 +82,36 @@ Cidrs = Annotated[
 SshKey = Annotated[str, BeforeValidator(read.ssh_key), _schema(_STRING)]
 
 
+class SpecError(UsageError):
+    """The values of a spec are not allowed.
+
+    Attributes:
+        problems: what is wrong, each with the field; without one, where fields contradict each other.
+    """
+
+    def __init__(self, problems: Sequence[tuple[str | None, str]]) -> None:
+        super().__init__("; ".join(text if field is None else f"{field}: {text}" for field, text in problems))
+        self.problems = problems
+
+
 class Spec(BaseModel):
     """What a user asks for: GPU, purchase option, place, and box. Every field is optional."""
 
-    # Invalid values raise pydantic's ValidationError; load_spec turns it into a UsageError.
     # A field's description is also the help text of its flag, and stands in the JSON Schema.
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
 
-    if TYPE_CHECKING:  # a field is read from text too: Spec(ttl="1h"), and type checkers cannot know that
+    def __init__(self, /, **fields: Any) -> None:
+        """Reads each field from text or a plain value: ``ttl="1h"``.
 
-        def __init__(self, **fields: Any) -> None: ...
+        Raises:
+            SpecError: a value is not allowed, or fields contradict each other.
+        """
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            problems = [_problem(each) for each in error.errors(include_url=False)]
+            raise SpecError(problems) from None
 
     name: Annotated[Name | None, Flag(BOX, "NAME")] = Field(
         default=None,
@@ -272,6 +293,16 @@ class Spec(BaseModel):
             max_age=max_age,
             include_hidden=include_hidden,
         )
+
+
+def _problem(error: Any) -> tuple[str | None, str]:
+    """One of pydantic's errors: the field, and what is wrong."""
+    if not error["loc"]:
+        return None, str(error["ctx"]["error"])
+    field = str(error["loc"][0])
+    if error["type"] == "extra_forbidden":
+        return field, f"unknown field{read.nearest(field, Spec.model_fields)}"
+    return field, str(error.get("ctx", {}).get("error", error["msg"]))
 
 
 FLAGS: Mapping[str, Flag] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from decimal import Decimal
 from importlib.resources import files
@@ -408,6 +409,31 @@ def test_whatever_the_flags_hold_the_answer_is_a_spec_or_a_usage_error(flags: di
     except UsageError:
         return
     assert Spec.model_validate(spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gpu": "nope"},
+        {"gpu": "T4:", "ttl": "x"},
+        {"gpus": "T4"},
+        {"self": 1},
+        {"budget": 5, "ttl": "none"},
+        {"clouds": ["aws", "!aws"]},
+    ],
+)
+def test_a_program_is_told_the_same_as_the_command_line(fields: dict[str, Any]) -> None:
+    """A typed error in the same words, with the field's name where the command line has the flag's."""
+    with pytest.raises(UsageError) as from_flags:
+        load_spec(None, fields)
+    said = from_flags.value.message
+    for field in fields:
+        said = said.replace(f"{flag_of(field)}: ", f"{field}: ")
+    with pytest.raises(UsageError) as caught:
+        Spec(**fields)
+    assert caught.value.message == said
+    with pytest.raises(UsageError, match=re.escape(said)):
+        Spec.model_validate(fields)
 
 
 PIECES = [

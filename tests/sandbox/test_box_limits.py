@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
 from collections.abc import Generator
 from itertools import islice
 from pathlib import Path
@@ -20,7 +19,6 @@ from tests.sandbox.box_rental import Rental, until
 # The emulated box's own ssh server complains of a client that goes away while it writes.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-GENEROUS_S = 30.0
 GENEROUS_KIB = 200 * 1024
 
 
@@ -47,10 +45,12 @@ def refused(target: Target) -> bool:
 
 
 def test_an_endless_answer_of_a_box_is_refused_before_it_is_kept(rental: Rental) -> None:
-    """Its guard's words, the state of its boot, any output: in time, and in little memory."""
+    """Its guard's words, the state of its boot, any output; and in little memory.
+
+    None of these answers ends: whoever waited for an end would be told that the command took too long.
+    """
     target = rental.boot(rental.spec())
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.monotonic()
     with pytest.raises(ConnectionFailedError, match="wrote more than"):
         run(target, ["cat", "/dev/zero"])
     with pytest.raises(ConnectionFailedError, match="wrote more than"):
@@ -65,7 +65,6 @@ def test_an_endless_answer_of_a_box_is_refused_before_it_is_kept(rental: Rental)
     link(target, READY_MARKER)
     with pytest.raises(ConnectionFailedError, match="wrote more than"):
         boot_state(target)
-    assert time.monotonic() - began < GENEROUS_S
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < GENEROUS_KIB
 
 

@@ -13,10 +13,11 @@ from unittest.mock import patch
 
 from benchmarks.launch import LATENCY_S, RUNS, sandbox
 from benchmarks.table import Row
-from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
+from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_azure import network
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 
 PHASE = {ResourceKind.NETWORK, ResourceKind.GROUP, ResourceKind.ADDRESS}

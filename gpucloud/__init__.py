@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         Progress,
         Warned,
     )
-    from gpucloud.spec.model import Spec
+    from gpucloud.spec.model import Spec, SpecError
     from gpucloud.ssh.client import ConnectionFailedError
     from gpucloud.ssh.files import NotCopiedError
     from gpucloud_pricing.values import Money, Offer
@@ -90,7 +90,7 @@ _MODULES = {
     "gpucloud.planning.plan": "Candidate Plan",
     "gpucloud.runtime.events": "AttemptRefused AttemptStarted BootStep Event JobEnded JobStarted"
     " MachinesCreated Noticed PricesAnswered Progress Warned",
-    "gpucloud.spec.model": "Spec",
+    "gpucloud.spec.model": "Spec SpecError",
     "gpucloud.ssh.client": "ConnectionFailedError",
     "gpucloud.ssh.files": "NotCopiedError",
     "gpucloud_pricing.values": "Money Offer",
@@ -156,6 +156,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Searched",
     "Slice",
     "Spec",
+    "SpecError",
     "Spend",
     "Swept",
     "UsageError",

@@ -8,14 +8,12 @@ mix.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpucloud.errors import UsageError
-from gpucloud.resources import OWNER_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +98,7 @@ def _refuse_foreign(folder: Path) -> None:
 def find_owner(
     paths: Paths,
     environment: Mapping[str, str],
-    new_id: Callable[[], str] = lambda: "u-" + secrets.token_hex(8),
+    new_id: Callable[[], str] = lambda: "u-" + os.urandom(8).hex(),
 ) -> str:
     """The owner id: ``GPUCLOUD_OWNER``, or the one in the configuration folder, made there once.
 
@@ -132,6 +130,10 @@ def find_owner(
 
 
 def _checked_owner(text: str, source: str) -> str:
+    from gpucloud.resources import (
+        OWNER_ID,
+    )  # loaded here: a command that only searches the market has no owner
+
     if not OWNER_ID.fullmatch(text):
         raise UsageError(
             f"{source}: {text[:64]!r} is not an owner id; allowed: 1-64 letters, digits and . _ @ -",
@@ -142,7 +144,7 @@ def _checked_owner(text: str, source: str) -> str:
 
 def _put_once(file: Path, text: str) -> None:
     """Writes a whole file, unless one exists: the link either succeeds or finds the other process's file."""
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    draft = file.with_name(f".{file.name}.{os.urandom(8).hex()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

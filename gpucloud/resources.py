@@ -12,6 +12,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from gpucloud_pricing.demand import Purchase
+
 Request = Mapping[str, Any]
 """What a provider's ``prepare`` returns and its ``create`` sends: plain JSON, so that it can be hashed."""
 
@@ -43,14 +45,6 @@ class ResourceKind(StrEnum):
         }
 
 
-class Purchase(StrEnum):
-    """The ways of paying that a box can be launched with."""
-
-    ON_DEMAND = "on_demand"
-    SPOT = "spot"
-    RESERVED = "reserved"  # into capacity that is already held
-
-
 class State(StrEnum):
     """What a cloud says of a thing. For kinds without a life of their own, existing is ``running``."""
 
@@ -67,14 +61,6 @@ TAG_PREFIX = "gpucloud:"
 def rfc3339(moment: datetime) -> str:
     """A time as every output and the journal write it: UTC, seconds, ``Z``."""
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
-
-
-def money_text(amount: Decimal | None, currency: str = "USD") -> str:
-    """Money for people: two decimals, four below 10 (``$0.5260``, ``CNY 229.00``, ``?`` if unknown)."""
-    if amount is None:
-        return "?"
-    digits = 4 if abs(amount) < 10 else 2
-    return f"{'$' if currency == 'USD' else currency + ' '}{amount:,.{digits}f}"
 
 
 EXPIRES_TAG = f"{TAG_PREFIX}expires"

@@ -14,7 +14,6 @@ from gpucloud.journal.store import Box
 from gpucloud.resources import (
     Machine,
     Order,
-    Purchase,
     Quote,
     Ref,
     Resource,
@@ -25,6 +24,7 @@ from gpucloud.resources import (
     token_for,
 )
 from gpucloud_pricing import InstanceType, Offer, Price
+from gpucloud_pricing.demand import Purchase
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 """When every test's clock starts: a Monday noon."""

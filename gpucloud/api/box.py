@@ -11,7 +11,8 @@ from gpucloud.costs.spend import PerHour, paid_per_hour, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
-from gpucloud.resources import Purchase, rfc3339
+from gpucloud.resources import rfc3339
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:

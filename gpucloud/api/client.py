@@ -7,7 +7,6 @@ at once, and one from several threads: each call works in the thread that makes 
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -385,7 +384,7 @@ class Client:
 
         saved = wanted if isinstance(wanted, Plan) else None
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
-        spec = spec.model_copy(update={"name": name}) if name else spec
+        spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
         values = environment_of(spec, self._profile.variables if environment is None else environment)
         terms = Wanted(
@@ -446,7 +445,7 @@ class Client:
 
         if not command:
             raise UsageError("say what to run, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
-        spec = spec if spec.ttl is not None else spec.model_copy(update={"ttl": RUN_TTL})
+        spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
         values = environment_of(spec, self._profile.variables if environment is None else environment)
         refuse_impossible(spec)
         if fetch:
@@ -783,7 +782,7 @@ class Client:
             owner=self.owner,
             command=self.command,
             clock=now,
-            new_id=lambda: secrets.token_hex(8),
+            new_id=lambda: os.urandom(8).hex(),
             complain=lambda text: self.on_event(Warned("audit", text)),
         )
         with calling() as call, renewing(journal):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from gpucloud.api.box import Box
-from gpucloud.errors import GpucloudError
-from gpucloud.inventory.sweep import Find
-from gpucloud.planning.lifetime import CostLimit
-from gpucloud.planning.plan import Plan
-from gpucloud.resources import Ref, Resource, UnreadableRegion
+if TYPE_CHECKING:  # each command loads the parts that it uses
+    from gpucloud.api.box import Box
+    from gpucloud.errors import GpucloudError
+    from gpucloud.inventory.sweep import Find
+    from gpucloud.planning.lifetime import CostLimit
+    from gpucloud.planning.plan import Plan
+    from gpucloud.resources import Ref, Resource, UnreadableRegion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from functools import partial
 from gpucloud.errors import CloudError, ErrorClass, PriceError, Scope
 from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate, repriced
-from gpucloud.resources import Purchase
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud_pricing.demand import Purchase
 
 QUOTE_AGE = timedelta(seconds=60)
 """How old a price may be that is bought on without asking again."""

@@ -21,7 +21,6 @@ from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.store import Box
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots, cut
 from gpucloud.planning.plan import Candidate, Key, Plan
-from gpucloud.resources import Purchase
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.spec.model import Spec
@@ -30,6 +29,7 @@ from gpucloud.ssh.files import rsync_up
 from gpucloud.ssh.job import script_of
 from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, read_public_key
 from gpucloud_pricing import Market
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.gpus import parse_wishes
 from gpucloud_templates import BootPlan, TooLargeError, packed, render
 from gpucloud_templates.software import Software, later

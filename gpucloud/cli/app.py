@@ -146,10 +146,10 @@ def build() -> LazyGroup:
     """The whole command line, with nothing imported yet."""
     app = _typer(cls=LazyGroup, invoke_without_command=True)
     app.callback()(_root)
-    for name, entry in COMMANDS.items():
-        app.command(name, help=entry.help, rich_help_panel=entry.panel)(_not_loaded)
     group = typer.main.get_command(app)
     assert isinstance(group, LazyGroup)  # noqa: S101  (tells the type checker what `cls` above says)
+    for name, entry in COMMANDS.items():
+        group.add_command(TyperCommand(name, help=entry.help, rich_help_panel=entry.panel))
     return group
 
 
@@ -308,7 +308,3 @@ def _typer(**settings: Any) -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
         **settings,
     )
-
-
-def _not_loaded() -> None:
-    """The placeholder of a command until it is imported."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.cli.output import Output, abandon_stdout, duration_text
 from gpucloud.errors import OwedError, UsageError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.resources import State, money_text, rfc3339
+from gpucloud.resources import State, rfc3339
+from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
@@ -53,7 +54,8 @@ def paying_text(boxes: Sequence[Box]) -> str:
             sums[money.currency] = sums.get(money.currency, Decimal(0)) + money.amount
     if not sums:
         return "Nothing is being paid for now."
-    return "Now paying " + " and ".join(f"{money_text(v, c)} per hour" for c, v in sorted(sums.items())) + "."
+    costs = [f"{format_money(amount, currency)} per hour" for currency, amount in sorted(sums.items())]
+    return f"Now paying {' and '.join(costs)}."
 
 
 @contextmanager
@@ -111,7 +113,7 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
             " ".join(filter(None, (box.cloud, box.zone or box.region))),
             box.purchase and box.purchase.replace("_", "-"),
             _per_hour_text(box),
-            money_text(box.cost_so_far.amount if box.cost_so_far else None, _currency(box)),
+            format_money(box.cost_so_far.amount if box.cost_so_far else None, _currency(box)),
             duration_text(now - box.created_at),
             _left(box, now),
             box.nodes[0].public_ip if box.nodes and box.state not in OVER else None,
@@ -153,12 +155,12 @@ def _state_text(box: Box) -> str:
 def _per_hour_text(box: Box) -> str | None:
     """What a box costs per hour; if some nodes have ended, what is still billed."""
     if box.state not in OVER and not all(node.billed for node in box.nodes):
-        return " + ".join(money_text(each.amount, each.currency) for each in box.paying) or money_text(
+        return " + ".join(format_money(each.amount, each.currency) for each in box.paying) or format_money(
             Decimal(0), _currency(box)
         )
     if box.price is None:
         return None
-    return money_text(box.price.amount * max(len(box.nodes), 1), box.price.currency)
+    return format_money(box.price.amount * max(len(box.nodes), 1), box.price.currency)
 
 
 def _currency(box: Box) -> str:

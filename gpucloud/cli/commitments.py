@@ -9,7 +9,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.market import show_table
-from gpucloud.resources import money_text
+from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.errors import CloudError
@@ -48,7 +48,7 @@ def _show(app: App, told: Mapping[str, Told], known: Sequence[Commitment]) -> No
             "WHAT": [_what_text(each) for each in known],
             "COUNT": [None if each.plan else each.count for each in known],
             "PER HOUR": [
-                each.plan and money_text(each.plan.per_hour.amount, each.plan.per_hour.currency)
+                each.plan and format_money(each.plan.per_hour.amount, each.plan.per_hour.currency)
                 for each in known
             ],
             "UNTIL": [each.until or "open" for each in known],

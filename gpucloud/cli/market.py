@@ -13,11 +13,11 @@ from types import ModuleType
 
 from gpucloud.cli.output import Output
 from gpucloud.errors import UsageError
-from gpucloud.resources import money_text
 from gpucloud_pricing import (
     Offer,
     Rate,
     format_count,
+    format_money,
 )
 
 Columns = Mapping[str, Sequence[object]]
@@ -57,7 +57,7 @@ def read_age(text: str | None, flag: str = "--max-age") -> timedelta | None:
 
 def usd_text(amount: Decimal | None) -> str:
     """USD for people; ``unknown`` where no price is known."""
-    return "unknown" if amount is None else money_text(amount)
+    return "unknown" if amount is None else format_money(amount)
 
 
 def gpu_text(offer: Offer) -> str:
@@ -99,7 +99,7 @@ def total_text(amount: Decimal | None) -> str:
 def own_price_text(offer: Offer) -> str | None:
     """The price in the currency that the cloud bills in, where that is not USD."""
     price = offer.price
-    return None if price is None or price.currency == "USD" else money_text(price.amount, price.currency)
+    return None if price is None or price.currency == "USD" else format_money(price.amount, price.currency)
 
 
 def show_table(

@@ -13,10 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.resources import RUN_ID
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.flags import BOX, PANELS
-from gpucloud.spec.model import FLAGS, Spec
+from gpucloud.spec.model import FIELDS, Spec
 
 
 def read_run_id(text: str) -> str:
@@ -25,6 +24,8 @@ def read_run_id(text: str) -> str:
     Raises:
         typer.BadParameter: it is not allowed.
     """
+    from gpucloud.resources import RUN_ID
+
     if not RUN_ID.fullmatch(text):
         raise typer.BadParameter(
             f"{text[:80]!r} is not allowed; allowed: 1-128 letters, digits and . _ : @ / = + % -"
@@ -55,8 +56,8 @@ def _parameter(name: str, kind: Any, option: Any, default: object = None) -> ins
 
 def _parameters_of(name: str) -> Iterator[inspect.Parameter]:
     """The options of a field: texts and switches, parsed later by the rules of spec files."""
-    flag, field = FLAGS[name], Spec.model_fields[name]
-    text = field.description or ""
+    field = FIELDS[name]
+    flag, text = field.flag, field.description
     for value, what in flag.switches.items():
         yield _parameter(_switch(value), bool, _option(flag.panel, what, f"--{value}"), default=False)
     repeats = isinstance(field.default, (tuple, dict))
@@ -81,8 +82,8 @@ _PARAMETERS = [
     *(
         parameter
         for panel in PANELS
-        for name, flag in FLAGS.items()
-        if flag.panel == panel
+        for name, field in FIELDS.items()
+        if field.flag.panel == panel
         for parameter in _parameters_of(name)
     ),
     _FILE,
@@ -113,8 +114,8 @@ def spec_from(flags: dict[str, Any]) -> Spec:
         UsageError: the file or a flag is invalid.
     """
     file: Path | None = flags.pop("file")
-    for name, flag in FLAGS.items():
-        switched = [value for value in flag.switches if flags.pop(_switch(value))]
+    for name, field in FIELDS.items():
+        switched = [value for value in field.flag.switches if flags.pop(_switch(value))]
         if switched:
             flags[name] = [*(flags[name] or ()), *switched]
     return load_spec(file, flags)

@@ -12,8 +12,8 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import duration_text, time_text, writing
-from gpucloud.resources import money_text
 from gpucloud.spec.model import Spec
+from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.planning.lifetime import CostLimit
@@ -90,13 +90,13 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
 
 def price_text(candidate: Candidate) -> str:
     """A price per hour as text: in the cloud's currency, and in USD if that differs."""
-    own = money_text(candidate.price, candidate.currency)
-    return own if candidate.currency == "USD" else f"{own} ({money_text(candidate.price_usd)})"
+    own = format_money(candidate.price, candidate.currency)
+    return own if candidate.currency == "USD" else f"{own} ({format_money(candidate.price_usd)})"
 
 
 def limit_text(limit: CostLimit) -> str:
     """The most that a plan may cost: ``up to $1.10 per hour for 2 nodes, disks included, until TIME``."""
-    parts = [f"up to {money_text(limit.usd_per_hour)} per hour for {limit.nodes} node"]
+    parts = [f"up to {format_money(limit.usd_per_hour)} per hour for {limit.nodes} node"]
     parts[0] += "s" if limit.nodes > 1 else ""
     parts += [f"{' and '.join(limit.known)} included"] if limit.known else []
     parts += [f"plus {' and '.join(limit.unknown)} of unknown price"] if limit.unknown else []

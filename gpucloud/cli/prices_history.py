@@ -16,8 +16,8 @@ from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import time_text, utc_now
 from gpucloud.errors import UsageError
 from gpucloud.market.search import way_text
-from gpucloud.resources import money_text
 from gpucloud.spec.model import Spec
+from gpucloud_pricing import format_money
 from gpucloud_pricing.price_course import course, moments, sparkline
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def _show(app: App, found: PriceCourses, end: datetime) -> None:
         within = [span.price.amount for span in found.within(spans)]
         rows.append(
             (
-                money_text(price.amount, price.currency),
-                money_text(min(within), price.currency),
-                money_text(max(within), price.currency),
+                format_money(price.amount, price.currency),
+                format_money(min(within), price.currency),
+                format_money(max(within), price.currency),
                 _percent(known[0], price.amount),
                 sparkline(values),
                 f"{price.cloud} {price.zone or price.region}",
@@ -127,8 +127,8 @@ def _show_changes(app: App, changes: Sequence[Change]) -> None:
         before, after, price = change.before, change.after, change.price
         rows.append(
             (
-                before and money_text(before.amount, before.currency),
-                after and money_text(after.amount, after.currency),
+                before and format_money(before.amount, before.currency),
+                after and format_money(after.amount, after.currency),
                 _percent(before.amount, after.amount) if before and after else "gone" if before else "new",
                 f"{price.cloud} {price.zone or price.region}",
                 price.instance_type,

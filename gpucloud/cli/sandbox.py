@@ -12,7 +12,8 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.errors import UsageError
-from gpucloud.resources import money_text, short_id
+from gpucloud.resources import short_id
+from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.sandbox.client import SandboxClient
@@ -91,7 +92,7 @@ def status(app: App) -> None:
     for cloud, url in sorted(found["endpoints"].items()):
         app.output.line(f"{cloud:<9} {url}")
     price = found["billed_per_hour"]
-    app.output.line(f"billed    {money_text(Decimal(price['amount']), price['currency'])} per hour")
+    app.output.line(f"billed    {format_money(Decimal(price['amount']), price['currency'])} per hour")
     if found["billing"]:
         columns = ["KIND", "ID", "CLOUD", "REGION", "BOX", "OWNER", "PER HOUR"]
         app.output.table(columns, _billing_rows(found["billing"]), right=["PER HOUR"])
@@ -365,7 +366,7 @@ def _status(found: Json) -> dict[str, Any]:
 
 def _billing_rows(billing: Sequence[Json]) -> Iterator[Sequence[object]]:
     for each in billing:
-        price = money_text(Decimal(each["price"]["amount"]), each["price"]["currency"])
+        price = format_money(Decimal(each["price"]["amount"]), each["price"]["currency"])
         about = (each[key] for key in ("cloud", "region", "box", "owner"))
         yield each["kind"], short_id(each["id"]), *about, price
 

@@ -18,7 +18,7 @@ from gpucloud.cli.output import duration_text, time_text, utc_now
 from gpucloud.costs.focus import COLUMNS, rows
 from gpucloud.costs.spend import PARTS, Charge, Spend
 from gpucloud.errors import UsageError
-from gpucloud.resources import money_text
+from gpucloud_pricing import format_money
 
 
 def spend(
@@ -62,7 +62,7 @@ def _show(app: App, spent: Spend) -> None:
     names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", *(part.upper() for part in PARTS))
     columns: dict[str, Sequence[object]] = dict(zip(names, zip(*table, strict=True), strict=True))
     show_table(app.output, columns, right=("FOR", *names[-3:]), optional=("PAID AS", "TYPE", "FROM"))
-    sums = " and ".join(money_text(total.amount, total.currency) for total in spent.totals if total.amount)
+    sums = " and ".join(format_money(total.amount, total.currency) for total in spent.totals if total.amount)
     app.output.say(
         f"In all: {sums or 'nothing'}, at the prices of the launch; discounts and traffic are not in it."
     )
@@ -76,4 +76,4 @@ def _part_text(found: Sequence[Charge], part: str) -> str:
     amounts = [charge.amount for charge in of_part]
     if None in amounts:
         return "?"
-    return money_text(sum(filter(None, amounts), Decimal(0)), of_part[0].currency)
+    return format_money(sum(filter(None, amounts), Decimal(0)), of_part[0].currency)

@@ -16,7 +16,8 @@ from gpucloud.cli.context import App
 from gpucloud.cli.output import money
 from gpucloud.cli.unread import say_unjudged, say_unread, unread_document, wrong_in
 from gpucloud.errors import OwedError, UsageError
-from gpucloud.resources import Ref, ResourceKind, money_text, rfc3339, short_id
+from gpucloud.resources import Ref, ResourceKind, rfc3339, short_id
+from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Searched
@@ -122,7 +123,7 @@ class _Report:
         rows = [self._row(key, members) for key, members in groups.items()]
         columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "MADE", "PER HOUR", "WHY")
         self._app.output.table(columns, rows, right=("PER HOUR",))
-        self._app.output.say(f"Your resources in this list cost {money_text(self.per_hour())} per hour.")
+        self._app.output.say(f"Your resources in this list cost {format_money(self.per_hour())} per hour.")
 
     def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:
         """The resources of one box in one region that are listed for one reason."""
@@ -143,7 +144,7 @@ class _Report:
             box,
             run or None,
             rfc3339(made) if made else None,
-            money_text(self._usd(members)),
+            format_money(self._usd(members)),
             WHY[str(reason)],
         )
 
@@ -200,7 +201,7 @@ def _agreed(app: App, finds: Sequence[Find], report: _Report, *, yes: bool) -> b
     """Whether the unwanted resources may be deleted."""
     if yes or not finds:
         return True
-    what = f"{len(finds)} resources that cost {money_text(report.per_hour())} per hour"
+    what = f"{len(finds)} resources that cost {format_money(report.per_hour())} per hour"
     if not app.output.interactive:
         raise UsageError(f"deleting {what} needs confirmation", hint="add --yes, or list only: --dry-run")
     return app.output.ask(f"Delete {what}? All data on the disks is lost.")

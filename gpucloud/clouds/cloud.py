@@ -60,7 +60,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -69,6 +68,7 @@ from gpucloud.resources import (
     Search,
     SearchResult,
 )
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment

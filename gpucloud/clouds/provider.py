@@ -26,7 +26,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -36,6 +35,7 @@ from gpucloud.resources import (
     Search,
     SearchResult,
 )
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment, Interruption, Price

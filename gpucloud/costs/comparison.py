@@ -297,7 +297,7 @@ def compare_ways(
         UsageError: a place that the spec names, or a condition, does not exist.
     """
     demand = spec.demand(max_age=max_age, include_hidden=include_hidden)
-    if "purchase" not in spec.model_fields_set:
+    if "purchase" not in spec.given:
         demand = replace(demand, purchases=PURCHASES)
     usage, market = workload.usage(spec), catalog.market_for(demand)
     credit: dict[str, Decimal] = {}

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 
 from gpucloud.costs.spend import Charge, first_of_month, first_of_next_month
-from gpucloud.resources import Purchase, rfc3339
+from gpucloud.resources import rfc3339
+from gpucloud_pricing.demand import Purchase
 
 _SERVICES = {
     "compute": ("Compute", "Virtual Machines", "Virtual Machine"),

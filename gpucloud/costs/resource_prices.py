@@ -7,9 +7,9 @@ from functools import cache
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Price as PaidPrice
-from gpucloud.resources import Machine, Purchase, Resource, ResourceKind
+from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
 from gpucloud_pricing.estimate import tariff_at
 from gpucloud_pricing.values import Money
 

@@ -15,7 +15,8 @@ from enum import Enum
 from typing import Any, cast
 
 from gpucloud.journal.lifecycle import EndedBy
-from gpucloud.resources import Machine, Purchase, Ref, State
+from gpucloud.resources import Machine, Ref, State
+from gpucloud_pricing.demand import Purchase
 
 Data = Mapping[str, Any]
 """Plain JSON."""

@@ -11,7 +11,8 @@ from typing import Any
 from gpucloud.journal import events
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price, facts_text, plain, read_facts
 from gpucloud.journal.lifecycle import OVER, BoxState, may_become
-from gpucloud.resources import Purchase, Ref, ResourceKind, State
+from gpucloud.resources import Ref, ResourceKind, State
+from gpucloud_pricing.demand import Purchase
 
 PARTS: Mapping[str, str | None] = {
     "compute": None,

@@ -50,7 +50,8 @@ from gpucloud.journal.facts import (
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Claim, EndedBy, Lease, may_become
 from gpucloud.journal.projections import project
 from gpucloud.journal.schema import LIVING, PRESENT, PROJECTIONS, STEPS, UNRESOLVED, replay
-from gpucloud.resources import Purchase, Ref, ResourceKind, State, Tags
+from gpucloud.resources import Ref, ResourceKind, State, Tags
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.sqlite_file import (
     BUSY_S,
     NewerFileError,

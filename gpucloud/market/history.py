@@ -120,7 +120,7 @@ def price_changes(
         after: the later one.
     """
     demand = spec.demand()
-    purchases = demand.purchases if "purchase" in spec.model_fields_set else None
+    purchases = demand.purchases if "purchase" in spec.given else None
     demand = demand if spec.wants_gpu else replace(demand, gpus=())
     kinds, regions = _kinds(market, demand), _regions(market, demand)
     then, later = (

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain
+from itertools import zip_longest
 from typing import Any
 
 from gpucloud.clouds.cloud import Cloud
@@ -24,8 +24,9 @@ from gpucloud_pricing.history import Change, PriceHistory, SetAside
 from gpucloud_pricing.places import admits, region_names
 from gpucloud_pricing.validation import validate_prices
 
-ASKED_AT_ONCE = 16
-"""Inquiries to one cloud at a time, to hide the way there and back. Who is throttled waits and repeats."""
+ASKED_AT_ONCE = 32
+"""Inquiries to one cloud at a time, to hide its latency. Clouds limit the calls of each region, so the
+regions take turns; a throttled call waits and is repeated."""
 REFRESH_TIMEOUT_S = 3600.0
 RESUMED = timedelta(hours=1)
 """A refresh that was cut off no longer ago than this goes on where it stopped."""
@@ -186,7 +187,7 @@ class _Clerk:
             self.result.skipped += len(inquiries) - len(left)
             with ThreadPool(min(ASKED_AT_ONCE, max(1, len(left)))) as pool:
                 further = pool.map(partial(self._ask, cloud), left, chunksize=1)
-            inquiries = list(chain.from_iterable(further))
+            inquiries = [each for turn in zip_longest(*further) for each in turn if each is not None]
 
     def _key(self, inquiry: Inquiry) -> str:
         return f"{self.name}: {inquiry.name}"

@@ -10,9 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
-from gpucloud.resources import money_text
 from gpucloud.spec.file import flag_of
-from gpucloud_pricing import Demand, Explanation, Market, Offer, Rate, Refusal, Relaxation
+from gpucloud_pricing import Demand, Explanation, Market, Offer, Rate, Refusal, Relaxation, format_money
 
 _RULE_FLAGS = {
     "cloud": "--cloud",
@@ -182,7 +181,7 @@ def rule_text(rule: str) -> str:
 def offer_text(offer: Offer) -> str:
     """An offer in one line."""
     where = " ".join(part for part in (offer.cloud, offer.region, offer.zone) if part)
-    price = "unknown" if offer.price_usd is None else money_text(offer.price_usd)
+    price = "unknown" if offer.price_usd is None else format_money(offer.price_usd)
     return f"{price}/h {where} {offer.instance_type} {paid_text(offer)}"
 
 

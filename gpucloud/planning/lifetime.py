@@ -11,11 +11,11 @@ from gpucloud.costs.resource_prices import BESIDE
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import LEAST_LIFE
 from gpucloud.planning.plan import Candidate, Plan
-from gpucloud.resources import Purchase, rfc3339
+from gpucloud.resources import rfc3339
 from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec, deadline
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
 from gpucloud_pricing.estimate import tariff_at
 
 LAUNCH_TTL = timedelta(hours=24)

@@ -12,7 +12,8 @@ from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from gpucloud.errors import UsageError
-from gpucloud.resources import HeldCapacity, Purchase, Quote, request_hash, rfc3339
+from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE
 
 SCHEMA = "gpucloud.plan/v1"

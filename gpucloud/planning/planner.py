@@ -15,12 +15,12 @@ from gpucloud.planning.boot_images import DEFAULT_IMAGE, bootable, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, refuse_wrong, told
 from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
-from gpucloud.resources import HeldCapacity, Purchase, Quote
+from gpucloud.resources import HeldCapacity, Quote
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Demand
+from gpucloud_pricing.demand import Demand, Purchase
 from gpucloud_pricing.values import Offer
 
 QUOTE_TIMEOUT_S = 30.0

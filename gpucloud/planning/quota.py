@@ -16,9 +16,10 @@ from typing import Any
 
 from gpucloud.errors import CloudError, ErrorClass
 from gpucloud.planning.plan import Candidate
-from gpucloud.resources import Purchase, Quota
+from gpucloud.resources import Quota
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
+from gpucloud_pricing.demand import Purchase
 
 QUOTA_TIMEOUT_S = 20.0
 FRESH_FOR = timedelta(minutes=15)

@@ -12,8 +12,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Literal, cast
 
-from gpucloud.resources import Purchase
-from gpucloud_pricing.demand import INTERCONNECTS, RDMA
+from gpucloud_pricing.demand import INTERCONNECTS, RDMA, Purchase
 from gpucloud_pricing.gpus import parse_wishes
 
 ARCHES = ("x86_64", "arm64")

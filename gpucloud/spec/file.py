@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpucloud.errors import UsageError
-from gpucloud.spec.model import FLAGS, Spec, SpecError
+from gpucloud.spec.model import FIELDS, Spec, SpecError
 
 
 def flag_of(name: str) -> str:
     """The flag of a field, or the name it would have."""
-    flag = FLAGS.get(name)
-    return "--" + name.replace("_", "-") if flag is None else flag.names_for(name)[0]
+    field = FIELDS.get(name)
+    return "--" + name.replace("_", "-") if field is None else field.flag.names_for(name)[0]
 
 
 def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
@@ -37,9 +37,9 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
         return Spec(**{**fields, **given})
     except SpecError as error:
 
-        def place(field: str) -> str:
-            return flag_of(field) if field in given else f"{file}:{lines.get(field, 1)}: {field}"
+        def where(name: str) -> str:
+            return flag_of(name) if name in given else f"{file}:{lines.get(name, 1)}: {name}"
 
-        problems = [text if field is None else f"{place(field)}: {text}" for field, text in error.problems]
+        problems = [f"{where(name)}: {text}" if name else text for name, text in error.problems]
         hint = None if file is None else "`gpucloud schema` prints the fields of a spec file"
         raise UsageError("; ".join(problems), hint=hint) from None

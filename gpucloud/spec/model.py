@@ -6,241 +6,409 @@ files and flags are read by :mod:`gpucloud.spec.file`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from typing import Any, Literal, cast
 
 from gpucloud.errors import UsageError
-from gpucloud.resources import Purchase
 from gpucloud.spec import fields as read
 from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
-from gpucloud_pricing.demand import COMMITMENTS, INTERCONNECTS, OWNED, PURCHASES, RDMA, Demand
+from gpucloud_pricing.demand import COMMITMENTS, INTERCONNECTS, OWNED, PURCHASES, RDMA, Demand, Purchase
 from gpucloud_pricing.gpus import parse_wishes
 
 DEFAULT_DISK_GIB = 100
 
-_STRING: dict[str, Any] = {"type": "string"}
-_NUMBER: dict[str, Any] = {"type": ["number", "string"]}
-_WHOLE: dict[str, Any] = {"type": ["integer", "string"]}
-_STRINGS: dict[str, Any] = {"type": ["array", "string"], "items": _STRING}
-_PORTS: dict[str, Any] = {"type": ["array", "integer", "string"], "items": _WHOLE}
-_MAPPING: dict[str, Any] = {
+_STRING: Mapping[str, Any] = {"type": "string"}
+_NUMBER: Mapping[str, Any] = {"type": ["number", "string"]}
+_WHOLE: Mapping[str, Any] = {"type": ["integer", "string"]}
+_STRINGS: Mapping[str, Any] = {"type": ["array", "string"], "items": _STRING}
+_PORTS: Mapping[str, Any] = {"type": ["array", "integer", "string"], "items": _WHOLE}
+_MAPPING: Mapping[str, Any] = {
     "type": "object",
     "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
 }
+_END: Mapping[str, Any] = {**_STRING, "examples": ["90m", "24h", "1h30m", "2d", "none"]}
 
 
-def _schema(schema: dict[str, Any], **more: Any) -> WithJsonSchema:
-    return WithJsonSchema({**schema, **more})
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of the spec.
+
+    Attributes:
+        read: parses a value: text or plain Python, its own result included. Raises ``ValueError``.
+        flag: how the field is written on a command line.
+        description: the help text of the flag, and the description in the JSON Schema.
+        schema: the JSON Schema of a value in a file.
+        default: the value of a field that is not given; ``None`` may be given too where it is ``None``.
+    """
+
+    read: Callable[[object], object]
+    flag: Flag
+    description: str
+    schema: Mapping[str, Any]
+    default: object
+
+    def value(self, given: object) -> object:
+        """The checked value.
+
+        Raises:
+            ValueError: it is not allowed.
+        """
+        return None if given is None and self.default is None else self.read(given)
 
 
-Gib = Annotated[Decimal, BeforeValidator(read.gib), _schema(_NUMBER, examples=[40, "80GB"])]
-Usd = Annotated[Decimal, BeforeValidator(read.usd), _schema(_NUMBER, examples=["2.50"])]
-Patterns = Annotated[tuple[str, ...], BeforeValidator(read.patterns), _schema(_STRINGS)]
-Text = Annotated[str, BeforeValidator(read.text), _schema(_STRING)]
-Name = Annotated[str, BeforeValidator(read.name), _schema(_STRING, pattern=read.NAME)]
-Gpu = Annotated[str, BeforeValidator(read.gpu), _schema(_STRINGS, examples=["A100:8", "T4:1..4"])]
-Cpus = Annotated[int, BeforeValidator(read.whole(1, 4096, "vCPUs")), _schema(_WHOLE, minimum=1)]
-Nodes = Annotated[int, BeforeValidator(read.whole(1, 1000, "nodes")), _schema(_WHOLE, minimum=1)]
-Disk = Annotated[int, BeforeValidator(read.disk_gib), _schema(_WHOLE, examples=[100, "1TB"])]
-Arch = Annotated[str, BeforeValidator(read.arch), _schema({"enum": list(read.ARCHES)})]
-Interconnect = Annotated[str, BeforeValidator(read.interconnect), _schema({"enum": list(INTERCONNECTS)})]
-Rdma = Annotated[str, BeforeValidator(read.rdma), _schema({"enum": list(RDMA)})]
-Purchases = Annotated[
-    tuple[Purchase, ...],
-    BeforeValidator(read.purchases),
-    _schema(_STRINGS, items={"enum": list(read.PURCHASES)}),
-]
-Image = Annotated[str, BeforeValidator(read.image), _schema(_STRING, examples=["cuda-12.4", "pytorch"])]
-End = Annotated[
-    timedelta | Literal["none"],
-    BeforeValidator(read.end),
-    PlainSerializer(read.format_end, return_type=str),
-    _schema(_STRING, examples=["90m", "24h", "1h30m", "2d", "none"]),
-]
-Switch = Annotated[bool, BeforeValidator(read.switch)]
-Env = Annotated[dict[str, str | None], BeforeValidator(read.env), _schema(_MAPPING)]
-Tags = Annotated[dict[str, str], BeforeValidator(read.tags), _schema(_MAPPING)]
-Sync = Annotated[tuple[str, ...], BeforeValidator(read.sync), _schema(_STRINGS)]
-Ports = Annotated[tuple[int, ...], BeforeValidator(read.ports), _schema(_PORTS)]
-Cidrs = Annotated[
-    tuple[str, ...], BeforeValidator(read.cidrs), _schema(_STRINGS, examples=["203.0.113.7/32"])
-]
-SshKey = Annotated[str, BeforeValidator(read.ssh_key), _schema(_STRING)]
+def _declared(
+    read: Callable[[object], object],
+    flag: Flag,
+    schema: Mapping[str, Any],
+    description: str,
+    *,
+    default: object = None,
+) -> Mapping[str, Field]:
+    return {"field": Field(read, flag, description, schema, default)}
 
 
 class SpecError(UsageError):
-    """The values of a spec are not allowed.
+    """A spec with invalid fields.
 
     Attributes:
-        problems: what is wrong, each with the field; without one, where fields contradict each other.
+        problems: what is wrong, each with its field; ``None`` where fields contradict each other.
     """
 
     def __init__(self, problems: Sequence[tuple[str | None, str]]) -> None:
-        super().__init__("; ".join(text if field is None else f"{field}: {text}" for field, text in problems))
+        super().__init__("; ".join(f"{name}: {text}" if name else text for name, text in problems))
         self.problems = problems
 
 
-class Spec(BaseModel):
-    """What a user asks for: GPU, purchase option, place, and box. Every field is optional."""
+@dataclass(frozen=True, init=False)
+class Spec:
+    """What a user asks for: GPU, purchase option, place, and box. Every field is optional.
 
-    # A field's description is also the help text of its flag, and stands in the JSON Schema.
+    Attributes:
+        given: the names of the fields that were given, with their defaults or other values.
+    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, title="gpucloud spec")
+    name: str | None = field(
+        metadata=_declared(
+            read.name,
+            Flag(BOX, "NAME"),
+            {**_STRING, "pattern": read.NAME},
+            "Name of the box: 1-40 of a-z, 0-9 and -, unique among your boxes. Default: generated.",
+        )
+    )
+    gpu: str | None = field(
+        metadata=_declared(
+            read.gpu,
+            Flag(GPU, "GPU"),
+            {**_STRINGS, "examples": ["A100:8", "T4:1..4"]},
+            "GPU model, with memory and count: A100, A100-80GB:8, T4:1..4, A100:8,H100:4.",
+        )
+    )
+    gpu_memory: Decimal | None = field(
+        metadata=_declared(
+            read.gib,
+            Flag(GPU, "GIB"),
+            {**_NUMBER, "examples": [40, "80GB"]},
+            "Minimum memory of each GPU, in GiB.",
+        )
+    )
+    total_gpu_memory: Decimal | None = field(
+        metadata=_declared(
+            read.gib,
+            Flag(GPU, "GIB"),
+            {**_NUMBER, "examples": [40, "80GB"]},
+            "Minimum memory of all GPUs together, in GiB.",
+        )
+    )
+    interconnect: str | None = field(
+        metadata=_declared(
+            read.interconnect,
+            Flag(GPU, "LINK"),
+            {"enum": list(INTERCONNECTS)},
+            f"Minimum link between the GPUs: {', '.join(INTERCONNECTS)}.",
+        )
+    )
+    rdma: str | None = field(
+        metadata=_declared(
+            read.rdma,
+            Flag(GPU, "NETWORK"),
+            {"enum": list(RDMA)},
+            f"RDMA network between the nodes: {', '.join(RDMA)}.",
+        )
+    )
+    cpus: int | None = field(
+        metadata=_declared(
+            read.whole(1, 4096, "vCPUs"),
+            Flag(GPU, "N"),
+            {**_WHOLE, "minimum": 1},
+            "Minimum number of vCPUs.",
+        )
+    )
+    memory: Decimal | None = field(
+        metadata=_declared(
+            read.gib,
+            Flag(GPU, "GIB"),
+            {**_NUMBER, "examples": [40, "80GB"]},
+            "Minimum main memory, in GiB.",
+        )
+    )
+    arch: str = field(
+        metadata=_declared(
+            read.arch,
+            Flag(GPU, "ARCH"),
+            {"enum": list(read.ARCHES)},
+            f"Processor architecture: {' or '.join(read.ARCHES)}. Default: x86_64.",
+            default="x86_64",
+        )
+    )
+    purchase: tuple[Purchase, ...] = field(
+        metadata=_declared(
+            read.purchases,
+            Flag(
+                PAYMENT,
+                "OPTION",
+                switches={
+                    "on-demand": "Allow on-demand instances. This is the default.",
+                    "spot": "Allow spot instances.",
+                    "reserved": "Allow reserved capacity that the account already holds.",
+                },
+            ),
+            {**_STRINGS, "items": {"enum": list(read.PURCHASES)}},
+            f"Allowed purchase options: {', '.join(read.PURCHASES)}.",
+            default=(Purchase.ON_DEMAND,),
+        )
+    )
+    max_price: Decimal | None = field(
+        metadata=_declared(
+            read.usd,
+            Flag(PAYMENT, "USD"),
+            {**_NUMBER, "examples": ["2.50"]},
+            "Maximum compute price of a node, in USD per hour.",
+        )
+    )
+    budget: Decimal | None = field(
+        metadata=_declared(
+            read.usd,
+            Flag(PAYMENT, "USD"),
+            {**_NUMBER, "examples": ["2.50"]},
+            "Total cost limit in USD, without egress. The box ends once it is spent, or at its ttl.",
+        )
+    )
+    clouds: tuple[str, ...] = field(
+        metadata=_declared(
+            read.patterns,
+            Flag(PLACE, "NAME", names=("--cloud",)),
+            _STRINGS,
+            "Clouds to use: names, globs, or !name to exclude one.",
+            default=(),
+        )
+    )
+    regions: tuple[str, ...] = field(
+        metadata=_declared(
+            read.patterns,
+            Flag(PLACE, "NAME", names=("--region",)),
+            _STRINGS,
+            "Regions to use: names, globs (us-*), groups (eu, us, cn, ap), or !name to exclude one.",
+            default=(),
+        )
+    )
+    zones: tuple[str, ...] = field(
+        metadata=_declared(
+            read.patterns,
+            Flag(PLACE, "NAME", names=("--zone",)),
+            _STRINGS,
+            "Zones to use: names, globs, or !name to exclude one.",
+            default=(),
+        )
+    )
+    nodes: int = field(
+        metadata=_declared(
+            read.whole(1, 1000, "nodes"),
+            Flag(BOX, "N"),
+            {**_WHOLE, "minimum": 1},
+            "Number of identical nodes, placed together: all are launched, or none. Default: 1.",
+            default=1,
+        )
+    )
+    disk: int = field(
+        metadata=_declared(
+            read.disk_gib,
+            Flag(BOX, "GIB"),
+            {**_WHOLE, "examples": [100, "1TB"]},
+            f"Size of the encrypted root disk in GiB. Default: {DEFAULT_DISK_GIB}.",
+            default=DEFAULT_DISK_GIB,
+        )
+    )
+    image: str | None = field(
+        metadata=_declared(
+            read.image,
+            Flag(BOX, "IMAGE"),
+            {**_STRING, "examples": ["cuda-12.4", "pytorch"]},
+            "A recipe (cuda-12.4, pytorch, ubuntu-22.04) or an image ID of the cloud.",
+        )
+    )
+    ttl: timedelta | Literal["none"] | None = field(
+        metadata=_declared(
+            read.end,
+            Flag(BOX, "TIME"),
+            _END,
+            "Time to live; then the box is deleted: 90m, 24h, 1h30m, 2d, or none.",
+        )
+    )
+    ttl_role: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "ARN"),
+            _STRING,
+            "Role of the cloud's schedule that also ends the box at its ttl.",
+        )
+    )
+    box_identity: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "ROLE"),
+            _STRING,
+            "Role with which the box deletes itself; granted on the box alone.",
+        )
+    )
+    idle: timedelta | Literal["none"] | None = field(
+        metadata=_declared(
+            read.end,
+            Flag(BOX, "TIME"),
+            _END,
+            "End the box when GPUs, ssh sessions and jobs are idle this long: 30m, 2h, or none.",
+        )
+    )
+    setup: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "COMMANDS"),
+            _STRING,
+            "Shell commands that prepare the box. They run once.",
+        )
+    )
+    run: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "COMMAND"),
+            _STRING,
+            "Command to run when the box is ready.",
+        )
+    )
+    env: dict[str, str | None] = field(  # its values may be secrets
+        repr=False,
+        metadata=_declared(
+            read.env,
+            Flag(BOX, "K=V"),
+            _MAPPING,
+            "Variables for setup and run: K=V, or K alone for the value on this machine.",
+            default={},
+        ),
+    )
+    sync: tuple[str, ...] = field(
+        metadata=_declared(
+            read.sync,
+            Flag(BOX, "PATH"),
+            _STRINGS,
+            "Files to copy to the box: LOCAL or LOCAL:REMOTE.",
+            default=(),
+        )
+    )
+    ports: tuple[int, ...] = field(
+        metadata=_declared(
+            read.ports,
+            Flag(BOX, "PORT", names=("--ports", "--port")),
+            _PORTS,
+            "TCP ports, besides ssh, to open to the addresses of allow_from.",
+            default=(),
+        )
+    )
+    tags: dict[str, str] = field(
+        metadata=_declared(
+            read.tags,
+            Flag(BOX, "K=V", names=("--tags", "--tag")),
+            _MAPPING,
+            "Your own tags for everything that is billed.",
+            default={},
+        )
+    )
+    allow_from: tuple[str, ...] = field(
+        metadata=_declared(
+            read.cidrs,
+            Flag(BOX, "CIDR"),
+            {**_STRINGS, "examples": ["203.0.113.7/32"]},
+            "Addresses that may connect, such as 203.0.113.7/32. Default: your own address.",
+            default=(),
+        )
+    )
+    ssh_key: str | None = field(
+        metadata=_declared(
+            read.ssh_key,
+            Flag(BOX, "KEY"),
+            _STRING,
+            "Another public key that may log in: its text, or its file.",
+        )
+    )
+    checkpoint: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "COMMAND"),
+            _STRING,
+            "Command to run on the box before it is ended.",
+        )
+    )
+    accept_test: bool = field(
+        metadata=_declared(
+            read.switch,
+            Flag(BOX),
+            {"type": "boolean"},
+            "Test memory, arithmetic and links of the GPUs before the box is ready.",
+            default=False,
+        )
+    )
+    given: frozenset[str] = field(init=False, repr=False, compare=False)
 
-    def __init__(self, /, **fields: Any) -> None:
-        """Reads each field from text or a plain value: ``ttl="1h"``.
+    def __init__(self, /, **given: object) -> None:
+        """Checks the given fields; each may be text, as in a file, or a plain Python value.
 
         Raises:
-            SpecError: a value is not allowed, or fields contradict each other.
+            SpecError: a field is unknown, has an invalid value, or contradicts another.
         """
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            problems = [_problem(each) for each in error.errors(include_url=False)]
-            raise SpecError(problems) from None
+        values: dict[str, object] = {"given": frozenset(given)}
+        problems: list[tuple[str | None, str]] = []
+        for name, each in FIELDS.items():
+            try:
+                values[name] = each.value(given.get(name, each.default))
+            except ValueError as error:
+                problems.append((name, str(error)))
+        for name in sorted(given.keys() - FIELDS.keys()):
+            problems.append((name, f"unknown field{read.nearest(name, FIELDS)}"))
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if not problems:
+            problems = [(None, text) for text in self._contradictions()]
+        if problems:
+            raise SpecError(problems)
 
-    name: Annotated[Name | None, Flag(BOX, "NAME")] = Field(
-        default=None,
-        description="Name of the box: 1-40 of a-z, 0-9 and -, unique among your boxes. Default: generated.",
-    )
-    gpu: Annotated[Gpu | None, Flag(GPU, "GPU")] = Field(
-        default=None,
-        description="GPU model, with memory and count: A100, A100-80GB:8, T4:1..4, A100:8,H100:4.",
-    )
-    gpu_memory: Annotated[Gib | None, Flag(GPU, "GIB")] = Field(
-        default=None, description="Minimum memory of each GPU, in GiB."
-    )
-    total_gpu_memory: Annotated[Gib | None, Flag(GPU, "GIB")] = Field(
-        default=None, description="Minimum memory of all GPUs together, in GiB."
-    )
-    interconnect: Annotated[Interconnect | None, Flag(GPU, "LINK")] = Field(
-        default=None, description=f"Minimum link between the GPUs: {', '.join(INTERCONNECTS)}."
-    )
-    rdma: Annotated[Rdma | None, Flag(GPU, "NETWORK")] = Field(
-        default=None, description=f"RDMA network between the nodes: {', '.join(RDMA)}."
-    )
-    cpus: Annotated[Cpus | None, Flag(GPU, "N")] = Field(default=None, description="Minimum number of vCPUs.")
-    memory: Annotated[Gib | None, Flag(GPU, "GIB")] = Field(
-        default=None, description="Minimum main memory, in GiB."
-    )
-    arch: Annotated[Arch, Flag(GPU, "ARCH")] = Field(
-        default="x86_64", description=f"Processor architecture: {' or '.join(read.ARCHES)}. Default: x86_64."
-    )
-    purchase: Annotated[
-        Purchases,
-        Flag(
-            PAYMENT,
-            "OPTION",
-            switches={
-                "on-demand": "Allow on-demand instances. This is the default.",
-                "spot": "Allow spot instances.",
-                "reserved": "Allow reserved capacity that the account already holds.",
-            },
-        ),
-    ] = Field(
-        default=(Purchase.ON_DEMAND,), description=f"Allowed purchase options: {', '.join(read.PURCHASES)}."
-    )
-    max_price: Annotated[Usd | None, Flag(PAYMENT, "USD")] = Field(
-        default=None,
-        description="Maximum compute price of a node, in USD per hour.",
-    )
-    budget: Annotated[Usd | None, Flag(PAYMENT, "USD")] = Field(
-        default=None,
-        description="Total cost limit in USD, without egress. The box ends once it is spent, or at its ttl.",
-    )
-    clouds: Annotated[Patterns, Flag(PLACE, "NAME", names=("--cloud",))] = Field(
-        default=(), description="Clouds to use: names, globs, or !name to exclude one."
-    )
-    regions: Annotated[Patterns, Flag(PLACE, "NAME", names=("--region",))] = Field(
-        default=(),
-        description="Regions to use: names, globs (us-*), groups (eu, us, cn, ap), or !name to exclude one.",
-    )
-    zones: Annotated[Patterns, Flag(PLACE, "NAME", names=("--zone",))] = Field(
-        default=(), description="Zones to use: names, globs, or !name to exclude one."
-    )
-    nodes: Annotated[Nodes, Flag(BOX, "N")] = Field(
-        default=1,
-        description="Number of identical nodes, placed together: all are launched, or none. Default: 1.",
-    )
-    disk: Annotated[Disk, Flag(BOX, "GIB")] = Field(
-        default=DEFAULT_DISK_GIB,
-        description=f"Size of the encrypted root disk in GiB. Default: {DEFAULT_DISK_GIB}.",
-    )
-    image: Annotated[Image | None, Flag(BOX, "IMAGE")] = Field(
-        default=None, description="A recipe (cuda-12.4, pytorch, ubuntu-22.04) or an image ID of the cloud."
-    )
-    ttl: Annotated[End | None, Flag(BOX, "TIME")] = Field(
-        default=None, description="Time to live; then the box is deleted: 90m, 24h, 1h30m, 2d, or none."
-    )
-    ttl_role: Annotated[Text | None, Flag(BOX, "ARN")] = Field(
-        default=None, description="Role of the cloud's schedule that also ends the box at its ttl."
-    )
-    box_identity: Annotated[Text | None, Flag(BOX, "ROLE")] = Field(
-        default=None, description="Role with which the box deletes itself; granted on the box alone."
-    )
-    idle: Annotated[End | None, Flag(BOX, "TIME")] = Field(
-        default=None,
-        description="End the box when GPUs, ssh sessions and jobs are idle this long: 30m, 2h, or none.",
-    )
-    setup: Annotated[Text | None, Flag(BOX, "COMMANDS")] = Field(
-        default=None, description="Shell commands that prepare the box. They run once."
-    )
-    run: Annotated[Text | None, Flag(BOX, "COMMAND")] = Field(
-        default=None, description="Command to run when the box is ready."
-    )
-    env: Annotated[Env, Flag(BOX, "K=V")] = Field(
-        default={}, description="Variables for setup and run: K=V, or K alone for the value on this machine."
-    )
-    sync: Annotated[Sync, Flag(BOX, "PATH")] = Field(
-        default=(), description="Files to copy to the box: LOCAL or LOCAL:REMOTE."
-    )
-    ports: Annotated[Ports, Flag(BOX, "PORT", names=("--ports", "--port"))] = Field(
-        default=(), description="TCP ports, besides ssh, to open to the addresses of allow_from."
-    )
-    tags: Annotated[Tags, Flag(BOX, "K=V", names=("--tags", "--tag"))] = Field(
-        default={}, description="Your own tags for everything that is billed."
-    )
-    allow_from: Annotated[Cidrs, Flag(BOX, "CIDR")] = Field(
-        default=(),
-        description="Addresses that may connect, such as 203.0.113.7/32. Default: your own address.",
-    )
-    ssh_key: Annotated[SshKey | None, Flag(BOX, "KEY")] = Field(
-        default=None, description="Another public key that may log in: its text, or its file."
-    )
-    checkpoint: Annotated[Text | None, Flag(BOX, "COMMAND")] = Field(
-        default=None, description="Command to run on the box before it is ended."
-    )
-    accept_test: Annotated[Switch, Flag(BOX)] = Field(
-        default=False,
-        description="Test memory, arithmetic and links of the GPUs before the box is ready.",
-    )
-
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Spec:
+    def _contradictions(self) -> Iterator[str]:
         if self.budget is not None and self.ttl == "none":
-            raise ValueError(
+            yield (
                 "budget and ttl contradict: budget sets a deadline, ttl none means no deadline; leave ttl out"
             )
-        for field in ("clouds", "regions", "zones"):
-            patterns: tuple[str, ...] = getattr(self, field)
+        for name, patterns in (("clouds", self.clouds), ("regions", self.regions), ("zones", self.zones)):
             both = [each for each in patterns if f"!{each}" in patterns]
             if both:
-                raise ValueError(f"{field} contradict each other: {both[0]} is both included and excluded")
-        return self
+                yield f"{name} contradict each other: {both[0]} is both included and excluded"
+
+    def replaced(self, **fields: object) -> Spec:
+        """This spec with other values in these fields.
+
+        Raises:
+            SpecError: as for a new spec.
+        """
+        return Spec(**{name: getattr(self, name) for name in self.given} | fields)
 
     @property
     def wants_gpu(self) -> bool:
@@ -261,7 +429,11 @@ class Spec(BaseModel):
 
         These may be secrets: they are given again when a saved plan is launched.
         """
-        document: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
+        document = {
+            name: _plain(value)
+            for name, each in FIELDS.items()
+            if (value := getattr(self, name)) != each.value(each.default)
+        }
         if self.env:
             document["env"] = dict.fromkeys(self.env)
         return document
@@ -295,21 +467,10 @@ class Spec(BaseModel):
         )
 
 
-def _problem(error: Any) -> tuple[str | None, str]:
-    """One of pydantic's errors: the field, and what is wrong."""
-    if not error["loc"]:
-        return None, str(error["ctx"]["error"])
-    field = str(error["loc"][0])
-    if error["type"] == "extra_forbidden":
-        return field, f"unknown field{read.nearest(field, Spec.model_fields)}"
-    return field, str(error.get("ctx", {}).get("error", error["msg"]))
-
-
-FLAGS: Mapping[str, Flag] = {
-    name: next(each for each in info.metadata if isinstance(each, Flag))
-    for name, info in Spec.model_fields.items()
+FIELDS: Mapping[str, Field] = {
+    each.name: each.metadata["field"] for each in fields(Spec) if "field" in each.metadata
 }
-"""The flag of each field, by the field's name."""
+"""The declarations of the spec's fields, by name."""
 
 
 def deadline(
@@ -344,4 +505,27 @@ def deadline(
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a spec file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Spec.model_json_schema()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gpucloud spec",
+        "description": (Spec.__doc__ or "").partition("\n")[0],
+        "type": "object",
+        "properties": {name: _property(each) for name, each in FIELDS.items()},
+        "additionalProperties": False,
+    }
+
+
+def _property(each: Field) -> dict[str, Any]:
+    about = {"description": each.description, "default": _plain(each.value(each.default))}
+    if each.default is None:
+        return {"anyOf": [each.schema, {"type": "null"}], **about}
+    return {**each.schema, **about}
+
+
+def _plain(value: object) -> Any:
+    """A field's value as plain JSON."""
+    if isinstance(value, timedelta):
+        return read.format_end(value)
+    if isinstance(value, tuple):
+        return list(cast("tuple[object, ...]", value))
+    return str(value) if isinstance(value, Decimal) else value

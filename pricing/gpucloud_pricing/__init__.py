@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Region,
         Source,
         Tariff,
+        format_money,
     )
 
 _MODULES = {
@@ -44,7 +45,7 @@ _MODULES = {
     "gpucloud_pricing.market": "Market",
     "gpucloud_pricing.places": "BadPlaceError",
     "gpucloud_pricing.values": "Commitment InstanceType Interruption Money Note Offer Price Rate Region"
-    " Source Tariff",
+    " Source Tariff format_money",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -75,6 +76,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Source",
     "Tariff",
     "format_count",
+    "format_money",
     "format_wish",
     "parse_wishes",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from enum import StrEnum
 
 from gpucloud_pricing.gpus import GpuWish
 
@@ -30,6 +31,15 @@ INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 
 RDMA = ("none", "efa", "infiniband", "erdma")
 """The networks between machines by which GPUs reach each other's memory."""
+
+
+class Purchase(StrEnum):
+    """The ways of paying that a box can be launched with."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    RESERVED = "reserved"  # into capacity that is already held
+
 
 PURCHASES = ("on_demand", "spot", *TERM_HOURS, CAPACITY_BLOCK, OWNED)
 """The ways of paying that the market knows."""

@@ -23,6 +23,14 @@ class Money:
         return {"amount": f"{self.amount:f}", "currency": self.currency}
 
 
+def format_money(amount: Decimal | None, currency: str = "USD") -> str:
+    """An amount for people: two decimals, four below 10 (``$0.5260``, ``CNY 229.00``, ``?`` if unknown)."""
+    if amount is None:
+        return "?"
+    digits = 4 if abs(amount) < 10 else 2
+    return f"{'$' if currency == 'USD' else currency + ' '}{amount:,.{digits}f}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """A reference exchange rate: one unit of ``base`` is ``rate`` of ``quote``."""

@@ -10,12 +10,13 @@ from typing import Any
 
 from gpucloud.clouds.kit import check_user_data
 from gpucloud.errors import UsageError
-from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, Tags
+from gpucloud.resources import Machine, Order, Request, ResourceKind, State, Tags
 from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
 from gpucloud_alibaba.network import NetworkIds
+from gpucloud_pricing.demand import Purchase
 
 USER_DATA_BYTES = 32 * 1024
 """The limit before base64. Source: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``)."""

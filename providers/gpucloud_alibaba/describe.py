@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gpucloud.resources import BadTags, Machine, Purchase, Ref, Resource, ResourceKind, State, Tags
+from gpucloud.resources import BadTags, Machine, Ref, Resource, ResourceKind, State, Tags
 from gpucloud_alibaba.clients import Clients, ecs_models, listed
 from gpucloud_alibaba.errors import named
+from gpucloud_pricing.demand import Purchase
 
 CLOUD = "alibaba"
 PAGE_SIZE = 100

@@ -12,7 +12,6 @@ from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     TAG_PREFIX,
     Machine,
-    Purchase,
     Ref,
     Resource,
     ResourceKind,
@@ -33,6 +32,7 @@ from gpucloud_alibaba.errors import (
     named,
     reading,
 )
+from gpucloud_pricing.demand import Purchase
 
 TOKEN_TAG = f"{TAG_PREFIX}key"
 """The tag that holds the create call's ClientToken: the API cannot be asked by the token itself."""

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.errors import ErrorClass
-from gpucloud.resources import HeldCapacity, Purchase, Quote
+from gpucloud.resources import HeldCapacity, Quote
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.describe import CLOUD, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, classify, named, reading
+from gpucloud_pricing.demand import Purchase
 
 T = TypeVar("T")
 

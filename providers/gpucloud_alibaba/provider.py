@@ -20,7 +20,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -45,6 +44,7 @@ from gpucloud_alibaba import (
 from gpucloud_alibaba.clients import Clients, ecs_models
 from gpucloud_alibaba.describe import CLOUD, Place
 from gpucloud_alibaba.errors import MalformedAnswerError, reading
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata

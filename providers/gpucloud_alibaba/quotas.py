@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from gpucloud.resources import Purchase, Quota
+from gpucloud.resources import Quota
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.describe import CLOUD
 from gpucloud_alibaba.errors import reading
+from gpucloud_pricing.demand import Purchase
 
 FIX = (
     "ask for more in the Quota Center, product ECS: https://quotas.console.alibabacloud.com "

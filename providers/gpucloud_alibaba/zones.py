@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpucloud.resources import Order, Purchase
+from gpucloud.resources import Order
 from gpucloud_alibaba.clients import ecs_models, listed
 from gpucloud_alibaba.errors import NoZoneError, named, reading
+from gpucloud_pricing.demand import Purchase
 
 _PREFERENCE = ("WithStock", "ClosedWithStock")
 """Plenty of stock before little. Source: the SDK's reference of DescribeAvailableResource."""

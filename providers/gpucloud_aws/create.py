@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud.clouds.kit import check_user_data
 from gpucloud.errors import UsageError
-from gpucloud.resources import Machine, Order, Purchase, Request
+from gpucloud.resources import Machine, Order, Request
 from gpucloud_aws.errors import NoReservationError, reading
 from gpucloud_aws.find import machine_of
 from gpucloud_aws.images import image_for, is_own
 from gpucloud_aws.schedule import checked_role
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

@@ -16,7 +16,6 @@ from gpucloud.resources import (
     TAG_PREFIX,
     BadTags,
     Machine,
-    Purchase,
     Ref,
     Resource,
     ResourceKind,
@@ -27,6 +26,7 @@ from gpucloud.resources import (
     UnreadableRegion,
 )
 from gpucloud_aws.errors import GoneError, classify, reading
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

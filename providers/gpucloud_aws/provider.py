@@ -21,7 +21,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -46,6 +45,7 @@ from gpucloud_aws import (
     schedule,
 )
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata

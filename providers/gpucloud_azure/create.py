@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from gpucloud.clouds.kit import check_user_data, in_threads
 from gpucloud.clouds.provider import BegunError, Record
 from gpucloud.errors import RULES, ErrorClass, UsageError
-from gpucloud.resources import Machine, Order, Purchase, Request, ResourceKind, State, request_hash
+from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
 from gpucloud_azure import extend, identity, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
@@ -22,6 +22,7 @@ from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
 from gpucloud_azure.network import group_name, machine_names, tags_of
+from gpucloud_pricing.demand import Purchase
 
 CUSTOM_DATA_BYTES = 64 * 1024 - 1
 """Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""

@@ -8,12 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.clouds.kit import amount_of, in_threads
-from gpucloud.resources import HeldCapacity, Purchase, Quote
+from gpucloud.resources import HeldCapacity, Quote
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.ids import parts_of
 from gpucloud_azure.json_paths import at, list_at, plain, refuse_nonsense, text_at
+from gpucloud_pricing.demand import Purchase
 
 PUBLIC_URL = "https://prices.azure.com/api/retail/prices"
 API_VERSION = "2023-01-01-preview"

@@ -18,7 +18,6 @@ from gpucloud.resources import (
     Machine,
     Order,
     Permission,
-    Purchase,
     Quota,
     Quote,
     Ref,
@@ -43,6 +42,7 @@ from gpucloud_azure import (
 )
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.json_paths import plain
+from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata, SelfDelete

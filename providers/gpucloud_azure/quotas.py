@@ -7,10 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.clouds.kit import together
-from gpucloud.resources import Purchase, Quota
+from gpucloud.resources import Quota
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.json_paths import plain
+from gpucloud_pricing.demand import Purchase
 
 SKUS_API = "2021-07-01"
 SPOT = "lowPriorityCores"

@@ -29,8 +29,8 @@ EVENTS = (
     " PricesAnswered"
 )
 ERRORS = (
-    "GpucloudError UsageError NoOfferError PriceError CloudError OutcomeUnknownError OwedError BoxLostError"
-    " ConnectionFailedError NotCopiedError InterruptedBySignal ErrorClass"
+    "GpucloudError UsageError SpecError NoOfferError PriceError CloudError OutcomeUnknownError OwedError"
+    " BoxLostError ConnectionFailedError NotCopiedError InterruptedBySignal ErrorClass"
 )
 HEAVY = {"pydantic", "rich", "typer", "boto3", "botocore", "azure", "alibabacloud_tea_openapi", "sqlite3"}
 WITHOUT_SDKS = """

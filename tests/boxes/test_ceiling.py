@@ -17,7 +17,8 @@ from gpucloud.errors import BoxLostError, CloudError, PriceError
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Box
 from gpucloud.planning.plan import Candidate, capped
-from gpucloud.resources import HeldCapacity, Machine, Purchase, Request
+from gpucloud.resources import HeldCapacity, Machine, Request
+from gpucloud_pricing.demand import Purchase
 from tests.bench import Bench
 from tests.builders import Clock
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, ConnectionLost, MemoryProvider

@@ -18,7 +18,8 @@ from gpucloud.inventory.reconcile import refresh, remains, settle
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import NameTakenError
-from gpucloud.resources import Machine, Purchase, Request
+from gpucloud.resources import Machine, Request
+from gpucloud_pricing.demand import Purchase
 from tests.bench import Bench
 from tests.builders import Clock
 from tests.memory import (

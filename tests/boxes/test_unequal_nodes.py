@@ -21,8 +21,9 @@ from gpucloud.inventory.reconcile import refresh, refresh_all, settle
 from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import Box
-from gpucloud.resources import Purchase, ResourceKind, Search
+from gpucloud.resources import ResourceKind, Search
 from gpucloud_pricing.billing import billing_of
+from gpucloud_pricing.demand import Purchase
 from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref, some_tags
 from tests.memory import TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament

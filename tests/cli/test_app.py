@@ -22,7 +22,7 @@ from gpucloud.cli.failure import as_text, redact, report
 from gpucloud.cli.output import Output, clean, encode
 from gpucloud.config import find_owner, find_paths
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OwedError, UsageError
-from gpucloud.resources import money_text
+from gpucloud_pricing import format_money
 
 PROGRAM = [sys.executable, "-c", "from gpucloud.cli.app import main; main()"]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -289,12 +289,12 @@ def test_foreign_text_cannot_steer_the_terminal(foreign: str, shown: str) -> Non
 
 
 def test_money_is_never_rounded_away() -> None:
-    assert [money_text(Decimal(text)) for text in ("0.0042", "32.7726", "12345")] == [
+    assert [format_money(Decimal(text)) for text in ("0.0042", "32.7726", "12345")] == [
         "$0.0042",
         "$32.77",
         "$12,345.00",
     ]
-    assert (money_text(None), money_text(Decimal("7.5"), "CNY")) == ("?", "CNY 7.5000")
+    assert (format_money(None), format_money(Decimal("7.5"), "CNY")) == ("?", "CNY 7.5000")
     assert encode({"amount": Decimal("1E+2")}) == '{"amount": "100"}'
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from gpucloud.cli.app import COMMANDS, load, main
 from gpucloud.spec.flags import PANELS
-from gpucloud.spec.model import FLAGS, Spec
+from gpucloud.spec.model import FIELDS
 
 INTERNAL = re.compile(r"<(?:str|int|float|path|uuid|datetime|filename)\b|\b(?:TEXT|INTEGER|FLOAT)\b| range>")
 """What click and typer show of an option whose value nobody has named."""
@@ -45,9 +45,8 @@ def test_every_field_of_a_spec_has_a_flag_that_help_shows_with_its_description(
     help_of: Callable[..., str],
 ) -> None:
     text = " ".join(help_of("offers").split())
-    assert FLAGS.keys() == Spec.model_fields.keys()
-    for name, field in Spec.model_fields.items():
-        flag = FLAGS[name]
+    for name, field in FIELDS.items():
+        flag = field.flag
         assert flag.panel in PANELS
         written = ", ".join(flag.names_for(name))
         value = "" if flag.metavar is None else f" {flag.metavar}"
@@ -57,5 +56,5 @@ def test_every_field_of_a_spec_has_a_flag_that_help_shows_with_its_description(
 
 
 def test_a_field_is_a_switch_exactly_where_it_is_yes_or_no() -> None:
-    switches = {name for name, flag in FLAGS.items() if flag.metavar is None}
-    assert switches == {name for name, field in Spec.model_fields.items() if field.default is False}
+    switches = {name for name, field in FIELDS.items() if field.flag.metavar is None}
+    assert switches == {name for name, field in FIELDS.items() if field.default is False}

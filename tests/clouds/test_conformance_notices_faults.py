@@ -14,7 +14,6 @@ from gpucloud.errors import ErrorClass
 from gpucloud.resources import (
     Machine,
     Order,
-    Purchase,
     Quote,
     Ref,
     Request,
@@ -24,6 +23,7 @@ from gpucloud.resources import (
     SearchResult,
     State,
 )
+from gpucloud_pricing.demand import Purchase
 from tests.clouds.test_memory_conformance import MemoryHarness
 from tests.conformance import ProviderConformance
 from tests.memory import CloudSaid, MemoryProvider

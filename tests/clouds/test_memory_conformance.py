@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import ErrorClass
-from gpucloud.resources import HeldCapacity, Order, Purchase, Ref
+from gpucloud.resources import HeldCapacity, Order, Ref
+from gpucloud_pricing.demand import Purchase
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 from tests.memory import ConnectionLost, MemoryProvider

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.resources import End, Machine, Purchase, Ref, ResourceKind, Search, State
+from gpucloud.resources import End, Machine, Ref, ResourceKind, Search, State
+from gpucloud_pricing.demand import Purchase
 from tests.builders import START, Told, an_order
 from tests.conformance import ids
 from tests.memory import BY_NAME_LONG_RUNNING, CloudSaid, ConnectionLost, MemoryProvider, Pace

@@ -11,7 +11,8 @@ from functools import partial
 
 from gpucloud.clouds.provider import CapacitySource, Verdict
 from gpucloud.errors import RULES, ErrorClass
-from gpucloud.resources import Machine, Purchase, ResourceKind
+from gpucloud.resources import Machine, ResourceKind
+from gpucloud_pricing.demand import Purchase
 from tests.builders import Told
 from tests.conformance.harness import (
     Conformance,

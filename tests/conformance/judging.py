@@ -9,7 +9,8 @@ import pytest
 
 from gpucloud.clouds.provider import PriceSource
 from gpucloud.errors import ErrorClass
-from gpucloud.resources import Order, Purchase, ResourceKind, Search
+from gpucloud.resources import Order, ResourceKind, Search
+from gpucloud_pricing.demand import Purchase
 from tests.builders import Told
 from tests.conformance.harness import (
     Conformance,

@@ -9,7 +9,8 @@ import pytest
 
 from gpucloud.clouds.provider import ConsoleLog, Verdict
 from gpucloud.errors import ErrorClass
-from gpucloud.resources import Machine, Purchase, ResourceKind, Search, State
+from gpucloud.resources import Machine, ResourceKind, Search, State
+from gpucloud_pricing.demand import Purchase
 from tests.conformance.harness import (
     Conformance,
     Harness,

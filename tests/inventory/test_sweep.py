@@ -20,17 +20,9 @@ from gpucloud.inventory.sweep import OLD_ENOUGH, Find, Reason, end, judge, look,
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Place
 from gpucloud.journal.lifecycle import BoxState, Lease, new_id
-from gpucloud.resources import (
-    BadTags,
-    Purchase,
-    Resource,
-    ResourceKind,
-    Search,
-    Tags,
-    UnreadableRegion,
-    rfc3339,
-)
+from gpucloud.resources import BadTags, Resource, ResourceKind, Search, Tags, UnreadableRegion, rfc3339
 from gpucloud_pricing import Market
+from gpucloud_pricing.demand import Purchase
 from tests.bench import Bench
 from tests.builders import START, Clock, a_box, a_machine, a_ref, a_resource, some_tags
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament

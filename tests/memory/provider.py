@@ -18,7 +18,6 @@ from gpucloud.resources import (
     HeldCapacity,
     Machine,
     Order,
-    Purchase,
     Quote,
     Ref,
     Request,
@@ -31,6 +30,7 @@ from gpucloud.resources import (
     UnreadableRegion,
     rfc3339,
 )
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.history import Coverage
 from tests.memory.cloud import ADDRESS_PRICE, DISK_PRICE, UNPRICED, Item, MemoryCloud
 from tests.memory.faults import CloudSaid, ConnectionLost

@@ -14,7 +14,8 @@ import pytest
 from gpucloud.errors import GpucloudError, PriceError, UsageError
 from gpucloud.planning.plan import Candidate, Plan, attempts, into_held, rank, repriced, requote, under
 from gpucloud.planning.saved_plan import changes, renewed
-from gpucloud.resources import HeldCapacity, Purchase, Quote
+from gpucloud.resources import HeldCapacity, Quote
+from gpucloud_pricing.demand import Purchase
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpucloud.planning.quota import FRESH_FOR, Quotas
-from gpucloud.resources import Purchase, Quota
+from gpucloud.resources import Quota
+from gpucloud_pricing.demand import Purchase
 from tests.bench import ZONES, Bench
 from tests.builders import Clock
 from tests.memory import MemoryProvider

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
-from gpucloud.resources import Order, Purchase, Ref, ResourceKind, Tags
+from gpucloud.resources import Order, Ref, ResourceKind, Tags
+from gpucloud_pricing.demand import Purchase
 
 ACCOUNT = "123456789012"
 IDENTITY = (

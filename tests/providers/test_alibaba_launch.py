@@ -15,10 +15,11 @@ import pytest
 
 from gpucloud.costs.resource_prices import reference_rate
 from gpucloud.errors import ErrorClass, Scope, UsageError
-from gpucloud.resources import Machine, Purchase, ResourceKind, Search, State
+from gpucloud.resources import Machine, ResourceKind, Search, State
 from gpucloud_alibaba import network
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.provider import AlibabaProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import (

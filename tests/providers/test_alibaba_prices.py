@@ -19,10 +19,10 @@ from gpucloud.clouds.provider import (
     PriceSource,
     QuotaSource,
 )
-from gpucloud.resources import Purchase
 from gpucloud_alibaba import price_list
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.provider import AlibabaProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import Answer, Wire, refusal

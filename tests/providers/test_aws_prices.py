@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpucloud.clouds.provider import CapacitySource, ConsoleLog, Echo, Ingress, Inquiry, PriceSource
-from gpucloud.resources import Purchase
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.aws_wire import Answer, Wire, answer, refusal
 

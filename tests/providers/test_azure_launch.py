@@ -14,7 +14,7 @@ import pytest
 from azure.core.exceptions import AzureError, HttpResponseError
 
 from gpucloud.errors import ErrorClass, UsageError
-from gpucloud.resources import End, Machine, Purchase, ResourceKind, Search, State
+from gpucloud.resources import End, Machine, ResourceKind, Search, State
 from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
 from gpucloud_azure.errors import ChangedRequestError, NotEndingError, classify
@@ -23,6 +23,7 @@ from gpucloud_azure.ids import group_id, id_in
 from gpucloud_azure.images import image_for
 from gpucloud_azure.network import group_name, machine_names, wanted_rules
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud.resources import Purchase
 from gpucloud_azure import checkup, prices
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, refusal
 

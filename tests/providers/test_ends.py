@@ -20,10 +20,10 @@ from gpucloud.errors import CloudError
 from gpucloud.journal.facts import Price
 from gpucloud.journal.store import Box, Journal
 from gpucloud.planning.plan import Candidate
-from gpucloud.resources import Purchase
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 from gpucloud.sandbox.client import Endpoint, SandboxClient
+from gpucloud_pricing.demand import Purchase
 from tests.cli.test_guard import until
 from tests.planning.test_plan import a_candidate
 from tests.profiles import own_profile

@@ -16,7 +16,6 @@ from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import (
     Machine,
     Order,
-    Purchase,
     Ref,
     Request,
     Resource,
@@ -27,6 +26,7 @@ from gpucloud.resources import (
     Tags,
 )
 from gpucloud_dummy.ground import Ground, Row
+from gpucloud_pricing.demand import Purchase
 
 __all__ = ["DummyProvider"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -66,6 +67,18 @@ def test_an_endless_answer_of_a_box_is_refused_before_it_is_kept(rental: Rental)
     with pytest.raises(ConnectionFailedError, match="wrote more than"):
         boot_state(target)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < GENEROUS_KIB
+
+
+def test_a_client_that_goes_away_leaves_the_connection_to_the_others(rental: Rental) -> None:
+    """As a real sshd does: the commands of a program share one connection."""
+    target = rental.boot(rental.spec())
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(run, target, ["sh", "-c", "until [ -e over ]; do sleep 0.1; done; echo lived"])
+        for _ in range(12):
+            with pytest.raises(ConnectionFailedError, match="wrote more than"):
+                run(target, ["cat", "/dev/zero"])
+        run(target, ["touch", "over"])
+        assert waits.result().out == b"lived\n"
 
 
 def test_how_a_job_ended_is_read_to_a_limit_and_its_output_is_never_kept(rental: Rental) -> None:

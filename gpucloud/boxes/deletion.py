@@ -12,13 +12,13 @@ from typing import Any
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import DeletionGraph
-from gpucloud.errors import GpucloudError, InterruptedBySignal
+from gpucloud.errors import GpucloudError
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, OfResource, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile, seen_state
 from gpucloud.journal.records import Box, ResourceRow
 from gpucloud.resources import Ref, Resource
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud.runtime.tasks import Call
 
 
 def delete_what_is_free(
@@ -51,9 +51,7 @@ def delete_what_is_free(
         calls = context.tasks.run_all([_step(context, cloud, row) for row in due])
         for row, call in zip(due, calls, strict=True):
             try:
-                answer: Resource | None = _answer(context, cloud, row.ref, call)
-            except InterruptedBySignal:
-                raise
+                answer: Resource | None = _answer(cloud, row.ref, call)
             except GpucloudError as error:
                 trouble = error
                 refused.add(row.ref)
@@ -87,12 +85,15 @@ def is_held(graph: DeletionGraph, ref: Ref, there: Iterable[Ref], refused: Colle
     )
 
 
-def _answer(context: Context, cloud: Cloud, ref: Ref, call: Call) -> Any:
-    """What a call gave that was waited for."""
-    try:
-        return context.tasks.wait(call, 0.0)
-    except TimedOutError as error:
-        raise GpucloudError(f"{cloud.name} {ref.region}: {error}") from error
+def _answer(cloud: Cloud, ref: Ref, call: Call) -> Any:
+    """What a call returned that was waited for.
+
+    Raises:
+        GpucloudError: it goes on, or what it raised.
+    """
+    if not call.done:
+        raise GpucloudError(f"{cloud.name} {ref.region}: no answer within the remaining time")
+    return call.value()
 
 
 def ask_to_delete(context: Context, cloud: Cloud, refs: Collection[Ref]) -> GpucloudError | None:
@@ -101,9 +102,7 @@ def ask_to_delete(context: Context, cloud: Cloud, refs: Collection[Ref]) -> Gpuc
     deletions = [partial(cloud.delete, ref, once=True) for ref in refs]
     for ref, call in zip(refs, context.tasks.run_all(deletions) if refs else (), strict=True):
         try:
-            _answer(context, cloud, ref, call)
-        except InterruptedBySignal:
-            raise
+            _answer(cloud, ref, call)
         except GpucloudError as error:
             trouble = error
     return trouble

@@ -130,15 +130,14 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
     makers = emulated or [entry.load() for entry in entry_points(group=ENTRY_POINTS)]
     emulators.extend(make(world) for make in makers)
     faults, traffic, stopping = Faults(), Traffic(), threading.Event()
-    servers = [
-        _listen(Front(emulator, world, faults, traffic), _port(database, emulator.name), emulator.tls)
+    fronts = {
+        emulator.name: _listen(
+            Front(emulator, world, faults, traffic), _port(database, emulator.name), emulator.tls
+        )
         for emulator in emulators
-    ]
-    origins = {
-        emulator.name: f"{'https' if emulator.tls else 'http'}://127.0.0.1:{server.port}"
-        for emulator, server in zip(emulators, servers, strict=True)
     }
-    database.keep_setting("ports", {e.name: s.port for e, s in zip(emulators, servers, strict=True)})
+    origins = {emulator.name: _origin(emulator, fronts[emulator.name]) for emulator in emulators}
+    database.keep_setting("ports", {name: server.port for name, server in fronts.items()})
     token = secrets.token_hex(16)
     control = Control(
         world=world,
@@ -149,7 +148,7 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
         token=token,
         stop=stopping.set,
     )
-    servers.append(_listen(control, 0, None))
+    control_server = _listen(control, 0, None)
     gate = Gate(world, emulators, secrets.token_hex(16))
     for emulator in emulators:
         emulator.resume()
@@ -158,21 +157,22 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
         {
             "pid": os.getpid(),
             "namespace": namespace(),
-            "control": {"url": f"http://127.0.0.1:{servers[-1].port}", "token": token},
+            "control": {"url": f"http://127.0.0.1:{control_server.port}", "token": token},
             "gate": {"port": gate.port, "token": gate.token},
-            "clouds": {
-                emulator.name: {
-                    "endpoint": origins[emulator.name],
-                    "environment": {
-                        **emulator.environment(origins[emulator.name]),
-                        f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origins[emulator.name] + ECHO_PATH,
-                    },
-                }
-                for emulator in emulators
-            },
+            "clouds": {emulator.name: _reached(emulator, origins[emulator.name]) for emulator in emulators},
         },
     )
-    return Sandbox(world, emulators, servers, gate, traffic, stopping)
+    return Sandbox(world, emulators, [*fronts.values(), control_server], gate, traffic, stopping)
+
+
+def _origin(emulator: Emulator, server: BaseWSGIServer) -> str:
+    return f"{'https' if emulator.tls else 'http'}://127.0.0.1:{server.port}"
+
+
+def _reached(emulator: Emulator, origin: str) -> dict[str, Any]:
+    """How clients reach an emulated cloud: its address, and the variables of their profile."""
+    echo = {f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origin + ECHO_PATH}
+    return {"endpoint": origin, "environment": {**emulator.environment(origin), **echo}}
 
 
 def main() -> int:

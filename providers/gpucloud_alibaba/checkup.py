@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -29,6 +30,42 @@ NOBODY = "gpucloud-check"
 TYPE = "ecs.gn6i-c4g1.xlarge"
 TAGS = Tags(owner=NOBODY, box=NOBODY, op=NOBODY, run="", expires="none").as_dict()
 """The tags that the policy requires in every create call."""
+
+FEW = {"max_results": 10}
+OF_TYPE = {"instance_type": TYPE}
+ECS_READS: Mapping[str, Mapping[str, Any]] = {
+    "DescribeInstances": {"dry_run": True},
+    "DescribeRegions": {},
+    "DescribeDisks": FEW,
+    "DescribeNetworkInterfaces": FEW,
+    "DescribeSecurityGroups": FEW,
+    "DescribeImages": {"image_owner_alias": "system", "page_size": 1},
+    "DescribeInstanceHistoryEvents": FEW,
+    "DescribePrice": {**OF_TYPE, "resource_type": "instance", "price_unit": "Hour", "amount": 1},
+    "DescribeSpotPriceHistory": {**OF_TYPE, "network_type": "vpc", "spot_duration": 0},
+    "DescribeSpotAdvice": {"instance_types": [TYPE]},
+    "DescribeAccountAttributes": {"attribute_name": ["max-postpaid-instance-vcpu-count"]},
+    "DescribeAvailableResource": {
+        **OF_TYPE,
+        "destination_resource": "InstanceType",
+        "instance_charge_type": "PostPaid",
+    },
+    "DescribeCapacityReservations": FEW,
+    "DescribeElasticityAssurances": FEW,
+    "DescribeReservedInstances": {"page_size": 10},
+}
+"""The reads of ECS that gpucloud makes, each with fields of a request that costs little."""
+VPC_CALLS: Mapping[str, Mapping[str, Any]] = {
+    "DescribeVpcs": {"PageSize": 10},
+    "DescribeVSwitches": {"PageSize": 10},
+    "DescribeEipAddresses": {"PageSize": 10},
+    "CreateVpc": {
+        "CidrBlock": "10.42.0.0/16",
+        "Tag": [{"Key": key, "Value": value} for key, value in TAGS.items()],
+        "DryRun": True,
+    },
+}
+"""The same of VPC; what makes something is a dry run."""
 
 
 def policy() -> str:
@@ -96,87 +133,34 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
     Without changes that have no dry run (groups, rules, release times), and without deletions: these are
     allowed by a resource's tags, and there is no resource to try with.
     """
-    m = ecs_models()
+    ecs, vpc = clients.ecs(region), partial(clients.vpc, region)
+    calls: dict[str, Callable[[], object]] = {"ecs:RunInstances": partial(_dry_launch, ecs, region)}
+    calls |= {f"ecs:{action}": partial(_read, ecs, region, action) for action in ECS_READS}
+    calls |= {f"vpc:{action}": partial(vpc, action, values) for action, values in VPC_CALLS.items()}
+    return calls
 
-    ecs = clients.ecs(region)
-    vpc = partial(clients.vpc, region)
-    tags = [{"Key": key, "Value": value} for key, value in TAGS.items()]
-    return {
-        "ecs:RunInstances": lambda: ecs.run_instances(
-            m.RunInstancesRequest(
-                region_id=region,
-                instance_type=TYPE,
-                image_id=NOBODY,
-                v_switch_id=NOBODY,
-                security_group_id=NOBODY,
-                instance_charge_type="PostPaid",
-                http_tokens="required",
-                system_disk=m.RunInstancesRequestSystemDisk(category="cloud_essd", encrypted="true"),
-                amount=1,
-                tag=[m.RunInstancesRequestTag(key=key, value=value) for key, value in TAGS.items()],
-                dry_run=True,
-            )
-        ),
-        "ecs:DescribeInstances": lambda: ecs.describe_instances(
-            m.DescribeInstancesRequest(region_id=region, dry_run=True)
-        ),
-        "ecs:DescribeRegions": lambda: ecs.describe_regions(m.DescribeRegionsRequest()),
-        "ecs:DescribeDisks": lambda: ecs.describe_disks(
-            m.DescribeDisksRequest(region_id=region, max_results=10)
-        ),
-        "ecs:DescribeNetworkInterfaces": lambda: ecs.describe_network_interfaces(
-            m.DescribeNetworkInterfacesRequest(region_id=region, max_results=10)
-        ),
-        "ecs:DescribeSecurityGroups": lambda: ecs.describe_security_groups(
-            m.DescribeSecurityGroupsRequest(region_id=region, max_results=10)
-        ),
-        "ecs:DescribeImages": lambda: ecs.describe_images(
-            m.DescribeImagesRequest(region_id=region, image_owner_alias="system", page_size=1)
-        ),
-        "ecs:DescribeInstanceHistoryEvents": lambda: ecs.describe_instance_history_events(
-            m.DescribeInstanceHistoryEventsRequest(region_id=region, max_results=10)
-        ),
-        "ecs:DescribePrice": lambda: ecs.describe_price(
-            m.DescribePriceRequest(
-                region_id=region,
-                resource_type="instance",
-                instance_type=TYPE,
-                price_unit="Hour",
-                amount=1,
-            )
-        ),
-        "ecs:DescribeSpotPriceHistory": lambda: ecs.describe_spot_price_history(
-            m.DescribeSpotPriceHistoryRequest(
-                region_id=region, instance_type=TYPE, network_type="vpc", spot_duration=0
-            )
-        ),
-        "ecs:DescribeSpotAdvice": lambda: ecs.describe_spot_advice(
-            m.DescribeSpotAdviceRequest(region_id=region, instance_types=[TYPE])
-        ),
-        "ecs:DescribeAccountAttributes": lambda: ecs.describe_account_attributes(
-            m.DescribeAccountAttributesRequest(
-                region_id=region, attribute_name=["max-postpaid-instance-vcpu-count"]
-            )
-        ),
-        "ecs:DescribeAvailableResource": lambda: ecs.describe_available_resource(
-            m.DescribeAvailableResourceRequest(
-                region_id=region,
-                destination_resource="InstanceType",
-                instance_type=TYPE,
-                instance_charge_type="PostPaid",
-            )
-        ),
-        "ecs:DescribeCapacityReservations": lambda: ecs.describe_capacity_reservations(
-            m.DescribeCapacityReservationsRequest(region_id=region, max_results=10)
-        ),
-        "ecs:DescribeElasticityAssurances": lambda: ecs.describe_elasticity_assurances(
-            m.DescribeElasticityAssurancesRequest(region_id=region, max_results=10)
-        ),
-        "ecs:DescribeReservedInstances": lambda: ecs.describe_reserved_instances(
-            m.DescribeReservedInstancesRequest(region_id=region, page_size=10)
-        ),
-        "vpc:DescribeVpcs": lambda: vpc("DescribeVpcs", {"PageSize": 10}),
-        "vpc:DescribeVSwitches": lambda: vpc("DescribeVSwitches", {"PageSize": 10}),
-        "vpc:DescribeEipAddresses": lambda: vpc("DescribeEipAddresses", {"PageSize": 10}),
-        "vpc:CreateVpc": lambda: vpc("CreateVpc", {"CidrBlock": "10.42.0.0/16", "Tag": tags, "DryRun": True}),
-    }
+
+def _dry_launch(ecs: Any, region: str) -> object:
+    m = ecs_models()
+    return ecs.run_instances(
+        m.RunInstancesRequest(
+            region_id=region,
+            instance_type=TYPE,
+            image_id=NOBODY,
+            v_switch_id=NOBODY,
+            security_group_id=NOBODY,
+            instance_charge_type="PostPaid",
+            http_tokens="required",
+            system_disk=m.RunInstancesRequestSystemDisk(category="cloud_essd", encrypted="true"),
+            amount=1,
+            tag=[m.RunInstancesRequestTag(key=key, value=value) for key, value in TAGS.items()],
+            dry_run=True,
+        )
+    )
+
+
+def _read(ecs: Any, region: str, action: str) -> object:
+    """One of :data:`ECS_READS`, by the SDK's names: ``describe_disks`` takes a ``DescribeDisksRequest``."""
+    request = getattr(ecs_models(), f"{action}Request")(**ECS_READS[action])
+    request.region_id = region
+    return getattr(ecs, re.sub("(?<!^)(?=[A-Z])", "_", action).lower())(request)

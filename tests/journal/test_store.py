@@ -19,6 +19,7 @@ import pytest
 from gpucloud.errors import UsageError
 from gpucloud.journal.errors import JournalError, NameTakenError, StaleWriterError
 from gpucloud.journal.events import (
+    Extended,
     Gone,
     GoneOnce,
     Hashed,
@@ -164,6 +165,21 @@ def test_a_thing_in_the_making_gets_its_id_and_is_not_doubled(journal: Journal) 
     journal.write(box, Made(resource=a_group()))
     journal.write(box, Made(resource=a_group()))
     assert [(row.state, row.ref.id) for row in journal.resources(box.id)] == [("made", "sg-1")]
+
+
+def test_a_thing_that_was_found_before_its_making_was_told_of_is_not_doubled(journal: Journal) -> None:
+    box = a_box(journal)
+    journal.write(box, Made(resource=named(a_group().ref)))
+    journal.write(box, Making(resource=a_group("")))
+    journal.write(box, Made(resource=a_group()))
+    assert [(row.state, row.ref.id) for row in journal.resources(box.id)] == [("made", "sg-1")]
+
+
+def test_the_end_of_a_box_is_that_of_its_last_extension(journal: Journal) -> None:
+    box = a_box(journal)
+    for end in (NOW + timedelta(hours=1), None):
+        journal.write(box, Extended(expires_at=end))
+        assert journal.box(box.id).expires_at == end
 
 
 def test_an_impossible_change_of_state_is_refused_and_leaves_no_event(journal: Journal) -> None:

@@ -56,16 +56,28 @@ class KeptError(AlibabaError):
 
 
 def _make(region: Region, order: Order, index: int) -> str:
-    parameters, world = order.parameters, region.world
-    id_ = region.new_id("instance")
-    name = parameters.get("InstanceName", id_)
-    if order.count > 1 and str(parameters.get("UniqueSuffix")).lower() == "true":
-        name = f"{name}{index + 1:03d}"
-    address = free_address(region, order.vswitch)
-    vanishing = any(order.type.name == each for each in world.database.setting(VANISHING) or ())
-    instance: Document = {
+    id_, world = region.new_id("instance"), region.world
+    instance = _instance(region, order, id_, index) | _unseen(region, order)
+    [instance["_private_ip"]] = instance["VpcAttributes"]["PrivateIpAddress"]["IpAddress"]
+    if order.public:
+        try:
+            instance["_public_ip"] = world.addresses.take(id_, but=world.dials.caller_address)
+        except NoAddressError:
+            text = "There are no public addresses left in the zone."
+            raise AlibabaError("InvalidOperation.PublicIpAddressNoStock", text, 403) from None
+    _make_parts(region, order, instance)
+    region.put("instance", instance)
+    _bill(region, order, instance)
+    boxes.boot(region, instance)
+    return id_
+
+
+def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
+    """An instance as ``DescribeInstances`` shows it."""
+    parameters = order.parameters
+    return {
         "InstanceId": id_,
-        "InstanceName": name,
+        "InstanceName": _name(order, id_, index),
         "Description": parameters.get("Description", ""),
         "HostName": parameters.get("HostName", f"iZ{id_[5:]}Z"),
         "RegionId": region.name,
@@ -101,7 +113,7 @@ def _make(region: Region, order: Order, index: int) -> str:
             "VpcId": order.vswitch["VpcId"],
             "VSwitchId": order.vswitch["VSwitchId"],
             "NatIpAddress": "",
-            "PrivateIpAddress": {"IpAddress": [address]},
+            "PrivateIpAddress": {"IpAddress": [free_address(region, order.vswitch)]},
         },
         "EipAddress": {"AllocationId": "", "IpAddress": "", "InternetChargeType": ""},
         "InnerIpAddress": {"IpAddress": []},
@@ -117,12 +129,25 @@ def _make(region: Region, order: Order, index: int) -> str:
             "CapacityReservationPreference": "",
         },
         "Tags": ecs_tags(order.tags),
-        "_token": parameters.get("ClientToken", ""),
+    }
+
+
+def _name(order: Order, id_: str, index: int) -> str:
+    name = str(order.parameters.get("InstanceName", id_))
+    numbered = order.count > 1 and str(order.parameters.get("UniqueSuffix")).lower() == "true"
+    return f"{name}{index + 1:03d}" if numbered else name
+
+
+def _unseen(region: Region, order: Order) -> Document:
+    """What the emulator knows of an instance, and no answer shows."""
+    world = region.world
+    vanishing = order.type.name in (world.database.setting(VANISHING) or ())
+    return {
+        "_token": order.parameters.get("ClientToken", ""),
         "_purchase": order.purchase,
         "_pool": order.pool["PrivatePoolOptionsId"] if order.pool else "",
         "_user_data": order.user_data,
         "_driver": order.image.driver,
-        "_private_ip": address,
         "_running_at": region.later(world.dials.pace.transition_s),
         "_visible_at": region.later(world.dials.pace.lag_s),
         "_hidden_reads": world.dials.pace.lag_calls,
@@ -132,17 +157,6 @@ def _make(region: Region, order: Order, index: int) -> str:
         "_billed": str(order.price.amount),
         "_currency": order.price.currency,
     }
-    if order.public:
-        try:
-            instance["_public_ip"] = world.addresses.take(id_, but=world.dials.caller_address)
-        except NoAddressError:
-            text = "There are no public addresses left in the zone."
-            raise AlibabaError("InvalidOperation.PublicIpAddressNoStock", text, 403) from None
-    _make_parts(region, order, instance)
-    region.put("instance", instance)
-    _bill(region, order, instance)
-    boxes.boot(region, instance)
-    return id_
 
 
 def _make_parts(region: Region, order: Order, instance: Document) -> None:

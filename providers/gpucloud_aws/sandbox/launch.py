@@ -83,14 +83,33 @@ def _answer(region: Region, reservation_id: str, instances: list[Document]) -> D
 
 
 def _make(region: Region, order: Order, reservation_id: str, index: int) -> Document:
-    parameters = order.parameters
-    world = region.world
-    id_ = region.new_id("i")
-    tags = tags_for(parameters, "instance")
-    ip = _private_ip(region, order.zone)
-    host = f"ip-{ip.replace('.', '-')}.ec2.internal"
-    transition = world.dials.pace.transition_s
-    instance: Document = {
+    id_, world = region.new_id("i"), region.world
+    instance = _instance(region, order, id_, index) | _unseen(region, order, reservation_id)
+    if order.public:
+        try:
+            instance["_public_ip"] = world.addresses.take(id_, but=world.dials.caller_address)
+        except NoAddressError:
+            text = "Not enough available addresses to satisfy the requested operation."
+            raise AwsError("InsufficientAddressCapacity", text) from None
+    if order.purchase == "spot":
+        instance["InstanceLifecycle"] = "spot"
+        instance["SpotInstanceRequestId"] = new_request(region, order.parameters, instance, order.max_price)
+    elif order.purchase == "capacity_block":
+        instance["InstanceLifecycle"] = "capacity-block"
+    if order.reservation is not None:
+        instance["CapacityReservationId"] = order.reservation["CapacityReservationId"]
+    instance["BlockDeviceMappings"] = _make_disks(region, order, instance)
+    instance["_interfaces"] = _make_interfaces(region, order, instance)
+    region.put("instance", instance)
+    _bill(region, instance, order)
+    boot(region, instance)
+    return instance
+
+
+def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
+    """An instance as ``DescribeInstances`` shows it."""
+    parameters, ip = order.parameters, _private_ip(region, order.zone)
+    return {
         "InstanceId": id_,
         "ImageId": order.image.id_in(region.name),
         "State": PENDING,
@@ -120,7 +139,7 @@ def _make(region: Region, order: Order, reservation_id: str, index: int) -> Docu
         "SubnetId": region.subnet_id(order.zone),
         "VpcId": region.vpc_id,
         "PrivateIpAddress": ip,
-        "PrivateDnsName": host,
+        "PrivateDnsName": f"ip-{ip.replace('.', '-')}.ec2.internal",
         "SourceDestCheck": True,
         "SecurityGroups": [_group_name(group) for group in order.groups],
         "CpuOptions": {
@@ -136,37 +155,25 @@ def _make(region: Region, order: Order, reservation_id: str, index: int) -> Docu
         },
         "CapacityReservationSpecification": parameters.get("CapacityReservationSpecification")
         or {"CapacityReservationPreference": "open"},
-        "Tags": tags,
+        "Tags": tags_for(parameters, "instance"),
+    }
+
+
+def _unseen(region: Region, order: Order, reservation_id: str) -> Document:
+    """What the emulator knows of an instance, and no answer shows."""
+    pace = region.world.dials.pace
+    return {
         "_order": len(region.all("instance")),
         "_reservation": reservation_id,
         "_purchase": order.purchase,
         "_shutdown_behavior": "terminate",
-        "_protected": parameters.get("DisableApiTermination", False),
+        "_protected": order.parameters.get("DisableApiTermination", False),
         "_user_data": order.user_data,
         "_driver": order.image.driver,
-        "_running_at": region.later(transition),
-        "_visible_at": region.later(world.dials.pace.lag_s),
-        "_hidden_reads": world.dials.pace.lag_calls,
+        "_running_at": region.later(pace.transition_s),
+        "_visible_at": region.later(pace.lag_s),
+        "_hidden_reads": pace.lag_calls,
     }
-    if order.public:
-        try:
-            instance["_public_ip"] = world.addresses.take(id_, but=world.dials.caller_address)
-        except NoAddressError:
-            text = "Not enough available addresses to satisfy the requested operation."
-            raise AwsError("InsufficientAddressCapacity", text) from None
-    if order.purchase == "spot":
-        instance["InstanceLifecycle"] = "spot"
-        instance["SpotInstanceRequestId"] = new_request(region, parameters, instance, order.max_price)
-    elif order.purchase == "capacity_block":
-        instance["InstanceLifecycle"] = "capacity-block"
-    if order.reservation is not None:
-        instance["CapacityReservationId"] = order.reservation["CapacityReservationId"]
-    instance["BlockDeviceMappings"] = _make_disks(region, order, instance)
-    instance["_interfaces"] = _make_interfaces(region, order, instance)
-    region.put("instance", instance)
-    _bill(region, instance, order)
-    boot(region, instance)
-    return instance
 
 
 def _make_disks(region: Region, order: Order, instance: Document) -> list[Document]:

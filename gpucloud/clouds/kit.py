@@ -10,6 +10,7 @@
 :func:`amount_of`         reads a price
 :func:`read_images`       reads a provider's ``images.toml``
 :func:`image_row`         finds the image of a recipe
+:data:`UNREADABLE`        what reading a malformed answer raises
 ========================  =====================================================================
 """
 
@@ -27,6 +28,9 @@ from typing import Any, Generic, TypeVar, cast
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Order, Ref
+
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading an answer raises that is not as its cloud's model says."""
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -19,7 +19,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Answered, ApiCall, Witness
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
-from gpucloud_alibaba.errors import MalformedAnswerError, code_of
+from gpucloud_alibaba.errors import MalformedAnswerError, code_of, reading
 
 ENDPOINT_VARIABLE = "GPUCLOUD_ALIBABA_ENDPOINT"
 REGION_VARIABLE = "ALIBABA_CLOUD_REGION_ID"
@@ -132,6 +132,27 @@ def _guarded(kind: Any) -> Any:
     return Guarded
 
 
+class GuardedReader:
+    """A typed client whose calls refuse an answer that the SDK's models cannot take.
+
+    Args:
+        client: the SDK's client.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the client."""
+        method: Any = getattr(self._client, name)
+
+        def call(*arguments: Any) -> Any:
+            with reading(name):
+                return method(*arguments)
+
+        return call
+
+
 def ecs_models() -> Any:
     """The requests of ECS. (Their annotations do not mark optional members, so they stay ``Any``.)"""
     return import_module("alibabacloud_ecs20140526.models")
@@ -166,7 +187,7 @@ class Clients:
 
     def ecs(self, region: str) -> Any:
         """The typed client of ECS in a region."""
-        return self._client("ecs", region)
+        return GuardedReader(self._client("ecs", region))
 
     def vpc(self, region: str, action: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         """One call to VPC in a region; returns the answer's body."""

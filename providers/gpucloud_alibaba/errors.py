@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from gpucloud.clouds import error_table
+from gpucloud.clouds.kit import UNREADABLE
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass
 
@@ -73,7 +74,7 @@ def reading(operation: str) -> Generator[None]:
     """
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise MalformedAnswerError(f"the answer to {operation} is not complete: {error}") from error
 
 

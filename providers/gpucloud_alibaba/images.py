@@ -72,11 +72,11 @@ def newest(image: Image, ecs: Any, order: Order) -> str:
         NoImageError: the region has none.
     """
     shown = _public(image, ecs, order)
-    with_driver = (
-        [] if order.image.startswith("ubuntu") else [each for each in shown if _fits(each, image, order)]
-    )
-    plain = [each for each in shown if each.image_id.startswith(image.prefix)]
     with reading("DescribeImages"):
+        with_driver = (
+            [] if order.image.startswith("ubuntu") else [each for each in shown if _fits(each, image, order)]
+        )
+        plain = [each for each in shown if each.image_id.startswith(image.prefix)]
         for found in (with_driver, plain):
             if found:
                 return str(max((each.creation_time, each.image_id) for each in found)[1])

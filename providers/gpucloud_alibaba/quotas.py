@@ -36,7 +36,7 @@ def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Pur
     with reading("DescribeAccountAttributes"):
         for item in listed(body.account_attribute_items.account_attribute_item):
             shown = item.attribute_values.value_item if item.attribute_values else None
-            if shown:
+            if item.attribute_name in {limit, used} and shown:  # others are no numbers
                 values[item.attribute_name] = Decimal(str(shown[0].value))
     if limit not in values:
         return ()

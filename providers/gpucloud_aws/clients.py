@@ -13,6 +13,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Witness
 from gpucloud_aws import audit
 from gpucloud_aws.actions import refuse_nonsense, refuse_unlisted
+from gpucloud_aws.errors import guarded, reading
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -25,6 +26,21 @@ CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 KEPT_BRIEFLY = 4
 """Clients of EC2 at a time in a refresh, which asks every region."""
+
+
+def _guard(client: Any) -> None:
+    """Has every answer of a client read by one guarded reader.
+
+    Args:
+        client: the SDK's client; its methods and pages all send through this one method of it.
+    """
+    send = client._make_api_call
+
+    def send_and_read(operation: str, parameters: Any) -> Any:
+        with reading(operation):
+            return guarded(send(operation, parameters))
+
+    client._make_api_call = send_and_read
 
 
 class Clients:
@@ -125,6 +141,7 @@ class Clients:
         )
         made.meta.events.register("before-send", refuse_unlisted)
         made.meta.events.register("after-call", refuse_nonsense)
+        _guard(made)
         if self.witness is not None:
             audit.listen(made.meta.events, region, self.witness)
         return made

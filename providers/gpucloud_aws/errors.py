@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from gpucloud.clouds.error_table import (
     Table,
@@ -16,6 +16,7 @@ from gpucloud.clouds.error_table import (
     usual_scope,
     verdict_on_exception,
 )
+from gpucloud.clouds.kit import UNREADABLE
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass
 
@@ -73,8 +74,27 @@ def reading(operation: str) -> Generator[None]:
         yield
     except KeyError as error:
         raise MalformedAnswerError(f"the answer to {operation} lacks {error}") from error
-    except (AttributeError, IndexError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise MalformedAnswerError(f"the answer to {operation} is malformed: {error}") from error
+
+
+class Answer(dict[str, Any]):
+    """An object in an answer: a member that is missing makes the answer malformed, whoever reads it."""
+
+    def __missing__(self, name: str) -> Any:
+        raise MalformedAnswerError(f"the answer lacks {name!r}")
+
+
+def guarded(value: Any) -> Any:
+    """An answer with each of its objects as an :class:`Answer`."""
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return Answer({name: guarded(member) for name, member in members.items()})
+        case list():
+            return [guarded(each) for each in cast("Iterable[Any]", value)]
+        case _:
+            return value
 
 
 def table() -> Table:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from gpucloud.journal.facts import NOTHING_TOLD, Data, Facts, NamedRef, facts_of_version_1, plain
+from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
 from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.resources import Ref, ResourceKind
 
@@ -125,7 +125,7 @@ class Resolved(Event):
     status: Literal["made", "closed", "watched"]
     started_at: datetime | None = None
     resources: tuple[NamedRef, ...] = ()
-    facts: Facts = NOTHING_TOLD
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class Seen(Event):
 
     type = "seen"
     state: BoxState | None = None
-    facts: Facts = NOTHING_TOLD
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,7 @@ class StateChanged(Event):
 
     type = "state"
     state: BoxState
-    facts: Facts = NOTHING_TOLD
+    facts: Facts = NO_FACTS
 
 
 _TYPES: Mapping[str, type[Event]] = {

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpucloud.journal.lifecycle import BoxState
     from gpucloud.market.commitments import Commitments
     from gpucloud.market.equivalents import Equivalents
-    from gpucloud.market.history import PriceChanges, PriceCourses
+    from gpucloud.market.history import PriceChanges, PriceTrends
     from gpucloud.market.overview import PriceOverview
     from gpucloud.market.refresh import Refreshed
     from gpucloud.market.search import Offers
@@ -80,7 +80,7 @@ _MODULES = {
     "gpucloud.journal.lifecycle": "BoxState",
     "gpucloud.market.commitments": "Commitments",
     "gpucloud.market.equivalents": "Equivalents",
-    "gpucloud.market.history": "PriceChanges PriceCourses",
+    "gpucloud.market.history": "PriceChanges PriceTrends",
     "gpucloud.market.overview": "PriceOverview",
     "gpucloud.market.refresh": "Refreshed",
     "gpucloud.market.search": "Offers",
@@ -142,9 +142,9 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "PerHour",
     "Plan",
     "PriceChanges",
-    "PriceCourses",
     "PriceError",
     "PriceOverview",
+    "PriceTrends",
     "Prices",
     "PricesAnswered",
     "Profile",

@@ -1,4 +1,4 @@
-"""A box as programs see it: all that the JSON document BOX shows, typed, and what can be done with it."""
+"""A box for programs: the fields of the JSON document BOX, typed, and the operations on a box."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """A command that ended on a box: its exit code and what it wrote, at most 1 MiB of each."""
+    """A command that ended on a box: its exit code and its output, at most 1 MiB of each stream."""
 
     exit_code: int
     stdout: str
@@ -32,29 +32,29 @@ class Completed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One box, as the journal had it when it was read; :meth:`refreshed` reads it again.
+    """One box, as read from the journal; :meth:`refreshed` reads it again.
 
-    Times are in UTC. What is not known yet is ``None``.
+    Times are in UTC. A field that is not known yet is ``None``.
 
     Attributes:
         name: unique among the owner's living boxes.
-        id: never given again.
-        run_id: the run that it belongs to.
-        price: of the compute, per hour and node, in the currency that the cloud bills in.
+        id: unique for ever.
+        run_id: the run of the box.
+        price: the price of the compute, per hour and node, in the currency of the cloud's bill.
         price_as_of: the date of that price.
-        per_hour: what is paid for all nodes now.
-        overdue: whether it lives and has passed its end.
-        compute_ended_at: when its machines ceased to be billed.
-        cost_so_far: of the compute, all nodes.
-        ended_by: why it ended, where nobody has taken it down: ``ttl``, ``cloud`` or ``itself``.
-        mig: the slices of its GPUs.
-        accept_test: what the test of its GPUs measured, by node.
-        replaced: why its first machine was not kept.
-        paying: what is paid per hour now, by currency: the compute; of what is off and not billed, what the
-            cloud keeps of it.
-        abandoned: whether a command that has ended left it; the next one that changes anything ends it.
-        runs_command: whether a command of its spec was started on it.
-        guards: what the guard of each node said when it was last asked; ``None`` for one that said nothing.
+        per_hour: the present price of all nodes.
+        overdue: whether it lives past its deadline.
+        compute_ended_at: when the billing of its machines ended.
+        cost_so_far: the cost of the compute, all nodes.
+        ended_by: why it ended without being taken down: ``ttl``, ``cloud`` or ``itself``.
+        mig: the MIG slices of its GPUs.
+        accept_test: the measurements of the GPU test, by node.
+        replaced: why its first machine was replaced.
+        paying: the present price per hour, by currency: of the compute; of stopped machines that are not
+            billed, of their disks and addresses.
+        abandoned: whether it is left from a command that has ended; the next changing command ends it.
+        runs_command: whether the command of its spec was started on it.
+        guards: the last report of each node's guard; ``None`` for a guard without one.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Box:
 
     @classmethod
     def read(cls, box: JournalBox, client: Client, now: datetime) -> Box:
-        """A box of the journal as it is at a moment."""
+        """A box from the journal's record, at a moment."""
         place, offer, cost = box.place, box.offer, box.compute_cost(now)
         price, measured, billing_of = box.price, box.measured, client.billing_of
         return cls(
@@ -186,27 +186,27 @@ class Box:
         }
 
     def refreshed(self, *, live: bool = False) -> Box:
-        """The same box as the journal has it now; with ``live``, as its cloud and its guard say.
+        """The same box, read again from the journal; with ``live``, updated from its cloud and its guards.
 
         Raises:
-            CloudError: the cloud was asked and cannot be.
+            CloudError: the cloud did not answer, or refused.
         """
         return self._client.get(self.id, live=live)
 
     def exec(
         self, command: Sequence[str], *, node: int = 0, stdin: bytes = b"", timeout_s: float = 60.0
     ) -> Completed:
-        """Runs a program on a node; its arguments arrive unchanged.
+        """Runs a program on a node; its arguments are passed unchanged.
 
         Args:
             command: the program and its arguments.
             node: which node, from 0.
-            stdin: what it reads.
-            timeout_s: how long it may take, in seconds.
+            stdin: its input.
+            timeout_s: the limit on its time, in seconds.
 
         Raises:
-            UsageError: the box is over, or has no such node.
-            ConnectionFailedError: it cannot be reached, or a limit of time or size was passed.
+            UsageError: the box has ended, or has no such node.
+            ConnectionFailedError: it cannot be reached, or a limit of time or size was exceeded.
         """
         return self._client.exec(self.id, command, node=node, stdin=stdin, timeout_s=timeout_s)
 
@@ -219,28 +219,28 @@ class Box:
         err: Write | None = None,
         timeout_s: float | None = None,
     ) -> int:
-        """Runs a job on the first node, which goes on if the connection breaks, and follows it to its end.
+        """Runs a job on the first node, which survives a lost connection, and follows it to its end.
 
         Args:
             command: the arguments of a program, or a shell command.
-            environment: variables for it; they go over ssh alone.
-            out: takes its standard output as it comes; nobody, if absent.
-            err: takes its standard error.
-            timeout_s: it is ended after this; the exit code is 124 then.
+            environment: variables for it; they are sent over ssh only.
+            out: receives its standard output as it arrives; discarded by default.
+            err: receives its standard error.
+            timeout_s: it is stopped after this, with the exit code 124.
 
         Returns:
             The command's exit code.
 
         Raises:
-            BoxLostError: the box ended first.
-            ConnectionFailedError: the box does not answer any more.
+            BoxLostError: the box ended before the job did.
+            ConnectionFailedError: the box no longer answers.
         """
         return self._client.run_job(
             self.id, command, environment=environment or {}, out=out, err=err, timeout_s=timeout_s
         )
 
     def upload(self, source: str, destination: str = ".", *, node: int = 0) -> None:
-        """Copies files to a node, as rsync does: ``folder/`` is what is in a folder.
+        """Copies files to a node, as rsync does: ``folder/`` means the contents of a folder.
 
         Raises:
             NotCopiedError: they could not be copied.
@@ -256,7 +256,7 @@ class Box:
         self._client.sync(self.id, source, destination, up=False, node=node)
 
     def logs(self, source: str = "boot", *, node: int = 0) -> str:
-        """What a node wrote: ``boot``, ``guard`` or ``job``; the console as the cloud has it for ``console``.
+        """A log of a node: ``boot``, ``guard`` or ``job``; ``console`` is the console output from the cloud.
 
         Raises:
             ConnectionFailedError: the node cannot be reached.
@@ -264,19 +264,19 @@ class Box:
         return self._client.logs(self.id, source, node=node)
 
     def extend(self, ttl: timedelta | None) -> Box:
-        """Moves the end of the box, later or sooner, to ``ttl`` from now; ``None`` for no end.
+        """Moves the deadline of the box, later or earlier, to ``ttl`` from now; ``None`` for no deadline.
 
         Raises:
-            UsageError: it cannot be moved, or another process works on the box.
+            UsageError: it cannot be moved, or another process holds the box.
             CloudError: the cloud refused.
         """
         return self._client.extend(self.id, ttl)
 
     def down(self) -> Box:
-        """Takes the box down; returns when the cloud says that nothing billable is left.
+        """Takes the box down; returns when the cloud confirms that nothing billable is left.
 
         Raises:
-            OwedError: something may still be billed; the next command that changes anything goes on.
+            OwedError: something may still be billed; the next changing command continues.
         """
         return self._client.down([self.id]).boxes[0]
 
@@ -286,7 +286,7 @@ def _time(at: datetime | None) -> str | None:
 
 
 def guard_document(said: GuardReport | None) -> dict[str, Any] | None:
-    """What a node's guard said when it was last asked, its times as everywhere; ``None`` for silence."""
+    """The last report of a node's guard, with its times in RFC 3339; ``None`` without a report."""
     if said is None:
         return None
     document: dict[str, Any] = plain(said)

@@ -1,4 +1,4 @@
-"""The way from a spec to a box, as every call that buys goes it: settle, plan, agree, provision."""
+"""The steps of every call that buys, from a spec to a box: settle, plan, confirm, provision."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from gpucloud_pricing import Market
 from gpucloud_pricing.places import admits
 
 NAME_S = 2.0
-"""How much longer than for the plan a launch waits for the clouds to tell whether its name is taken."""
+"""How much longer than for the plan a launch waits until the clouds report whether its name is taken."""
 
 Confirm = Callable[[Proposal], bool]
-"""Says yes or no to what is about to be bought."""
+"""Confirms or refuses a purchase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buyer:
-    """One box to be: what is known before it, and the steps to it.
+    """The launch of one box: its inputs and its steps.
 
-    ``saved`` is a plan that must hold still; ``confirm`` is asked before anything is bought.
+    ``saved`` is a plan that must still be valid; ``confirm`` is called before anything is bought.
     """
 
     context: Context
@@ -49,21 +49,21 @@ class Buyer:
     confirm: Confirm | None = None
 
     def settle_first(self) -> None:
-        """Finishes what earlier commands left; refuses a name that a box still has after that."""
+        """Finishes what earlier commands left; refuses a name that a box has after that."""
         settle_first(self.context)
         if self.wanted.spec.name:
             check_name(self.context, self.wanted.spec.name)
 
     def buy(self) -> Box:
-        """Plans at today's prices, asks for a yes, buys the first attempt that starts and brings it up.
+        """Plans at today's prices, confirms, buys the first attempt that starts and brings it up.
 
         Returns:
             The box, which this process still holds.
 
         Raises:
-            PriceError: the saved plan does not hold any more.
-            UsageError: the answer was no; or the name is taken; nothing was bought.
-            GpucloudError: nothing started; nothing is left, unless it says so.
+            PriceError: the saved plan is no longer valid.
+            UsageError: the purchase was not confirmed, or the name is taken; nothing was bought.
+            GpucloudError: nothing started; nothing is left, unless the error says so.
         """
         market = self.catalog.market
         echo = begin_echo(self.context, self.wanted.spec, self._clouds())
@@ -73,7 +73,7 @@ class Buyer:
         return provision(self.context, market, deal, self.wanted, echo)
 
     def start(self, box: Box) -> None:
-        """Starts the spec's command; where that fails, the box is of no use and is taken down."""
+        """Starts the spec's command; if that fails, the box is taken down."""
         context, command = self.context, self.wanted.spec.run
         if not command:
             return
@@ -89,9 +89,9 @@ class Buyer:
             raise
 
     def _deal(self, market: Market) -> Deal:
-        """Today's plan, to be bought at once. A saved one must be the same, and gives no figure of its own.
+        """Today's plan, to be bought at once. A saved plan must be equal to it; its figures are not used.
 
-        The name is looked for in the clouds meanwhile.
+        The name is searched for in the clouds meanwhile.
         """
         spec = self.wanted.spec
         check_places(market, spec.demand())
@@ -109,10 +109,10 @@ class Buyer:
         return Deal(plan=plan, end=plan.created_at + lives if lives else None)
 
     def _agreed(self, market: Market, deal: Deal, confirm: Confirm) -> Deal:
-        """Shows what would be bought and asks for a yes.
+        """Shows the purchase and asks for confirmation.
 
         Raises:
-            UsageError: the answer was a no, or came too late for the end that was named.
+            UsageError: it was refused, or confirmed too late for the deadline.
         """
         limit = cost_limit(deal.plan, self.wanted.spec, market)
         with self.context.tasks.asking():
@@ -131,12 +131,12 @@ class Buyer:
 
     @contextmanager
     def _looking_for_name(self) -> Generator[None]:
-        """While the body runs, asks the clouds that may be used for machines that have the name.
+        """While the body runs, asks the clouds that may be used for machines with the name of the box.
 
         The journal may have been lost.
 
         Raises:
-            UsageError: one has it.
+            UsageError: there is one.
         """
         name = self.wanted.spec.name
         if name is None:

@@ -1,4 +1,4 @@
-"""Prices as programs see them: what is known, asking for them, how they went."""
+"""Prices for programs: known prices, refreshes, and their history."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
-    from gpucloud.market.history import PriceChanges, PriceCourses
+    from gpucloud.market.history import PriceChanges, PriceTrends
     from gpucloud.market.overview import PriceOverview
     from gpucloud.market.refresh import Refreshed
     from gpucloud.market.watch import Look
     from gpucloud.spec.model import Spec
 
-COURSES = 20
-"""How many prices :meth:`Prices.history` tells of unless more are asked for."""
+MOST_TRENDS = 20
+"""How many prices :meth:`Prices.history` returns by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Prices:
     _session: Session
 
     def overview(self) -> PriceOverview:
-        """How many prices are known, how old they are and where they come from. Asks no cloud."""
+        """How many prices are known, how old they are and their sources. Makes no call."""
         from gpucloud.market.overview import overview
 
         catalog, set_aside = self._session.catalog, Counter[str]()
@@ -41,21 +41,20 @@ class Prices:
         return overview(catalog.market, self._session.now().date(), set_aside)
 
     def refresh(self, spec: Spec, *, anew: bool = False) -> Mapping[str, Refreshed]:
-        """Asks the clouds for their prices; they count from then on.
+        """Asks the clouds for their prices; they are used from then on.
 
-        A refresh that was cut off goes on where it stopped. Progress comes as
-        :class:`gpucloud.PricesAnswered`.
+        A refresh that was interrupted is resumed. Progress is reported as :class:`gpucloud.PricesAnswered`.
 
         Args:
-            spec: the GPUs, clouds and regions to ask for; an empty one asks for all.
-            anew: asks all, also what was answered before a refresh was cut off.
+            spec: the GPUs, clouds and regions to ask for; an empty spec for all.
+            anew: repeat inquiries that were answered before an interruption.
 
         Returns:
-            What came of it, by cloud; what a cloud did not answer stays as old as it was.
+            The results, by cloud; prices that a cloud did not return stay as old as they were.
 
         Raises:
-            NoOfferError: no cloud that can be asked has such a GPU.
-            UsageError: a place that the spec names does not exist.
+            NoOfferError: no cloud with a price API has such a GPU.
+            UsageError: a place of the spec does not exist.
         """
         from gpucloud.market.refresh import refresh, wanted_of
 
@@ -67,16 +66,16 @@ class Prices:
     def watch(
         self, spec: Spec, *, below: Decimal, every: timedelta = timedelta(minutes=15)
     ) -> Iterator[Look]:
-        """Asks the clouds again and again for the cheapest offer, until nobody asks for a further look.
+        """Asks the clouds repeatedly for the cheapest offer, until the caller stops iterating.
 
         Args:
-            spec: what is wanted.
+            spec: the spec.
             below: the limit, in USD per hour and node.
-            every: how long to wait between two looks; a minute at least.
+            every: the pause between two refreshes; a minute at least.
 
         Raises:
-            NoOfferError: no cloud that can be asked has such a GPU.
-            UsageError: the limit or the pause makes no sense.
+            NoOfferError: no cloud with a price API has such a GPU.
+            UsageError: the limit or the pause is not valid.
         """
         from gpucloud.market.watch import refuse_hasty, watch
 
@@ -89,30 +88,30 @@ class Prices:
 
         return looks()
 
-    def history(self, spec: Spec, *, since: datetime | None = None, limit: int = COURSES) -> PriceCourses:
-        """How the prices that are cheapest now went, from what refreshes have kept. Asks no cloud.
+    def history(self, spec: Spec, *, since: datetime | None = None, limit: int = MOST_TRENDS) -> PriceTrends:
+        """The history of the prices that are cheapest now, as stored by refreshes. Makes no call.
 
         Args:
-            spec: of what.
-            since: from when on; without it, all that was kept.
-            limit: at most this many prices.
+            spec: the offers.
+            since: the start; the whole history by default.
+            limit: the maximum number of prices.
 
         Raises:
-            NoOfferError: no price of this kind has been asked for yet.
+            NoOfferError: the history has no such price yet.
         """
-        from gpucloud.market.history import price_courses
+        from gpucloud.market.history import price_trends
 
         catalog = self._session.catalog
         with catalog.history() as history:
-            return price_courses(catalog.shipped, history, spec.demand(), since=since, limit=limit)
+            return price_trends(catalog.shipped, history, spec.demand(), since=since, limit=limit)
 
     def changes(self, spec: Spec, *, before: datetime, after: datetime | None = None) -> PriceChanges:
-        """Which prices differ between two moments. Asks no cloud.
+        """The prices that differ between two moments. Makes no call.
 
         Args:
-            spec: of what; an empty one for all.
+            spec: the offers; an empty spec for all.
             before: the earlier moment.
-            after: the later one; without it, now.
+            after: the later moment; now by default.
 
         Raises:
             UsageError: the earlier moment is not before the later one.

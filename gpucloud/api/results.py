@@ -1,4 +1,4 @@
-"""What the calls of the API give, besides boxes."""
+"""The results of the API's calls, other than boxes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """How far a search through the clouds went.
+    """The completeness of a search through the clouds.
 
     Attributes:
-        unread: regions of which nothing may be concluded; ``*`` for all of a cloud that did not answer.
+        unread: regions about which nothing may be concluded; ``*`` for all of a cloud that did not answer.
         left_out: clouds that are not set up here, with the reason.
-        unjudged: what carries the owner's tag and tags that gpucloud never wrote: nothing is done to it.
+        unjudged: resources with the owner's tag and tags that gpucloud never wrote; they are left as they
+            are.
     """
 
     unread: tuple[UnreadableRegion, ...] = ()
@@ -44,13 +45,13 @@ class Searched:
 
     @property
     def whole(self) -> bool:
-        """Whether every region was read, and everything in it was understood."""
+        """Whether every region was read, and no resource is unjudged."""
         return not self.unread and not self.unjudged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """Boxes as clouds and guards say they are now.
+    """Boxes updated from clouds and guards.
 
     ``strangers`` are the owner's resources that belong to no living box of the journal.
     """
@@ -62,7 +63,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What a launch is about to buy, for who confirms it: the first attempt of the plan that starts."""
+    """The purchase to confirm: the first attempt of the plan that starts."""
 
     plan: Plan
     limit: CostLimit
@@ -75,7 +76,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What was taken down, and what lives on. ``searched`` is there where a run was looked for everywhere."""
+    """The boxes that were taken down, and those that live. ``searched`` is set for a search for a run."""
 
     boxes: tuple[Box, ...]
     living: tuple[Box, ...]
@@ -84,7 +85,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """A run that ended: the command's exit code, its box, and what could not be brought back."""
+    """A run that ended: the command's exit code, its box, and the files that could not be fetched."""
 
     exit_code: int
     box: Box
@@ -93,7 +94,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What was taken into the journal. ``troubles`` are boxes whose end could not be set."""
+    """The boxes that were added to the journal. ``troubles`` has those whose timer could not be set."""
 
     boxes: tuple[Box, ...]
     troubles: Sequence[GpucloudError]
@@ -103,16 +104,16 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What a sweep found and ended.
+    """The result of a sweep.
 
     Attributes:
-        finds: what was found, wanted or not.
-        ended: what is gone now.
-        left: what was to be ended, is billed, and is not gone.
+        finds: the resources that were found, wanted or not.
+        ended: those that are gone now.
+        left: those that were to be ended, are billed, and still exist.
         tried: how many of the finds were to be ended.
-        troubles: why some are not.
-        searched: how far the search went.
-        living: the owner's boxes that live on.
+        troubles: why some still exist.
+        searched: the completeness of the search.
+        living: the owner's living boxes.
     """
 
     finds: tuple[Find, ...]

@@ -1,4 +1,4 @@
-"""A sweep as one call: look, agree, look again, end."""
+"""A sweep as one call: search, confirm, search again, end."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def sweep(
 
 
 def tags_of(resource: Resource) -> Tags | None:
-    """The tags of a resource, where gpucloud can have written them."""
+    """The tags of a resource, if gpucloud can have written them."""
     return resource.tags if isinstance(resource.tags, Tags) else None

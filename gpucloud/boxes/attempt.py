@@ -1,4 +1,4 @@
-"""One attempt to buy: intent, preparation, the billable call, and what its answer means."""
+"""One attempt to buy an offer: intent, preparation, the billable call, and the handling of its answer."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ from gpucloud.runtime.tasks import Call, TimedOutError
 PREPARE_TIMEOUT_S = 120.0
 CREATE_TIMEOUT_S = 180.0
 IN_FLIGHT_S = 20.0
-"""After a signal, for a call that is under way: of the minute that there is, most is for the deletion."""
+"""How long a call under way may take after a signal: most of the one minute is kept for the deletion."""
 START_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """What boots: user-data as it travels, and what is written down of it."""
+    """The boot of a machine: user-data as it is sent, and the part of it that the journal keeps."""
 
     user_data: bytes
     written: FirstBoot = FirstBoot()  # noqa: RUF009  (frozen)
@@ -70,15 +70,15 @@ class Boot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is wanted besides the offer.
+    """The terms of a launch that are the same for every offer.
 
     Attributes:
-        boots: what boots on each candidate, by its key.
-        listed: the list prices of a cloud's region beside the compute, by (cloud, region).
-        allow_from: the networks that are let in.
-        prices: what was agreed about prices.
-        attended: the box is to end with the process that launches it, and is the only living one of its run.
-        expires_at: ``None`` only when the user said ``--ttl none``.
+        boots: the boot of each candidate, by the candidate's key.
+        listed: the list prices of a region other than compute, by (cloud, region).
+        allow_from: the networks that may connect.
+        prices: the agreement about prices.
+        attended: whether the box ends with the process that launches it, as the only living one of its run.
+        expires_at: ``None`` only with ``--ttl none``.
     """
 
     box: str
@@ -101,7 +101,7 @@ class Terms:
 
 
 def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
-    """One offer in one zone: intent, preparation, the billable call, waiting until the machines run."""
+    """Buys one offer in one zone: writes the intent, prepares, creates, and waits until the machines run."""
     number = len(context.journal.intents(box.id)) + 1
     cloud = context.clouds.usable(candidate.cloud)
     account = context.tasks.run(cloud.account)
@@ -251,7 +251,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
 
 @dataclass(frozen=True, slots=True)
 class _Recorder:
-    """Writes down what ``prepare`` makes, before and after."""
+    """Journals each resource that ``prepare`` creates, before and after the call."""
 
     context: Context
     box: Box
@@ -259,12 +259,12 @@ class _Recorder:
     cloud: str
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
-        """A thing is about to be made."""
+        """Journals a resource that is about to be created."""
         ref = Ref(cloud=self.cloud, account=self.order.account, region=self.order.region, kind=kind, id="")
         self.context.journal.write(self.box, Making(resource=named(ref, name)))
 
     def made(self, ref: Ref, /) -> None:
-        """Its id is known."""
+        """Journals the id of a resource that was created."""
         self.context.journal.write(self.box, Made(resource=named(ref, self.order.name)))
 
     def armed(self, timers: Sequence[str], /) -> None:
@@ -276,8 +276,8 @@ class _Recorder:
 def _create(
     context: Context, box: Box, cloud: Cloud, order: Order, *, intent: str, request: Request
 ) -> Sequence[Machine]:
-    """Makes the billable call and writes its outcome down, whatever happens meanwhile."""
-    # A process that was paused may go on long after another one has taken its box.
+    """Makes the billable call and journals its outcome, also when it is interrupted."""
+    # A process that was paused may resume long after another one has taken its box.
     still_held = partial(context.journal.check, box)
     call = context.tasks.start(lambda: cloud.create(request, before=still_held))
     try:
@@ -286,7 +286,7 @@ def _create(
         machines = _look(context, cloud, order, error)
         if not machines:
             if error.error_class is ErrorClass.BAD_PARAM:
-                # The cloud complained about the request itself and shows nothing: look once more later.
+                # The cloud rejected the request itself and lists nothing: check once more later.
                 _resolve(context, box, intent, "watched")
             raise
     except CloudError as error:
@@ -299,13 +299,13 @@ def _create(
             cloud=cloud.name,
         ) from error
     except InterruptedBySignal:
-        # What the call under way makes must be known before it can be ended.
+        # The result of the call under way must be known before it can be deleted.
         with context.tasks.finishing():
             try:
                 late, _ = context.tasks.wait(call, IN_FLIGHT_S)
                 _adopt(context, box, cloud, intent, late, name=order.name)
             except (OutcomeUnknownError, TimedOutError):
-                pass  # the intent stays open, and is looked up when the box is taken down
+                pass  # the intent stays open, and is resolved when the box is taken down
             except CloudError as error:
                 _resolve_refused(context, box, intent, error)
         raise
@@ -316,11 +316,11 @@ def _create(
 def _adopt(
     context: Context, box: Box, cloud: Cloud, intent: str, machines: Sequence[Machine], *, name: str
 ) -> None:
-    """Writes down what the create call made; ends it where the box was taken over meanwhile.
+    """Journals the machines that the create call made; deletes them if the box was taken over meanwhile.
 
     Raises:
-        StaleWriterError: it was, and the machines are asked to end.
-        OwedError: it was, and they cannot be asked.
+        StaleWriterError: the box was taken over, and the deletion of the machines was requested.
+        OwedError: the box was taken over, and the deletion could not be requested.
     """
     try:
         adopt(context, box, intent, machines, name=name)
@@ -338,7 +338,7 @@ def _adopt(
 
 
 def _resolve_refused(context: Context, box: Box, intent: str, error: CloudError) -> None:
-    """A refusal says that its own try made nothing, but nothing of an earlier one without an answer."""
+    """A refusal proves that its own call created nothing, not that an earlier unanswered call did."""
     _resolve(context, box, intent, "watched" if error.earlier_unknown else "closed")
 
 
@@ -347,7 +347,7 @@ def _resolve(context: Context, box: Box, intent: str, status: Literal["closed", 
 
 
 def _look(context: Context, cloud: Cloud, order: Order, cause: CloudError) -> Sequence[Machine]:
-    """Looks whether a create call without a clear answer made something after all."""
+    """Checks whether a create call without a clear answer created machines after all."""
     context.tell("create", f"no clear answer ({cause.code}); checking whether the instance exists")
     search = Search(token=order.key, regions=(order.region,))
     try:
@@ -359,11 +359,11 @@ def _look(context: Context, cloud: Cloud, order: Order, cause: CloudError) -> Se
 
 
 def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: Sequence[Machine]) -> None:
-    """Has machines end from outside, however they were found out; those that would not are ended now.
+    """Sets the cloud's timer that ends the machines; deletes them now if it cannot be set.
 
     Raises:
-        CloudError: they would not, and are gone.
-        OwedError: they would not, and may still be there.
+        CloudError: the timer could not be set, and the machines are gone.
+        OwedError: the timer could not be set, and the machines may still exist.
     """
     end = End(
         at=order.deadline,
@@ -376,12 +376,12 @@ def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: S
     except CloudError as error:
         context.tell("create", f"{error.message}; ending the box")
         end_machines(context, box, budget_s=TAKE_DOWN_S)
-        error.message = f"{error.message}. The box was ended: no timer outside it would have ended it"
+        error.message = f"{error.message}. The box was ended, because the cloud set no timer to end it"
         raise
 
 
 def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
-    """Refuses a machine that is not what was agreed to, before it costs anything worth mentioning."""
+    """Refuses a machine that differs from the offer that was bought, before it costs a noticeable amount."""
     for machine in machines:
         got = (machine.instance_type, str(machine.purchase), machine.zone or candidate.zone)
         wanted = (candidate.instance_type, str(candidate.purchase), candidate.zone or machine.zone)
@@ -393,14 +393,14 @@ def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
 
 
 def _begin_looks(context: Context, cloud: Cloud, machines: Sequence[Machine]) -> list[Call]:
-    """Looks at machines that may not run yet, all at once."""
+    """Starts to read the state of machines that may not run yet, all at the same time."""
     return [] if _all_run(machines) else [context.tasks.start(partial(cloud.get, m.ref)) for m in machines]
 
 
 def _wait_until_running(
     context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], looks: Sequence[Call]
 ) -> Sequence[Machine]:
-    """Looks until every machine runs and has an address. The first looks were begun before."""
+    """Polls until every machine runs and has an address. The first requests were sent before."""
     ids = tuple(machine.ref.id for machine in machines)
     context.emit(MachinesCreated("boot", f"waiting for {', '.join(map(short_id, ids))}", ids=ids))
     try:
@@ -417,11 +417,11 @@ def _wait_until_running(
 def _once_running(
     context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], looks: Sequence[Call]
 ) -> Sequence[Machine]:
-    """The machines as they are once all run, or one has ended.
+    """The machines once all of them run, or one has ended.
 
     Raises:
-        StaleWriterError: another process has taken the box over, and its machines are not shown.
-        TimedOutError: neither came in the time that the tasks gives.
+        StaleWriterError: another process has taken the box over, and its machines are not listed.
+        TimedOutError: neither happened within the budget.
     """
     pause_s = 0.02
     current = list(machines)
@@ -433,8 +433,8 @@ def _once_running(
         looks = looks or _begin_looks(context, cloud, current)
         seen = [context.tasks.wait(call, CREATE_TIMEOUT_S) for call in looks]
         looks = ()
-        # A machine that is not shown yet is not gone: the cloud's lists lag behind its creations. Some clouds
-        # do not show either what was ended, as whoever takes the box over does.
+        # A machine that is not listed yet is not gone: the cloud's lists lag behind its creations. Some
+        # clouds do not list a deleted machine either, and a process that takes the box over deletes them.
         if None in seen:
             context.journal.check(box)
         current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
@@ -452,7 +452,7 @@ def _all_run(machines: Sequence[Machine]) -> bool:
 
 
 def _never_started(context: Context, box: Box, cloud: Cloud, machine: Machine) -> GpucloudError:
-    """A refusal that came late: the next offer may be tried once every machine of this one is gone."""
+    """A late refusal: the next offer may be tried once every machine of this one is gone."""
     context.tell(
         "create", f"{short_id(machine.ref.id)} ended before it ran; checking that nothing is left of it"
     )

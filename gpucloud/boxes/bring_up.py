@@ -1,4 +1,4 @@
-"""From running machines to a usable box: ssh answers, the boot has ended, the GPUs are what is paid for."""
+"""From running machines to a usable box: ssh answers, the boot is done, its GPUs are those rented."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from gpucloud.ssh.client import ConnectionFailedError, Target, run, wait_until_r
 from gpucloud.ssh.keys import keep_ready
 
 USER = "gpucloud"
-"""The user that every box gets, whatever its image calls its own."""
+"""The user on every box, whatever user its image has."""
 LOOK_EVERY_S = 20.0
-"""How often the cloud is asked whether a machine that does not answer is still there."""
+"""How often to ask the cloud whether a machine that does not answer still exists."""
 PEERS_FILE = "/var/lib/gpucloud/peers.json"
 
 
 class NotReadyError(GpucloudError):
-    """A box that runs but is not what was paid for, or never answered."""
+    """A box that runs but differs from what was bought, or never answered."""
 
 
 class UnfitError(NotReadyError):
-    """A box whose hardware is not what was paid for: another one of the same kind may be."""
+    """A box whose hardware differs from what was bought; another machine of the same type may be right."""
 
 
 def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
@@ -66,13 +66,13 @@ def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
 
 
 def bring_up(context: Context, box: Box, keys: Path) -> Box:
-    """Waits until every node is ready and writes that down.
+    """Waits until every node is ready, and journals that.
 
     Raises:
         NotReadyError: a node did not answer, its boot failed, or its driver is too old.
-        UnfitError: its GPUs are not those that were rented, or failed the test that was asked for.
-        BoxLostError: a machine ended while it was waited for.
-        InterruptedBySignal: a signal came first.
+        UnfitError: its GPUs are not those that were rented, or failed the acceptance test.
+        BoxLostError: a machine ended during the wait.
+        InterruptedBySignal: a signal came.
     """
     nodes = targets(box, keys, context.proxy_command)
     try:
@@ -121,10 +121,10 @@ def bring_up(context: Context, box: Box, keys: Path) -> Box:
 
 
 def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data, ...]:
-    """What the GPU test measured on each node.
+    """The measurements of the GPU test on each node.
 
     Raises:
-        UnfitError: it is not good enough, or the test did not come to an end.
+        UnfitError: a measurement is below its floor, or the test did not finish.
     """
     from gpucloud.boxes.gpu_test import measure, shortcomings, summary
 
@@ -135,7 +135,7 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data
         results = _all(context, box, [partial(measure, target) for target in nodes])
     except BoxLostError:
         raise
-    except (GpucloudError, TimedOutError) as error:  # a GPU that hangs takes the test along
+    except (GpucloudError, TimedOutError) as error:  # a GPU that hangs makes the test hang
         raise UnfitError(f"the GPU test of {box.name!r} did not finish: {error}") from error
     for target, measured in zip(nodes, results, strict=True):
         wrong = shortcomings(
@@ -161,7 +161,7 @@ def _rented(box: Box) -> facts.Gpu:
 
 
 def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
-    """Holds what answers against what is paid for.
+    """Compares the GPUs that the driver shows with those that were rented.
 
     Raises:
         UnfitError: count or model differ.
@@ -181,7 +181,7 @@ def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tu
     """The MIG slices of each node.
 
     Raises:
-        UnfitError: they are not those that were asked for.
+        UnfitError: they differ from the spec.
     """
     profile, _, counts = wanted.partition("=")
     count = sum(map(int, counts.split(",")))
@@ -199,7 +199,7 @@ def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tu
 
 
 def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
-    """Holds the driver that answers against what the image promises, and what the recipe needs.
+    """Compares the driver's version with the least one of the image and the recipe.
 
     Raises:
         NotReadyError: it is older.
@@ -217,12 +217,12 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def whole_gpus(count: Decimal) -> int:
-    """How many GPUs a box shows: a share of one shows as one."""
+    """How many GPUs a driver shows: a fraction of a GPU shows as one."""
     return max(int(count), 1)
 
 
 def _introduce(box: Box, target: Target) -> None:
-    """Tells a node its rank and its peers' private addresses."""
+    """Writes a node's rank and its peers' private addresses to the node."""
     peers = [node.private_ip for node in box.nodes]
     text = json.dumps({"rank": target.node, "nodes": len(peers), "peers": peers})
     done = run(target, ["sudo", "-n", "tee", PEERS_FILE], stdin=text.encode())
@@ -242,7 +242,7 @@ def _all(context: Context, box: Box, calls: Sequence[partial[Any]]) -> list[Any]
     """Runs one call per node at the same time; the first failure in their order is raised.
 
     Raises:
-        BoxLostError: a machine has ended meanwhile, so that its answer would be waited for in vain.
+        BoxLostError: a machine has ended meanwhile, and will never answer.
     """
     running = [context.tasks.start(call) for call in calls]
     end = context.clock() + timedelta(seconds=STEP_TIMEOUT_S)
@@ -265,12 +265,12 @@ def _check_there(context: Context, box: Box) -> None:
         try:
             cloud = context.clouds[ref.cloud]
             machine = context.tasks.run(partial(cloud.get, ref), CALL_TIMEOUT_S)
-        except (GpucloudError, TimedOutError):  # it will be asked again
+        except (GpucloudError, TimedOutError):  # the next check asks again
             continue
         taken_back = box.is_spot
         ended = machine is None and cloud.forgets_ended
         if isinstance(machine, Machine):
-            # What ran once and is stopped now was powered off: nobody stops a box that boots.
+            # A machine that ran and is stopped now powered itself off: nobody stops a box that boots.
             ended, taken_back = machine.state in {State.STOPPED, State.GONE}, machine.preempted
         if ended:
             why = "was interrupted by its cloud" if taken_back else "ended by itself"

@@ -1,4 +1,4 @@
-"""Holds prices against what was agreed to: before the billable call, and once more after it."""
+"""Checks prices against the agreed ceiling: before the billable call, and once more after it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud_pricing.demand import Purchase
 
 QUOTE_AGE = timedelta(seconds=60)
-"""How old a price may be that is bought on without asking again."""
+"""How old a price may be to buy at it without asking the cloud again."""
 QUOTE_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What was agreed about prices, besides the ceiling of each offer.
+    """The agreement about prices, in addition to the ceiling of each offer.
 
-    ``usd`` turns an amount of a currency into USD; ``None`` for a currency without a rate. ``agreed_at`` is
-    when a question was answered: what was quoted before is asked again; ``None`` where nobody was asked.
-    ``unconfirmed`` tells that a price may be bought on which the cloud does not name again.
+    ``usd`` converts an amount of a currency to USD, or returns ``None`` for a currency without a rate.
+    ``agreed_at`` is when a person confirmed: an older quote is asked for again; ``None`` if nobody was asked.
+    ``unconfirmed`` allows a price that the cloud does not confirm.
     """
 
     usd: Callable[[Decimal, str], Decimal | None]
@@ -35,14 +35,14 @@ class Agreement:
 
 
 def confirmed(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate:
-    """The candidate at a price that holds now: asked again where its quote is old, or older than the yes.
+    """The candidate at a price that is valid now: asked again if its quote is old or precedes the agreement.
 
-    A price that the cloud never named (the market's data, which the plan allows where it is fresh or
-    accepted) is bought on when the cloud still names none. One that it named, and cannot name again, may have
-    moved: spot goes on, because its bid is in the call that buys it; anything else does not.
+    A price that the cloud never quoted (the market's data, which the plan allows if it is fresh or accepted)
+    is used if the cloud still quotes none. One that it quoted and does not quote again may have changed: spot
+    continues, because the create call carries its maximum price; any other purchase is refused.
 
     Raises:
-        CloudError: of class ``price``: it costs more than its ceiling now, or that cannot be told.
+        CloudError: of class ``price``: it costs more than its ceiling now, or its price is unknown.
     """
     if candidate.purchase is Purchase.RESERVED or not _is_old(context, agreement, candidate):
         return candidate
@@ -85,10 +85,10 @@ def _refusal(candidate: Candidate, message: str, *, hint: str) -> CloudError:
 
 
 def begin_check(context: Context, agreement: Agreement, bought: Candidate) -> Call | None:
-    """Starts to ask what costs what was just bought: the same type, zone and way of paying.
+    """Starts to ask for the price of the machine just bought: the same type, zone and way of paying.
 
     Returns:
-        What :func:`in_force` waits for; ``None`` for held capacity, which is paid for already.
+        The call for :func:`in_force`; ``None`` for held capacity, which is paid for already.
     """
     if bought.purchase is Purchase.RESERVED:
         return None
@@ -96,7 +96,7 @@ def begin_check(context: Context, agreement: Agreement, bought: Candidate) -> Ca
 
 
 def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candidate:
-    """The candidate at the price in force; as it was bought where the cloud does not say.
+    """The candidate at the price in force; unchanged if the cloud does not quote one.
 
     Raises:
         PriceError: it costs more than its ceiling.
@@ -133,7 +133,7 @@ def _ask(context: Context, agreement: Agreement, candidate: Candidate) -> Candid
 
 
 def _above(agreed: Candidate, now: Candidate) -> str:
-    """How a price and its ceiling stand, for people."""
+    """A price compared with its ceiling, for people."""
     return (
         f"{agreed.place} costs {now.price} {now.currency} per hour ({now.price_usd:f} USD), and"
         f" the plan says {agreed.price} {agreed.currency} and at most {agreed.ceiling_usd:f} USD"
@@ -141,7 +141,7 @@ def _above(agreed: Candidate, now: Candidate) -> str:
 
 
 def price_of(candidate: Candidate) -> Price:
-    """The price of a box, as its record holds it."""
+    """The price of a box, as its record stores it."""
     return Price(
         amount=candidate.price,
         currency=candidate.currency,

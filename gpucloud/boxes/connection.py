@@ -1,4 +1,4 @@
-"""The way to a box's nodes: found in the journal, and a connection that is open."""
+"""How to connect to a box's nodes: looked up in the journal, with a connection that is open."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gpucloud.ssh.keys import key_folder
 
 
 def find_box(journal: Journal, owner: str, name: str) -> Box:
-    """The living box with this name or id; else the newest one that is over.
+    """The living box with this name or id; otherwise the newest one that has ended.
 
     Raises:
-        UsageError: there is none; names the nearest.
+        UsageError: there is none; the message names the nearest.
     """
     found = journal.named(owner, name)
     living = [box for box in found if box.ended_at is None]
@@ -34,16 +34,16 @@ def find_box(journal: Journal, owner: str, name: str) -> Box:
 
 
 def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Target:
-    """Where a node of a box is, as the journal has it.
+    """The ssh target of a node, from the journal.
 
     Args:
-        box: whose.
-        node: which, from 0.
-        state: the state folder, where the keys are.
-        proxy_command: ssh's way to it, where it is not reached directly.
+        box: the box of the node.
+        node: its number, from 0.
+        state: the state folder, which holds the keys.
+        proxy_command: ssh's ``ProxyCommand``, if the node is not reached directly.
 
     Raises:
-        UsageError: the box is over, has no address yet, or has fewer nodes.
+        UsageError: the box has ended, has no address yet, or has fewer nodes.
     """
     if box.state in OVER:
         raise UsageError(f"box {box.name!r} is {box.state}", hint="see your running boxes: gpucloud list")

@@ -1,4 +1,4 @@
-"""What ends machines from outside: one step after they are known, however they were found out."""
+"""The cloud's timer that ends machines: set as soon as their ids are known, at launch or at recovery."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ ARM_TIMEOUT_S = 180.0
 
 
 def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], end: End) -> None:
-    """Has the cloud end machines of a box when they should end, and writes down what does it.
+    """Sets the cloud's timers that end machines of a box, and journals the timers.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: whose machines they are; the journal knows their ids.
-        cloud: theirs.
+        box: the box of the machines; the journal has their ids.
+        cloud: the cloud of the machines.
         machines: all of one region.
-        end: when they end, and what the cloud needs for it.
+        end: when they end, and the identities that the cloud needs for it.
 
     Raises:
-        CloudError: one of them would have no end. It is there all the same.
+        CloudError: one of them has no timer. It keeps running.
     """
     note = partial(note_timers, context, box)
     known = context.journal.box(box.id).timers

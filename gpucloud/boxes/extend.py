@@ -1,9 +1,9 @@
-"""Moves the end of a box: everywhere, or it says where not.
+"""Moves the deadline of a box in every layer, or reports the layers that still have the old one.
 
 A box ends by the first of several layers: the journal's deadline, the cloud's timer, the guard on each node.
-The journal never tells a later end than all the others have taken: it is moved first when the box is to end
-sooner, and last when it is to live longer. So a command that dies in the middle leaves a box that ends at one
-of the two times, and never later than the journal says.
+The journal never has a later end than every other layer: it is moved first to an earlier end, and last to a
+later one. So a command that dies in the middle leaves a box that ends at one of the two times, and never
+later than the journal says.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CALL_TIMEOUT_S = 120.0
 
 
 class HalfMovedError(GpucloudError):
-    """Some of what ends a box has the new end, and some the old one."""
+    """Some layers of a box have the new deadline, and some the old one."""
 
 
 def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> Box:
@@ -36,7 +36,7 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: a box that this process holds, and that :func:`check_movable` lets pass.
+        box: a box that this process holds, and that :func:`check_movable` accepts.
         nodes: how to reach its nodes.
         expires_at: the new end; ``None`` for none.
 
@@ -45,7 +45,7 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
 
     Raises:
         CloudError: the cloud did not move its timer. The guards still have the old end.
-        HalfMovedError: the cloud did, but not every guard. Repeating goes on.
+        HalfMovedError: the cloud did, but not every guard. A repeated call continues.
     """
     later = expires_at is None or (box.expires_at is not None and expires_at > box.expires_at)
     if not later:
@@ -71,7 +71,7 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
 
 
 def check_movable(context: Context, box: Box) -> None:
-    """Refuses what has no end that could be moved.
+    """Refuses a box that has no end that could be moved.
 
     Raises:
         UsageError: the box is not ready, or past its end.

@@ -1,7 +1,7 @@
-"""The acceptance test of a box's GPUs: what is measured on it, and whether that is good enough.
+"""The acceptance test of a box's GPUs: its measurements, and the floors that they must reach.
 
-The floors are low on purpose: they are to find a GPU that is broken, throttled or badly connected, not one
-that is a little slower than its sister. What a GPU should do is derived from what its driver says of it.
+The floors are low on purpose: they find a GPU that is broken, throttled or badly connected, not one that is a
+little slower than another. The floor of a GPU is derived from the clock and size that its driver reports.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class GpuMeasured(_Measured):
 
     @property
     def peak_tflops(self) -> float:
-        """What its multiprocessors could do at full clock."""
+        """The peak of its multiprocessors at full clock."""
         cores = CORES.get(self.capability, NEWER_CORES)
         return self.multiprocessors * cores * 2 * self.clock_mhz / 1e6
 
 
 class PairMeasured(_Measured):
-    """A copy from one GPU to another; ``direct`` where it needs no detour through the machine's memory."""
+    """A copy from one GPU to another; ``direct`` if it does not pass through the machine's memory."""
 
     source: Annotated[int, Field(alias="from", ge=0, le=1024)]
     to: Annotated[int, Field(ge=0, le=1024)]
@@ -78,7 +78,7 @@ class PairMeasured(_Measured):
 
 
 class Measured(_Measured):
-    """What the program on the box says (``gpucloud_templates.gputest``)."""
+    """The output of the program on the box (``gpucloud_templates.gputest``)."""
 
     gpus: Annotated[tuple[GpuMeasured, ...], Field(max_length=1024)] = ()
     pairs: Annotated[tuple[PairMeasured, ...], Field(max_length=1024)] = ()
@@ -87,7 +87,7 @@ class Measured(_Measured):
 
 @cache
 def program() -> bytes:
-    """The program as one file that Python runs."""
+    """The test program as one file that Python runs."""
     content = io.BytesIO()
     package = files("gpucloud_templates").joinpath("gputest")
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -123,13 +123,13 @@ def _on_box(target: Target, argv: Sequence[str], stdin: bytes = b"") -> bytes:
 def shortcomings(
     measured: Measured, *, count: int, share: float = 1.0, interconnect: str = "none"
 ) -> Sequence[str]:
-    """What is not as it should be, for people; nothing for a good box.
+    """The faults of a box's GPUs, for people; empty for a good box.
 
     Args:
-        measured: what the box says.
+        measured: the output of the test.
         count: how many GPUs were rented.
-        share: which part of one, where it is less than a whole.
-        interconnect: how they should be joined: ``none``, ``pcie``, ``nvlink`` or ``nvswitch``.
+        share: the fraction of a GPU, if it is less than a whole.
+        interconnect: how they should be connected: ``none``, ``pcie``, ``nvlink`` or ``nvswitch``.
     """
     if measured.error is not None:
         return [measured.error]
@@ -170,13 +170,13 @@ def _of_gpu(gpu: GpuMeasured, share: float) -> list[str]:
 def _of_pairs(measured: Measured, interconnect: str) -> list[str]:
     found = [f"GPU {each.source} to {each.to}: {each.error}" for each in measured.pairs if each.error]
     fast = [each for each in measured.pairs if not each.error and each.direct and each.gbs >= NVLINK_GBS]
-    if interconnect == "nvswitch":  # all are joined to all
+    if interconnect == "nvswitch":  # each is connected to all others
         found += [
             f"GPU {each.source} to {each.to}: {each.gbs:.0f} GB/s, at least {NVLINK_GBS:.0f} were expected"
             for each in measured.pairs
             if not each.error and each not in fast
         ]
-    elif interconnect == "nvlink" and len(measured.gpus) > 1:  # each is joined to one other, at least
+    elif interconnect == "nvlink" and len(measured.gpus) > 1:  # each is connected to at least one other
         joined = {index for each in fast for index in (each.source, each.to)}
         found += [
             f"GPU {gpu.index}: no NVLink to any other GPU"
@@ -187,7 +187,7 @@ def _of_pairs(measured: Measured, interconnect: str) -> list[str]:
 
 
 def summary(measured: Measured) -> str:
-    """What was measured, in a line for people."""
+    """The measurements in one line, for people."""
     gpus = [gpu for gpu in measured.gpus if gpu.error is None]
     words = [
         f"{sum(gpu.tested_bytes for gpu in gpus) / 2**30:.0f} GiB of memory tested",

@@ -1,4 +1,4 @@
-"""What the guards of boxes say: asked over ssh, all at once, and written down. Changes nothing on a box."""
+"""The reports of boxes' guards: read over ssh at the same time, and journalled. Changes nothing on a box."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpucloud.ssh.guard import guard_status
 GUARD_TIMEOUT_S = 30.0
 
 Asked = Sequence[tuple[Box, Sequence[tuple[Target, Call]]]]
-"""The questions that are under way, to the nodes of each box."""
+"""The calls under way to the nodes of each box."""
 
 
 def ask_guards(context: Context, boxes: Iterable[tuple[Box, Sequence[Target]]]) -> Asked:
-    """Begins to ask the guards of these boxes, each node's; :func:`write_answers` waits.
+    """Starts to read the guard of each node of these boxes; :func:`write_answers` waits.
 
     Args:
         context: clouds, journal, clock and progress of this call.
@@ -34,10 +34,10 @@ def ask_guards(context: Context, boxes: Iterable[tuple[Box, Sequence[Target]]]) 
 
 
 def write_answers(context: Context, asked: Asked) -> list[GpucloudError]:
-    """Writes down what the guards say that were asked.
+    """Waits for the reports of the guards and journals them.
 
     Returns:
-        What could not be asked, one error per node.
+        One error per node whose guard could not be read.
     """
     troubles: list[GpucloudError] = []
     for box, calls in asked:

@@ -1,4 +1,4 @@
-"""Gets into a box also when the caller's address has changed since it was let in."""
+"""Connects to a box also after the caller's address has changed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RULE_TIMEOUT_S = 30.0
 
 
 def reach(context: Context, box: Box, target: Target) -> None:
-    """Opens the shared connection; where nobody answers, lets our present address in first (journalled).
+    """Opens the shared connection; if the box does not answer, allows our present address first (journalled).
 
     Raises:
-        ConnectionFailedError: the box did not let us in, and a changed address is not why.
-        UsageError: our address is not one of those that the user named with ``allow_from``.
-        CloudError: the rule could not be moved.
+        ConnectionFailedError: the box could not be reached, and a changed address is not the cause.
+        UsageError: our address is not among those of ``allow_from``.
+        CloudError: the rule could not be changed.
     """
     try:
         context.tasks.run(partial(connect, target))
@@ -33,7 +33,7 @@ def reach(context: Context, box: Box, target: Target) -> None:
 
 
 def _admit(context: Context, box: Box) -> bool:
-    """Moves the box's rule to our present address; False where that is let in already, or unknown."""
+    """Changes the box's rule to our present address; False if that is allowed already, or unknown."""
     cloud = context.clouds.usable(box.cloud)
     address = context.tasks.run(partial(context.clouds.caller_address, cloud.name))
     if address is None:

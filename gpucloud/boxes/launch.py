@@ -1,4 +1,4 @@
-"""Launches one box: walks the plan's attempts until one starts, and leaves nothing behind when none does."""
+"""Launches one box: tries the plan's attempts until one starts, and leaves nothing behind when none does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from gpucloud.runtime.tasks import TimedOutError
 
 @dataclass(slots=True)
 class Tried:
-    """The attempts so far, and what they taught about what is not worth trying."""
+    """The attempts so far, and the candidates that their refusals rule out."""
 
     attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     errors: list[CloudError] = field(default_factory=list[CloudError])
@@ -70,10 +70,10 @@ class Tried:
                 pass
 
     def ended_itself(self, candidate: Candidate, error: BoxLostError) -> None:
-        """Notes a machine that powered itself off while it booted: once is an accident.
+        """Notes a machine that powered itself off while it booted: one may be an accident.
 
         Raises:
-            BoxLostError: it is the second. Every other machine would do the same.
+            BoxLostError: it is the second. Every other machine would power itself off as well.
         """
         self.attempts.append(
             {
@@ -107,7 +107,7 @@ class Tried:
         )
 
     def verdict(self) -> GpucloudError:
-        """The error of a launch for which no attempt was left, with the exit code that fits them all."""
+        """The error of a launch that has no attempt left, with the exit code that fits all refusals."""
         if not self.errors:
             if self.lost is not None:
                 return self.lost
@@ -133,16 +133,16 @@ class Tried:
 
 
 def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> Box:
-    """Provisions one box and gives it in state ``bootstrapping``, its lease still held.
+    """Provisions one box and returns it in state ``bootstrapping``, its lease still held.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        terms: what is wanted besides the offer.
+        terms: the terms that are the same for every offer.
         candidates: what to try, in order.
 
     Raises:
         UsageError: the name is taken; nothing was spent.
-        CloudError: nothing started and nothing is left; ``attempts`` tells what was tried.
+        CloudError: nothing started and nothing is left; ``attempts`` lists the attempts.
         OwedError: something may still be billed.
         InterruptedBySignal: ended by a signal; nothing is left.
     """
@@ -172,14 +172,14 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
 def replace_machines(
     context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str
 ) -> Box:
-    """Ends the machines of a box that are not fit for use, and buys others; as :func:`launch` otherwise.
+    """Ends the unfit machines of a box and buys others; otherwise like :func:`launch`.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         box: a box in state ``bootstrapping`` that this process holds.
-        terms: those of its launch, with keys that nobody has used.
-        candidates: what to try, in order: the same offer may well give another machine.
-        why: what was wrong with it, for the box's record.
+        terms: those of its launch, with keys that no machine has used.
+        candidates: what to try, in order; the same offer may well yield another machine.
+        why: the fault of the machines, for the box's record.
     """
     context.tell("down", f"{why}; ending the box and trying once more")
     end_machines(context, box, budget_s=TAKE_DOWN_S)
@@ -195,10 +195,10 @@ def abandon(
     *,
     ends_as: BoxState = BoxState.FAILED,
 ) -> None:
-    """Takes down what was made before a failure; of a box that was taken over, that is the other's to do.
+    """Deletes what was created before a failure; leaves a box that was taken over to its new holder.
 
     Raises:
-        OwedError: it cannot be confirmed.
+        OwedError: the deletion cannot be confirmed.
     """
     if isinstance(cause, GpucloudError) and attempts:
         cause.attempts = attempts
@@ -267,17 +267,17 @@ def _refused(step: str, candidate: Candidate, error: CloudError, text: str) -> A
 
 
 def _clear(context: Context, box: Box, candidate: Candidate) -> None:
-    """Makes sure that a refused attempt left nothing billable behind, before another one is made.
+    """Ensures that a refused attempt left nothing billable behind, before the next one.
 
     Raises:
-        OwedError: something is left and cannot be ended.
+        OwedError: something is left and cannot be deleted.
     """
     try:
         cloud = context.clouds.usable(candidate.cloud)
         search = Search(box=box.id, regions=(candidate.region,))
         found: SearchResult = context.tasks.run(lambda: cloud.find(search))
     except (CloudError, TimedOutError):
-        return  # what cannot be read now is looked for again when the box is taken down
+        return  # a cloud that cannot be read now is read again when the box is taken down
     for resource in found.resources:
         if resource.state is not State.GONE and resource.ref.kind is not ResourceKind.GROUP:
             context.journal.write(box, Made(resource=named(resource.ref)))
@@ -285,7 +285,7 @@ def _clear(context: Context, box: Box, candidate: Candidate) -> None:
 
 
 def check_name(context: Context, name: str) -> None:
-    """Refuses a name that a living box has, before anything is asked or bought.
+    """Refuses a name that a living box has, before any cloud is called.
 
     Raises:
         UsageError: the name is taken.

@@ -35,14 +35,14 @@ from gpucloud_templates import BootPlan, TooLargeError, packed, render
 from gpucloud_templates.software import Software, later
 
 FILES_TIMEOUT_S = 24 * 3600.0
-"""Copying and setting up end when they end; a box's own end comes first."""
+"""Copying and setup have no limit of their own: the deadline of the box comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deal:
-    """What is bought: a plan, when its box ends (``None`` for never), and when a person agreed to both.
+    """A plan to buy, the end of its box (``None`` for never), and when a person agreed to both.
 
-    ``agreed_at`` is ``None`` where nobody was asked.
+    ``agreed_at`` is ``None`` if nobody was asked.
     """
 
     plan: Plan
@@ -52,14 +52,14 @@ class Deal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is wanted of a box besides the offer.
+    """The properties of a box that do not depend on the offer.
 
     Attributes:
-        spec: what the user asked for.
-        environment: the variables that ``env`` of the spec names, with their values.
-        run_id: the run that it belongs to.
+        spec: the spec of the user.
+        environment: the variables of ``env`` in the spec, with their values.
+        run_id: the run of the box.
         attended: whether it ends with this process.
-        accept_snapshot_price: whether it may be bought at a price that no cloud names today.
+        accept_snapshot_price: whether it may be bought at a price that the cloud does not confirm.
     """
 
     spec: Spec
@@ -70,7 +70,7 @@ class Wanted:
 
 
 def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]:
-    """What ``env`` of a spec stands for: a key without a value takes the caller's own.
+    """The variables of ``env`` in a spec; one without a value takes the caller's value.
 
     Raises:
         UsageError: the caller has no such variable.
@@ -84,10 +84,10 @@ def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]
 
 
 def refuse_impossible(spec: Spec) -> None:
-    """Refuses what cannot be done, before anything is asked or bought.
+    """Refuses a spec that cannot be fulfilled, before any cloud is called.
 
     Raises:
-        UsageError: says what.
+        UsageError: it cannot; the message says why.
     """
     if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
         raise UsageError("--accept-test cannot test MIG slices, only whole GPUs", hint="omit --accept-test")
@@ -100,12 +100,12 @@ def refuse_impossible(spec: Spec) -> None:
 
 
 def begin_echo(context: Context, spec: Spec, clouds: Sequence[str]) -> Call | None:
-    """Starts to ask for this machine's address; ``None`` where the spec says who is let in.
+    """Starts to ask for this machine's public address; ``None`` if the spec has ``allow_from``.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        spec: what the user asked for.
-        clouds: those that may be used; the first is asked, or another one if it has no echo.
+        spec: the spec of the user.
+        clouds: the clouds that may be used; the first is asked, or another one if it has no echo service.
     """
     if spec.allow_from or not clouds:
         return None
@@ -113,20 +113,20 @@ def begin_echo(context: Context, spec: Spec, clouds: Sequence[str]) -> Call | No
 
 
 def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo: Call | None) -> Box:
-    """Buys the first attempt that starts and brings it up; whatever fails, nothing is left.
+    """Buys the first attempt that starts and brings it up; a failure leaves nothing behind.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         market: for list prices and exchange rates.
-        deal: what to try, and until when the box lives.
-        wanted: what is wanted besides the offer.
-        echo: what :func:`begin_echo` gave.
+        deal: the plan, and the end of the box.
+        wanted: the properties that do not depend on the offer.
+        echo: the result of :func:`begin_echo`.
 
     Returns:
         The box, which this process still holds.
 
     Raises:
-        GpucloudError: nothing started, or it did not become ready; nothing is left, unless it says so.
+        GpucloudError: nothing started, or it did not become ready; nothing is left, unless the error says so.
     """
     assert context.state is not None  # noqa: S101  (who buys has a state folder)
     spec, attempts = wanted.spec, deal.plan.attempts
@@ -147,7 +147,7 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
         try:
             try:
                 box = bring_up(context, box, keys)
-            except UnfitError as error:  # once: a second one is no accident
+            except UnfitError as error:  # replaced once: a second unfit machine is no accident
                 forget(keys, box_id, nodes=spec.nodes)  # the next machine has host keys of its own
                 box = replace_machines(context, box, purchase.terms(), attempts, error.message)
                 box = bring_up(context, box, keys)
@@ -163,7 +163,7 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Purchase:
-    """One box to be: what is known before anything is bought."""
+    """A box before anything is bought."""
 
     context: Context
     market: Market
@@ -175,7 +175,7 @@ class _Purchase:
     allow_from: Sequence[str]
 
     def terms(self) -> Terms:
-        """What the attempts need, with keys that no machine has used."""
+        """The terms of the attempts, with keys that no machine has used."""
         spec, attempts = self.wanted.spec, self.deal.plan.attempts
         places = {(attempt.cloud, attempt.region) for attempt in attempts}
         return Terms(
@@ -203,10 +203,10 @@ class _Purchase:
         )
 
     def _boots(self, keys: BoxKeys) -> dict[Key, Boot]:
-        """What boots on each attempt, rendered before anything is bought.
+        """The boot of each attempt, rendered before anything is bought.
 
         Raises:
-            UsageError: it is too large for a cloud, or the image cannot work there.
+            UsageError: the user-data is too large for a cloud, or the image cannot work there.
         """
         spec, now = self.wanted.spec, self.context.clock()
         rendered: dict[str, bytes] = {}
@@ -245,7 +245,7 @@ class _Purchase:
             ttl_s=int((end - now).total_seconds()) if end else 0,
             extra_keys=(read_public_key(spec.ssh_key),) if spec.ssh_key else (),
             software=software,
-            # With variables it is run over ssh: they may be secrets, which user-data must not carry.
+            # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
             setup=(spec.setup,) if spec.setup and not self.wanted.environment else (),
             idle_s=int(idle.total_seconds()) if idle else None,
             checkpoint=spec.checkpoint,
@@ -257,10 +257,10 @@ class _Purchase:
 
 
 def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:
-    """Who is let in: as told, else this machine's address as a cloud sees it; never the world."""
+    """The networks that may connect: those of the spec, or this machine's public address; never every one."""
     if spec.allow_from:
         return spec.allow_from
-    hint = "give it: --allow-from ADDRESS/32"
+    hint = "specify it: --allow-from ADDRESS/32"
     try:
         address = None if echo is None else context.tasks.wait(echo, CALL_TIMEOUT_S)
     except GpucloudError as error:
@@ -271,7 +271,7 @@ def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:
 
 
 def _prepare(context: Context, box: Box, keys: Path, wanted: Wanted) -> None:
-    """Brings the files, and runs the set-up that needs variables."""
+    """Copies the files, and runs the setup that needs variables."""
     spec, nodes = wanted.spec, targets(box, keys, context.proxy_command)
     for item in spec.sync:
         local, _, remote = item.partition(":")

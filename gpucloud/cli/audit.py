@@ -1,4 +1,4 @@
-"""``gpucloud audit``: what was done to which cloud, when, by whom."""
+"""``gpucloud audit``: the record of calls that changed something in a cloud."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpucloud.clouds.audit import FILE, Entry
 from gpucloud.resources import short_id
 
 NEWEST = 200
-"""How many calls are shown where nothing else is said."""
+"""How many calls are shown by default."""
 ROWS_AT_ONCE = 1000
 COLUMNS = (
     "WHEN",
@@ -32,18 +32,20 @@ COLUMNS = (
 
 def audit(
     app: App,
-    box: Annotated[str | None, typer.Option("--box", help="Only of this box: its id.", metavar="ID")] = None,
+    box: Annotated[
+        str | None, typer.Option("--box", help="Only calls for the box with this ID.", metavar="ID")
+    ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help=f"Not what is older: {SINCE}.", metavar="TIME")
+        str | None, typer.Option("--since", help=f"Leave out older calls: {SINCE}.", metavar="TIME")
     ] = None,
     last: Annotated[
-        int, typer.Option("--last", "-n", help="How many, the newest.", min=1, metavar="N")
+        int, typer.Option("--last", "-n", help="Number of calls, newest first.", min=1, metavar="N")
     ] = NEWEST,
-    all: Annotated[bool, typer.Option("--all", "-a", help="As many as there are.")] = False,  # noqa: A002
+    all: Annotated[bool, typer.Option("--all", "-a", help="Show all calls.")] = False,  # noqa: A002
 ) -> None:
     """Show the newest calls that changed something in a cloud, or tried to.
 
-    Each is written down before it is sent: what has no outcome was sent by a process that ended first.
+    Each call is recorded before it is sent: one without an outcome was sent by a process that ended first.
     """
     first = None if since is None else read_since(since, utc_now())
     record = app.client.audit(box=box, since=first, most=None if all else last)

@@ -1,4 +1,4 @@
-"""``gpucloud check``: what works, and the exact fix for what does not."""
+"""``gpucloud check``: checks the conditions for a launch, and prints the fix for each failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def check(
     app: App,
     spec: Spec,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="Only print a cloud's least privileges.", metavar="CLOUD")
+        str | None,
+        typer.Option("--policy", help="Only print the least-privilege policy of a cloud.", metavar="CLOUD"),
     ] = None,
 ) -> int | None:
     """Check credentials, permissions, quotas, ssh and the clock; changes nothing."""

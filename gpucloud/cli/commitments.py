@@ -1,4 +1,4 @@
-"""``gpucloud commitments``: asks the accounts what they have paid for already, and keeps it for ``cost``."""
+"""``gpucloud commitments``: reads the accounts' commitments, and stores them for ``cost``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.errors import CloudError
-    from gpucloud.market.commitments import Told
+    from gpucloud.market.commitments import CloudAnswers
     from gpucloud_pricing import Commitment
 
 
@@ -21,12 +21,17 @@ def commitments(
     app: App,
     cloud: Annotated[
         list[str] | None,
-        typer.Option("--cloud", help="Repeatable; !x leaves out.", metavar="NAME", show_default=False),
+        typer.Option(
+            "--cloud",
+            help="Cloud to read, or !name to exclude one. Repeatable.",
+            metavar="NAME",
+            show_default=False,
+        ),
     ] = None,
 ) -> int:
-    """Ask the accounts what they have paid for already: reservations, savings plans, held capacity.
+    """Read the accounts' commitments: reservations, savings plans, held capacity.
 
-    `cost` counts it from then on, without asking. What a cloud does not answer stays as old as it was.
+    `cost` uses them from then on, without a call. If a cloud does not answer, its earlier data stays.
     """
     with app.working(quiet=True) as (client, _):
         found = client.commitments(tuple(cloud or ()))
@@ -37,7 +42,7 @@ def commitments(
     return _code(found.told)
 
 
-def _show(app: App, told: Mapping[str, Told], known: Sequence[Commitment]) -> None:
+def _show(app: App, answers: Mapping[str, CloudAnswers], known: Sequence[Commitment]) -> None:
     say = app.output.say
     if known:
         columns: dict[str, Sequence[object]] = {
@@ -52,13 +57,13 @@ def _show(app: App, told: Mapping[str, Told], known: Sequence[Commitment]) -> No
                 for each in known
             ],
             "UNTIL": [each.until or "open" for each in known],
-            "TOLD": [each.as_of for each in known],
+            "AS OF": [each.as_of for each in known],
             "ID": [each.id for each in known],
         }
-        show_table(app.output, columns, right=("COUNT", "PER HOUR"), optional=("ID", "TOLD", "ZONE"))
+        show_table(app.output, columns, right=("COUNT", "PER HOUR"), optional=("ID", "AS OF", "ZONE"))
     else:
         say("No commitment is known.")
-    for name, each in told.items():
+    for name, each in answers.items():
         if each.absent is not None:
             say(f"Left out: {name}: {each.absent}")
         for text in _failure_texts(each.failures):
@@ -76,7 +81,7 @@ def _what_text(commitment: Commitment) -> str | None:
 
 
 def _failure_texts(failures: Mapping[str, CloudError]) -> list[str]:
-    """What was not answered; the same refusal in many regions is said once."""
+    """The inquiries that failed; the same error in many regions is printed once."""
     alike: dict[str | None, list[str]] = {}
     for inquiry, error in sorted(failures.items()):
         alike.setdefault(error.code, []).append(inquiry)
@@ -86,9 +91,9 @@ def _failure_texts(failures: Mapping[str, CloudError]) -> list[str]:
     ]
 
 
-def _code(told: Mapping[str, Told]) -> int:
-    """The first failure's; with no cloud to ask, that of missing credentials."""
-    failures = [error for each in told.values() for error in each.failures.values()]
+def _code(answers: Mapping[str, CloudAnswers]) -> int:
+    """The exit code of the first failure; without a usable cloud, that of missing credentials."""
+    failures = [error for each in answers.values() for error in each.failures.values()]
     if failures:
         return failures[0].exit_code
-    return 4 if all(each.absent is not None for each in told.values()) else 0
+    return 4 if all(each.absent is not None for each in answers.values()) else 0

@@ -34,7 +34,7 @@ _USAGE = "What for"
 
 
 class Sort(StrEnum):
-    """What the ways of paying are sorted by, the best first: all of the cost, or what work costs."""
+    """The sort orders of ways of paying, the best first: total cost, or the cost of work."""
 
     TOTAL = "total"
     PER_GPU = "gpu-price"
@@ -48,13 +48,13 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions(Options):
-    """What the box is wanted for."""
+    """The work of the box."""
 
     hours: Annotated[
         str | None,
         typer.Option(
             "--hours",
-            help="Hours of work; if absent: hour, day, month.",
+            help="Hours of work. Default: costs per hour, day and month.",
             rich_help_panel=_USAGE,
             metavar="HOURS",
         ),
@@ -70,7 +70,7 @@ class WorkloadOptions(Options):
         typer.Option(
             "--boot",
             min=0,
-            help="Minutes paid before work begins.",
+            help="Minutes billed before work begins.",
             rich_help_panel=_USAGE,
             metavar="MINUTES",
         ),
@@ -96,7 +96,7 @@ class WorkloadOptions(Options):
         str | None,
         typer.Option(
             "--checkpoint-every",
-            help="Work between two checkpoints: 30m; an interruption loses no more.",
+            help="Work between two checkpoints, the most that an interruption loses: 30m.",
             metavar="TIME",
             rich_help_panel=_USAGE,
         ),
@@ -105,7 +105,7 @@ class WorkloadOptions(Options):
         str,
         typer.Option(
             "--checkpoint-takes",
-            help="What it takes to write one.",
+            help="Time to write one checkpoint.",
             metavar="TIME",
             rich_help_panel=_USAGE,
         ),
@@ -114,7 +114,7 @@ class WorkloadOptions(Options):
         str | None,
         typer.Option(
             "--profile",
-            help="When it runs: 8h/day,5d/week, 40h/week, 100h/month; shows the cheapest mix.",
+            help="When boxes run: 8h/day,5d/week, 40h/week, 100h/month. Shows the cheapest mix.",
             metavar="HOURS",
             rich_help_panel=_USAGE,
         ),
@@ -126,7 +126,11 @@ class WorkloadOptions(Options):
     burst: Annotated[
         int,
         typer.Option(
-            "--burst", min=0, help="Boxes that run as --profile says.", rich_help_panel=_USAGE, metavar="N"
+            "--burst",
+            min=0,
+            help="Boxes that run at the times of --profile.",
+            rich_help_panel=_USAGE,
+            metavar="N",
         ),
     ] = 1
 
@@ -153,21 +157,21 @@ class WorkloadOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerOptions(Options):
-    """How the answer is given."""
+    """The form of the answer."""
 
     explain: Annotated[
-        bool, typer.Option("--explain", help="How each figure came about, with dates and sources.")
+        bool, typer.Option("--explain", help="Show how each figure is computed, with dates and sources.")
     ] = False
-    csv: Annotated[bool, typer.Option("--csv", help="Answer with comma-separated values.")] = False
-    markdown: Annotated[bool, typer.Option("--markdown", help="Answer with Markdown, for a comment.")] = False
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a comment.")] = False
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Also write a report, one page: FILE.html.", metavar="FILE"),
+        typer.Option("--html", help="Also write a report as one page: FILE.html.", metavar="FILE"),
     ] = None
     plot: Annotated[
         Path | None,
         typer.Option(
-            "--plot", help="Also draw the cost of a month by its hours: FILE.svg, FILE.png.", metavar="FILE"
+            "--plot", help="Also plot the cost per month by hours: FILE.svg, FILE.png.", metavar="FILE"
         ),
     ] = None
 
@@ -198,32 +202,33 @@ def cost(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Places to compare per way of paying.", metavar="N")
     ] = 1,
-    sort: Annotated[Sort, typer.Option("--sort", help="What comes first.")] = Sort.TOTAL,
+    sort: Annotated[Sort, typer.Option("--sort", help="Sort order.")] = Sort.TOTAL,
     max_age: Annotated[
         str | None, typer.Option("--max-age", help="Leave out older prices: 90d, 8w, 6m, 2y.", metavar="AGE")
     ] = None,
     hidden: Annotated[
-        bool, typer.Option("--include-hidden", help="Also retired and not publicly sold types.")
+        bool,
+        typer.Option("--include-hidden", help="Include retired types and types that are not sold publicly."),
     ] = False,
     answer: AnswerOptions,
     conditions: Annotated[
         Path | None,
         typer.Option(
             "--conditions",
-            help="Your discounts, credits, commitments; conditions.yaml of the configuration if absent.",
+            help="Your discounts, credits and commitments. Default: conditions.yaml of the configuration.",
             metavar="FILE",
         ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", help="Show the difference to another spec: FILE, or REF:FILE of git.", metavar="SPEC"
+            "--against", help="Show the difference to another spec: FILE, or REF:FILE in git.", metavar="SPEC"
         ),
     ] = None,
 ) -> None:
     """Estimate every way of paying, side by side: compute, disk, address, egress, boot and idle time.
 
-    With --budget it is a gate: exit code 7 if nothing that can be launched is expected to cost so little.
+    With --budget, exit code 7 means that no offer that can be launched is expected to cost so little.
     """
     other = None if against is None else _other_spec(against)
     plots = None if answer.plot is None else shown.load_plots("--plot", answer.plot)

@@ -137,7 +137,7 @@ def _mixes(comparison: Comparison) -> Iterable[str]:
 
 def _history(comparison: Comparison, catalog: Catalog, plots: ModuleType, when: datetime) -> Iterable[str]:
     """How the prices of what is compared went, as far as they were asked for."""
-    courses: dict[tuple[str, ...], Sequence[Span]] = {}
+    trends: dict[tuple[str, ...], Sequence[Span]] = {}
     if catalog.history_file is not None:
         with catalog.history() as kept:
             for offer in comparison.offers:
@@ -145,13 +145,13 @@ def _history(comparison: Comparison, catalog: Catalog, plots: ModuleType, when: 
                 spans = kept.spans((offer.kind,), purchases=(offer.purchase,), regions=(offer.region,))
                 found = [span for span in spans if series_of(span.price) == wanted]
                 if wanted and found:
-                    courses[wanted] = found
+                    trends[wanted] = found
     yield "<h2>How these prices went</h2>"
-    if not courses:
+    if not trends:
         yield "<p>They have not been asked for yet: <code>gpucloud prices refresh</code>.</p>"
         return
-    start = min(spans[0].since for spans in courses.values())
-    drawn = plots.draw_courses(courses, start, when, comparison.market.usd)
+    start = min(spans[0].since for spans in trends.values())
+    drawn = plots.draw_trends(trends, start, when, comparison.market.usd)
     yield f'<div class="wide">{plots.svg(drawn)}</div>'
 
 

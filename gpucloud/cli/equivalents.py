@@ -1,4 +1,4 @@
-"""``gpucloud equivalents``: which other GPUs have as much, and what they cost."""
+"""``gpucloud equivalents``: other GPUs with equal memory or speed, and their prices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Measure(StrEnum):
-    """What is to be as much: memory, or TFLOPS of a precision."""
+    """The measures: memory, or TFLOPS of a precision."""
 
     MEMORY = "memory"
     FP64 = "fp64"
@@ -35,10 +35,10 @@ def show(
     app: App,
     spec: Spec,
     by: Annotated[
-        Measure, typer.Option("--by", help="What is to be as much: GPU memory, or TFLOPS of a precision.")
+        Measure, typer.Option("--by", help="Measure to compare by: GPU memory, or TFLOPS of a precision.")
     ] = Measure.MEMORY,
 ) -> None:
-    """Show which other GPUs have as much memory, or can do as much, in as few machines, cheapest first."""
+    """Show sets of other GPUs with equal memory or speed, in the fewest machines, cheapest first."""
     found = app.client.equivalents(spec, by=by)
     if app.output.json:
         app.output.document("equivalents", found.document())

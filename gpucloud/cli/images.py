@@ -1,4 +1,4 @@
-"""``gpucloud images``: what an offer would boot, and what the first boot adds to it. Asks nobody."""
+"""``gpucloud images``: the image of each offer, and the software that its first boot installs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = (
 
 @takes_spec
 def images(app: App, spec: Spec) -> int | None:
-    """Show which image an offer would boot, with driver, CUDA and frameworks, and what is installed on it."""
+    """Show the image that each offer boots, with driver, CUDA and frameworks, and the installed software."""
     choices = app.client.images(spec)
     if app.output.json:
         app.output.document("images", {"images": [choice.document() for choice in choices]})

@@ -17,7 +17,7 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import Explanation, Offer
 
 ROWS = 20
-"""How many rows a table has unless ``--limit`` says more."""
+"""How many rows a table has by default."""
 
 CSV_COLUMNS = (
     "cloud",
@@ -47,21 +47,23 @@ def offers(
     app: App,
     spec: Spec,
     why: Annotated[
-        bool, typer.Option("--why", help="Also what was turned down, and by which demand.")
+        bool, typer.Option("--why", help="Also list the refused offers, with the demand that refused them.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=0, help="At most this many; 0 for all.", metavar="N")
+        int | None,
+        typer.Option("--limit", "-n", min=0, help="Maximum number of offers; 0 for all.", metavar="N"),
     ] = None,
-    sort: Annotated[Sort, typer.Option("--sort", help="What comes first.")] = Sort.PRICE,
-    csv: Annotated[bool, typer.Option("--csv", help="Answer with comma-separated values.")] = False,
+    sort: Annotated[Sort, typer.Option("--sort", help="Sort order.")] = Sort.PRICE,
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     max_age: Annotated[
         str | None, typer.Option("--max-age", help="Leave out older prices: 90d, 8w, 6m, 2y.", metavar="AGE")
     ] = None,
     hidden: Annotated[
-        bool, typer.Option("--include-hidden", help="Also retired and not publicly sold types.")
+        bool,
+        typer.Option("--include-hidden", help="Include retired types and types that are not sold publicly."),
     ] = False,
 ) -> int | None:
-    """Search the market: every matching offer, cheapest first. Changes nothing anywhere."""
+    """Search the market: every matching offer, cheapest first. Changes nothing."""
     if csv and app.output.json:
         raise UsageError("--csv and --json contradict each other")
     most = limit or None
@@ -147,7 +149,7 @@ def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
 
 
 def _unit_column(heads: Sequence[Offer], measure: str | None) -> dict[str, Sequence[object]]:
-    """What a unit of work costs, where offers are sorted by that and no other column tells."""
+    """The cost of a unit of work, if offers are sorted by it and no other column shows it."""
     from gpucloud_pricing.work import price_for
 
     if measure is None or measure == "gpu":
@@ -159,14 +161,14 @@ def _unit_column(heads: Sequence[Offer], measure: str | None) -> dict[str, Seque
 def _show_why(app: App, explanation: Explanation) -> None:
     line = app.output.line
     line("")
-    line(f"{len(explanation.matched)} offers match, {len(explanation.refused)} were turned down:")
+    line(f"{len(explanation.matched)} offers match, {len(explanation.refused)} were refused:")
     for rule, count in explanation.counts.items():
         line(f"  {count:5}  by {rule_text(rule)}")
     if explanation.relaxations:
-        line("What leaving out one demand would bring:")
+        line("Without one of the demands:")
         for relaxation in explanation.relaxations:
             line(f"  {relaxation_text(relaxation)}")
-    line("Nearest of those turned down:")
+    line("The refused offers with the fewest reasons:")
     for refusal in explanation.refused[:ROWS]:
         reasons = "; ".join(reason.text for reason in refusal.reasons)
         line(f"  {offer_text(refusal.offer)}: {reasons}")

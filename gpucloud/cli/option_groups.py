@@ -16,11 +16,11 @@ from typing import Any, get_type_hints
 
 
 class Options:
-    """What a dataclass of options derives from."""
+    """The base class of a dataclass of options."""
 
 
 def takes_options(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Gives a command the fields of its parameters that are annotated with :class:`Options`."""
+    """Adds to a command the fields of its parameters that are annotated with :class:`Options`."""
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, Any] = {
         each.name: each.annotation

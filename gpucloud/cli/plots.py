@@ -23,8 +23,8 @@ _MATPLOTLIB: Any = matplotlib
 _TEXT_AS_TEXT = {"svg.fonttype": "none", "svg.hashsalt": "gpucloud"}
 
 
-def draw_courses(
-    courses: Mapping[tuple[str, ...], Sequence[Span]],
+def draw_trends(
+    trends: Mapping[tuple[str, ...], Sequence[Span]],
     start: datetime,
     end: datetime,
     usd: Callable[[Decimal, str], Decimal | None],
@@ -32,13 +32,13 @@ def draw_courses(
     """Draws how prices went, in USD, each as a stair; what was not sold for a while has a gap.
 
     Args:
-        courses: prices by what they are of, oldest first.
+        trends: prices by what they are of, oldest first.
         start: where the time begins.
         end: where it ends.
         usd: converts an amount of a currency.
     """
     figure, axes = _empty("USD per hour")
-    for series, spans in courses.items():
+    for series, spans in trends.items():
         times: list[datetime] = []
         amounts: list[float] = []
         for span in spans:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(app: App) -> None:
-    """Show how many prices are known, how old they are and where they come from. Asks no cloud."""
+    """Show how many prices are known, how old they are and their sources. Makes no call."""
     known = app.client.prices.overview()
     if app.output.json:
         app.output.document("prices", known.document())

@@ -1,4 +1,4 @@
-"""``gpucloud prices history`` and ``diff``: how prices went, from what refreshes have kept."""
+"""``gpucloud prices history`` and ``diff``: the history of prices, as stored by refreshes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from gpucloud.errors import UsageError
 from gpucloud.market.search import way_text
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import format_money
-from gpucloud_pricing.price_course import course, moments, sparkline
+from gpucloud_pricing.price_trend import moments, sparkline, trend
 
 if TYPE_CHECKING:
-    from gpucloud.market.history import PriceCourses
+    from gpucloud.market.history import PriceTrends
     from gpucloud_pricing.history import Change
 
 ROWS = 20
-"""How many things a table shows unless ``--limit`` says more."""
+"""How many prices a table shows by default."""
 POINTS = 24
-"""How many moments a line of characters shows."""
+"""How many moments a sparkline shows."""
 
 
 @takes_spec
@@ -35,16 +35,18 @@ def history(
     app: App,
     spec: Spec,
     since: Annotated[
-        str | None, typer.Option("--since", help="Only the last 30d, 8w, 6m, 2y.", metavar="AGE")
+        str | None, typer.Option("--since", help="Leave out older prices: 30d, 8w, 6m, 2y.", metavar="AGE")
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="At most this many, the cheapest now.", metavar="N")
+        int,
+        typer.Option("--limit", "-n", min=1, help="Maximum number of prices, the cheapest now.", metavar="N"),
     ] = ROWS,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw it: FILE.svg or FILE.png.", metavar="FILE")
+        Path | None,
+        typer.Option("--plot", help="Also plot the prices: FILE.svg or FILE.png.", metavar="FILE"),
     ] = None,
 ) -> None:
-    """Show how prices went since they were first asked for. Asks no cloud."""
+    """Show the history of prices since the first refresh. Makes no call."""
     age = shown.read_age(since, flag="--since")
     plots = None if plot is None else shown.load_plots("--plot", plot)
     now = utc_now()
@@ -54,16 +56,16 @@ def history(
     else:
         _show(app, found, now)
     if plot is not None and plots is not None:
-        plots.save(plots.draw_courses(found.series, found.since, now, app.client.catalog.shipped.usd), plot)
+        plots.save(plots.draw_trends(found.series, found.since, now, app.client.catalog.shipped.usd), plot)
         app.output.say(f"Drawn: {plot}")
 
 
-def _show(app: App, found: PriceCourses, end: datetime) -> None:
+def _show(app: App, found: PriceTrends, end: datetime) -> None:
     at = moments(found.since, end, POINTS)
     rows: list[tuple[object, ...]] = []
     for spans in found.series.values():
         price = spans[-1].price
-        values = course(spans, at)
+        values = trend(spans, at)
         known = [value for value in values if value is not None] or [price.amount]
         within = [span.price.amount for span in found.within(spans)]
         rows.append(
@@ -78,11 +80,11 @@ def _show(app: App, found: PriceCourses, end: datetime) -> None:
                 way_text(price.purchase, price.terms),
             )
         )
-    names = ("NOW", "LOWEST", "HIGHEST", "CHANGE", "COURSE", "WHERE", "TYPE", "PAID AS")
+    names = ("NOW", "LOWEST", "HIGHEST", "CHANGE", "TREND", "WHERE", "TYPE", "PAID AS")
     columns: dict[str, Sequence[object]] = dict(zip(names, zip(*rows, strict=True), strict=True))
     shown.show_table(app.output, columns, right=names[:4], optional=("PAID AS", "LOWEST", "HIGHEST"))
     app.output.say(
-        f"Per hour, from {time_text(found.since)} to {time_text(end)}; each course has its own scale."
+        f"Per hour, from {time_text(found.since)} to {time_text(end)}; each trend has its own scale."
     )
 
 
@@ -94,10 +96,14 @@ def _percent(before: Decimal, after: Decimal) -> str:
 def diff(
     app: App,
     spec: Spec,
-    before: Annotated[str, typer.Argument(help="A day or a moment: 2026-11-01, 2026-11-01T12:00:00Z.")],
-    after: Annotated[str | None, typer.Argument(help="Likewise; now if absent.")] = None,
+    before: Annotated[
+        str, typer.Argument(help="A day or a time: 2026-11-01, 2026-11-01T12:00:00Z.", metavar="BEFORE")
+    ],
+    after: Annotated[
+        str | None, typer.Argument(help="A later day or time. Default: now.", metavar="AFTER")
+    ] = None,
 ) -> None:
-    """Show which prices were others at two moments. Asks no cloud."""
+    """Show which prices changed between two moments. Makes no call."""
     found = app.client.prices.changes(
         spec, before=_moment(before), after=None if after is None else _moment(after)
     )

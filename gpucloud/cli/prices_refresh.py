@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpucloud_pricing.history import Change
 
 SHOWN = 10
-"""How many prices that moved are shown one by one."""
+"""How many changed prices to show one by one."""
 
 
 @takes_spec
@@ -29,12 +29,12 @@ def refresh(
     app: App,
     spec: Spec,
     anew: Annotated[
-        bool, typer.Option("--anew", help="Ask everything, also what was just answered before a break.")
+        bool, typer.Option("--anew", help="Do not resume an interrupted refresh; send every query again.")
     ] = False,
 ) -> int:
-    """Ask the clouds for their prices, all or those that --gpu, --cloud and --region name. Buys nothing.
+    """Refresh prices from the clouds: all, or those of --gpu, --cloud and --region. Buys nothing.
 
-    What a cloud does not answer stays as old as it was. A refresh that was cut off goes on where it stopped.
+    If a cloud does not answer, its earlier prices stay. An interrupted refresh is resumed.
     """
     with app.working(quiet=True) as (client, timeline), _progress(app) as show:
 

@@ -1,4 +1,4 @@
-"""``gpucloud prices watch``: asks again and again, and says when something costs less than a limit."""
+"""``gpucloud prices watch``: refreshes prices repeatedly, and reports an offer below a limit."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 def watch(
     app: App,
     spec: Spec,
-    below: Annotated[str, typer.Option("--below", help="USD per hour and box.", metavar="USD")],
+    below: Annotated[str, typer.Option("--below", help="The limit, in USD per hour and box.", metavar="USD")],
     every: Annotated[
-        str, typer.Option("--every", help="How long to wait between two looks.", metavar="TIME")
+        str, typer.Option("--every", help="Time between two refreshes.", metavar="TIME")
     ] = "15m",
     execute: Annotated[
         str | None,
         typer.Option(
             "--exec",
-            help="Run this, without a shell, each time it falls below; GPUCLOUD_OFFER is the offer in JSON.",
+            help="Command to run, without a shell, each time; GPUCLOUD_OFFER has the offer in JSON.",
             metavar="CMD",
         ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End with the first that is below.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit after the first offer below the limit.")] = False,
 ) -> int:
-    """Ask the clouds again and again, and say when the cheapest offer falls below a limit. Ends with Ctrl-C.
+    """Refresh prices repeatedly, and report when the cheapest offer falls below a limit. Ends with Ctrl-C.
 
-    With --json a line for each look.
+    With --json, one line for each refresh.
     """
     command = None if execute is None else _command(execute)
     with app.working(quiet=True) as (client, _):
@@ -102,7 +102,7 @@ def _tell(app: App, look: Look) -> None:
 
 
 def _run(app: App, command: Sequence[str], offer: Offer) -> int:
-    """Runs what the user wants run; its exit code. With --json, what it prints goes to stderr."""
+    """Runs the user's command and returns its exit code. With --json, its output goes to stderr."""
     app.output.say(f"Running: {shlex.join(command)}")
     environment = {**os.environ, "GPUCLOUD_OFFER": json.dumps(offer.document())}
     out = sys.stderr if app.output.json else None

@@ -1,4 +1,4 @@
-"""``gpucloud spend``: what boxes have cost, those that are gone too."""
+"""``gpucloud spend``: what boxes have cost, with those that are gone."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from gpucloud_pricing import format_money
 def spend(
     app: App,
     since: Annotated[
-        str | None, typer.Option("--since", help=f"Only from then on: {SINCE}.", metavar="TIME")
+        str | None, typer.Option("--since", help=f"Leave out earlier costs: {SINCE}.", metavar="TIME")
     ] = None,
     run_id: RunId = None,
     focus: Annotated[
-        bool, typer.Option("--focus", help="Answer in the FOCUS format 1.2, comma-separated values.")
+        bool, typer.Option("--focus", help="Print comma-separated values in the FOCUS 1.2 format.")
     ] = False,
 ) -> None:
-    """Show what boxes have cost, those that are gone too, at the prices of their launch.
+    """Show what boxes have cost, with those that are gone, at the prices of their launch.
 
-    It is computed from the journal, and no cloud's invoice: neither discounts nor traffic are in it.
+    The costs are computed from the journal, not from invoices: discounts and data transfer are not included.
     """
     if focus and app.output.json:
         raise UsageError("--focus and --json contradict each other")

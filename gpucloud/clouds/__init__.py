@@ -1,1 +1,1 @@
-"""The seam to the clouds: what a provider must do, and the one wrapper through which all others use it."""
+"""The interface to the clouds: what a provider must implement, and the one wrapper that uses it."""

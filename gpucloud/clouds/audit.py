@@ -1,8 +1,8 @@
 """The record of every call that changes something in a cloud: who, when, what, for which box, its outcome.
 
-A file of its own beside the journal, one JSON object a line, only ever appended to. A call is written down
-before it is sent and again with its outcome: one without an outcome was sent by a process that ended first,
-or is under way. Parameters are not in it, so no secret can be: only the names of the call and of its target.
+A file of its own next to the journal, one JSON object a line, append-only. A call is recorded before it is
+sent and again with its outcome: one without an outcome was sent by a process that ended first, or is under
+way. The record has no parameters, so it has no secrets: only the names of the call and of its target.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gpucloud.resources import rfc3339
 
 FILE = "audit.jsonl"
 LONGEST = 2000
-"""Characters of one value: what is longer is cut, so that a line is written as a whole."""
+"""The most characters of one value: a longer one is cut, so that a line is one write."""
 
 BLOCK = 65536
 LONGEST_LINE = 65536
 MOST_UNDER_WAY = 10_000
-"""Outcomes that are kept until their calls are found: more were never under way at once."""
+"""How many outcomes to keep until their calls are found: more calls are never under way at once."""
 
 Entry = Mapping[str, Any]
 _about: ContextVar[Mapping[str, Any]] = ContextVar("about", default={})  # noqa: B039  (never changed)
@@ -37,7 +37,7 @@ _about: ContextVar[Mapping[str, Any]] = ContextVar("about", default={})  # noqa:
 
 @contextmanager
 def about(**facts: Any) -> Generator[None]:
-    """While the body runs, calls are for this: ``box``, ``price`` per hour and node, ``currency``."""
+    """Records calls of the body with these fields: ``box``, ``price`` per hour and node, ``currency``."""
     token = _about.set({**_about.get(), **facts})
     try:
         yield
@@ -50,11 +50,11 @@ class Audit:
 
     Args:
         folder: the state folder.
-        owner: whose boxes these are.
+        owner: the owner of the boxes.
         command: the command that makes the calls: its name, no arguments.
-        clock: gives the time in UTC.
-        new_id: gives a text that no other call has.
-        complain: told once, if the record cannot be written: that is no reason to leave a box running.
+        clock: returns the time in UTC.
+        new_id: returns a unique text for a call.
+        complain: called once if the record cannot be written: that is no reason to leave a box running.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Audit:
         self._command = command
 
     def witness(self, call: ApiCall, /) -> Answered:
-        """Writes down that a call is about to be sent; gives what writes down how it ended."""
+        """Records a call that is about to be sent; returns the function that records its outcome."""
         number = self._new_id()
         what = {
             "cloud": call.cloud,
@@ -109,13 +109,13 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
-    """What was read of the record.
+    """Calls that were read from the record.
 
     Attributes:
         calls: in the order in which they were sent, each with ``outcome``, ``request_id`` and ``answered_at``
-            (``None`` where nothing is known).
-        damaged: how many of the lines that were read make no sense: a disk may have been full in the middle.
-        more: whether there are older calls that were asked for.
+            (``None`` if unknown).
+        damaged: how many lines cannot be parsed: the disk may have been full in the middle of one.
+        more: whether there are older calls that match.
     """
 
     calls: Sequence[Entry]
@@ -144,8 +144,8 @@ def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | 
 
     Args:
         folder: the state folder.
-        wanted: which calls are asked for.
-        most: how many of them; ``None`` for all.
+        wanted: whether a call matches.
+        most: the maximum number of calls; ``None`` for all.
     """
     calls: list[dict[str, Any]] = []
     outcomes: dict[str, dict[str, Any]] = {}
@@ -179,7 +179,7 @@ def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | 
 
 
 def _backwards(path: Path) -> Generator[bytes]:
-    """The lines of a file, the last one first; of one that is longer than any of ours, only its end."""
+    """The lines of a file, the last one first; only the end of a line that is longer than any of ours."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

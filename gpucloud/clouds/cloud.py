@@ -1,4 +1,4 @@
-"""One cloud as the engine uses it: a provider, wrapped once with retries, logging and words for errors."""
+"""One cloud as the engine uses it: a provider, wrapped once with retries, logging and error messages."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("gpucloud.clouds.cloud")
 T = TypeVar("T")
 _HTML = re.compile(r"<(!doctype\s+html|html)\b.*", re.IGNORECASE | re.DOTALL)
-"""What something on the way, or an endpoint that is down, puts in the place of an answer."""
+"""An error page of a proxy, or of an endpoint that is down, instead of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How often and how long a call is repeated: full jitter, doubling, within a budget of seconds."""
+    """How often and how long a call is retried: exponential backoff with full jitter, within a budget."""
 
     first_s: float = 0.5
     cap_s: float = 20.0
     budget_s: float = 60.0
 
     def delay_s(self, attempt: int, told_s: float | None, uniform: Callable[[float, float], float]) -> float:
-        """The pause before the next try; what the cloud told to wait comes first."""
+        """The pause before the next try; the cloud's ``Retry-After`` takes precedence."""
         if told_s is not None:
             return min(told_s, self.cap_s)
         ceiling = min(self.first_s * 2**attempt, self.cap_s)
@@ -97,21 +97,21 @@ class Backoff:
 
 
 class _Known:
-    """The timers of a box through all tries of a call: the next try knows what a failed one has set."""
+    """The timers of a box through all tries of a call: the next try knows those of a failed one."""
 
     def __init__(self, timers: Sequence[str], note: Callable[[Sequence[str]], None]) -> None:
         self.timers = list(timers)
         self._note = note
 
     def learn(self, new: Sequence[str]) -> None:
-        """Tells of all that may be in force."""
+        """Reports all timers that may be in force."""
         self.timers.extend(new)
         self._note(tuple(self.timers))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cloud:
-    """A provider with everything that is the same for all of them.
+    """A provider with the behaviour that is the same for all clouds.
 
     Every method raises :class:`CloudError` with the cloud's own code, message and request id, or
     :class:`OutcomeUnknownError` when a create call may have been applied.
@@ -138,23 +138,23 @@ class Cloud:
         return self._call("identify the account", self.provider.account)
 
     def prepare(self, order: Order, record: Record) -> Request:
-        """Makes what the instances stand on; by name, so that it may be repeated."""
+        """Creates the network and the security group of the instances; by name, so it may be repeated."""
         return self._call("prepare network and security group", lambda: self.provider.prepare(order, record))
 
     def create(self, request: Request, *, before: Callable[[], None]) -> tuple[Sequence[Machine], bool]:
         """The billable call, repeated with the same key until its outcome is known.
 
         Args:
-            request: what ``prepare`` gave.
-            before: called directly before each try; what it raises ends this.
+            request: the result of ``prepare``.
+            before: called directly before each try; an exception of it passes.
 
         Returns:
             The machines, and whether an earlier try had no answer.
 
         Raises:
-            CloudError: refused; certainly nothing was made by the last try. ``earlier_unknown`` is set on it
-                when an earlier try had no answer.
-            OutcomeUnknownError: it may have been made.
+            CloudError: refused; the last try created nothing. Its ``earlier_unknown`` is set if an earlier
+                try had no answer.
+            OutcomeUnknownError: the machines may have been created.
         """
         deadline = self.monotonic() + self.backoff.budget_s
         attempt, unknown = 0, False
@@ -189,9 +189,9 @@ class Cloud:
         timers: Sequence[str],
         note: Callable[[Sequence[str]], None],
     ) -> Sequence[Ref]:
-        """Makes sure that machines end from outside, where this cloud sets that by calls of its own.
+        """Sets the cloud's timers that end machines, in clouds that need calls of their own for it.
 
-        ``note`` is told all timers that may be in force whenever there is a new one.
+        ``note`` is called with all timers that may be in force whenever there is a new one.
         """
         source = self.provider
         if not isinstance(source, EndsFromOutside):
@@ -203,7 +203,7 @@ class Cloud:
         )
 
     def get(self, ref: Ref) -> Resource | None:
-        """One thing as it is now; ``None`` when the cloud says that it does not know the id."""
+        """The present state of one resource; ``None`` if the cloud reports that the id does not exist."""
         try:
             return self._call(f"look at {ref.kind} {ref.id}", lambda: self.provider.get(ref))
         except CloudError as error:
@@ -212,10 +212,10 @@ class Cloud:
             raise
 
     def find(self, search: Search) -> SearchResult:
-        """Everything of ours that matches, and the regions that could not be read.
+        """All resources of ours that match, and the regions that could not be read.
 
-        What carries tags that gpucloud never wrote is set apart, except in a search by token: nobody but the
-        caller of a create call knows that.
+        Resources with tags that gpucloud never wrote are returned separately, except in a search by token:
+        only the caller of a create call knows its token.
         """
         found = self._call("search by tag", lambda: self.provider.find(search))
         if search.token is not None:
@@ -225,7 +225,7 @@ class Cloud:
         return replace(found, resources=resources, suspects=suspects)
 
     def delete(self, ref: Ref, *, once: bool = False) -> None:
-        """Asks for a deletion; what is gone already is success. ``once``: not repeated while in use."""
+        """Requests a deletion; success if it is gone already. ``once``: not retried while in use."""
         budget_s = 0.0 if once else self.backoff.budget_s
         try:
             self._call(f"delete {ref.kind} {ref.id}", lambda: self.provider.delete(ref), budget_s)
@@ -234,7 +234,7 @@ class Cloud:
                 raise
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quote]:
-        """Today's prices; empty where this cloud cannot be asked."""
+        """Today's prices; empty if this cloud has no such call."""
         source = self.provider
         if not isinstance(source, PriceSource):
             return ()
@@ -243,43 +243,43 @@ class Cloud:
         )
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None) -> Sequence[Inquiry]:
-        """What to ask for every price of these types; nothing where this cloud cannot be asked."""
+        """The queries for every price of these types; empty if this cloud has no such call."""
         source = self.provider
         if not isinstance(source, PriceSource):
             return ()
         return self._call("list the price queries", lambda: source.inquiries(instance_types, regions))
 
     def ask(self, inquiry: Inquiry, *, once: bool = False) -> PriceList:
-        """The answer to an inquiry. ``once``: not repeated."""
+        """Sends a price query. ``once``: without retries."""
         return self._call(f"ask for {inquiry.name}", inquiry.ask, 0.0 if once else None)
 
     def held(self, region: str, instance_types: Sequence[str]) -> Sequence[HeldCapacity]:
-        """Capacity that the account holds; empty where this cloud has no such thing."""
+        """Capacity that the account holds; empty if this cloud has no such call."""
         source = self.provider
         if not isinstance(source, CapacitySource):
             return ()
         return self._call(f"ask for held capacity in {region}", lambda: source.held(region, instance_types))
 
     def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
-        """What to ask for every commitment; nothing where this cloud cannot be asked."""
+        """The queries for every commitment; empty if this cloud has no such call."""
         source = self.provider
         if not isinstance(source, CommitmentSource):
             return ()
         return self._call("list the commitment queries", source.commitment_inquiries)
 
     def ask_commitments(self, inquiry: CommitmentInquiry) -> Sequence[Commitment]:
-        """The answer to an inquiry."""
+        """Sends a commitment query."""
         return self._call(f"ask for {inquiry.name}", inquiry.ask)
 
     def console(self, ref: Ref) -> str:
-        """What a machine wrote to its console; empty where the cloud keeps none."""
+        """The console output of a machine; empty if the cloud keeps none."""
         source = self.provider
         if not isinstance(source, ConsoleLog):
             return ""
         return self._call("read the console", lambda: source.console(ref))
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int]) -> None:
-        """Makes these sources the only ones that a group lets in."""
+        """Makes these sources the only ones that a security group allows."""
         source = self.provider
         if isinstance(source, Ingress):
             self._call("allow the new address", lambda: source.admit(group, cidrs, ports))
@@ -291,10 +291,10 @@ class Cloud:
         timers: Sequence[str],
         note: Callable[[Sequence[str]], None],
     ) -> Sequence[str]:
-        """Moves the cloud's own end of a box, where it has one; gives the timers in force.
+        """Moves the cloud's own deadline of a box, if it has one; returns the timers in force.
 
-        ``note`` is told all timers that may be in force whenever there is a new one: what a try has set that
-        failed then is taken back by the next.
+        ``note`` is called with all timers that may be in force whenever there is a new one: a timer of a
+        failed try is removed by the next try.
         """
         source = self.provider
         if not isinstance(source, CanExtend):
@@ -306,12 +306,12 @@ class Cloud:
         )
 
     def caller_address(self) -> str | None:
-        """This machine's address as the cloud sees it; ``None`` where it cannot be asked."""
+        """This machine's address as the cloud sees it; ``None`` if this cloud has no such call."""
         source = self.provider
         return self._call("ask for our address", source.caller_address) if isinstance(source, Echo) else None
 
     def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
-        """The quotas that these types count against; empty where this cloud cannot be asked."""
+        """The quotas that these types count against; empty if this cloud has no such call."""
         source = self.provider
         if not isinstance(source, QuotaSource):
             return ()
@@ -321,21 +321,21 @@ class Cloud:
 
     @property
     def metadata(self) -> Metadata | None:
-        """How a box asks its cloud's metadata service; ``None`` where there is none."""
+        """How a box queries its cloud's metadata service; ``None`` if there is none."""
         return self.provider.metadata if isinstance(self.provider, MetadataSource) else None
 
     @property
     def forgets_ended(self) -> bool:
-        """Whether a machine that was seen to run and is not found any more has ended, however young it is."""
+        """Whether a machine that was running and is no longer found has ended, however young it is."""
         return isinstance(self.provider, ForgetsEnded) and self.provider.forgets_ended
 
     @property
     def self_delete(self) -> SelfDelete | None:
-        """How a box deletes itself, if it is given an identity; ``None`` where it needs none or gets none."""
+        """How a box with an identity deletes itself; ``None`` if it needs no identity or cannot have one."""
         return self.provider.self_delete if isinstance(self.provider, IdentitySource) else None
 
     def boot_image(self, recipe: str, arch: str, instance_type: str) -> Image:
-        """What a recipe boots on an instance type, as far as is known without asking.
+        """The image that a recipe boots on an instance type, as far as known without a call.
 
         Raises:
             UsageError: the cloud has no image for it.
@@ -348,36 +348,36 @@ class Cloud:
         return source.boot_image(recipe, arch, instance_type)
 
     def read_ahead(self, region: str) -> None:
-        """Reads what a launch in a region will need; whoever needs it meets what fails here."""
+        """Reads in advance what a launch in a region needs; a failure is raised where it is needed."""
         if isinstance(self.provider, ReadsAhead):
             with suppress(CloudError):
                 source = self.provider
                 self._call("read what a launch needs", lambda: source.read_ahead(region), 0.0)
 
     def remarks(self) -> Sequence[str]:
-        """What boxes of this account have otherwise than they should."""
+        """How boxes of this account differ from the default."""
         source = self.provider
         return self._call("read the account", source.remarks) if isinstance(source, Remarks) else ()
 
     def identity(self) -> Identity | None:
-        """Whose the credentials are; ``None`` where this cloud cannot be asked."""
+        """The identity of the credentials; ``None`` if this cloud has no such call."""
         source = self.provider
         return self._call("identify the caller", source.identity) if isinstance(source, Checkup) else None
 
     def permissions(self, region: str) -> Sequence[Permission]:
-        """What the credentials may do; empty where this cloud cannot be asked."""
+        """What the credentials may do; empty if this cloud has no such call."""
         source = self.provider
         if not isinstance(source, Checkup):
             return ()
         return self._call("check the permissions", lambda: source.permissions(region))
 
     def server_time(self) -> datetime | None:
-        """The cloud's clock; ``None`` where it cannot be asked."""
+        """The cloud's clock; ``None`` if this cloud has no such call."""
         source = self.provider
         return self._call("ask for the time", source.server_time) if isinstance(source, Checkup) else None
 
     def _call(self, what: str, call: Callable[[], T], budget_s: float | None = None) -> T:
-        """Repeats a call that may be repeated, within the budget."""
+        """Makes a call, with retries where its failure allows them, within the budget."""
         deadline = self.monotonic() + (self.backoff.budget_s if budget_s is None else budget_s)
         attempt = 0
         while True:
@@ -394,7 +394,7 @@ class Cloud:
                 attempt += 1
 
     def late(self, what: str) -> CloudError:
-        """The failure of a call that is not waited for any longer."""
+        """The error of a call whose time is over."""
         return CloudError(f"{self.name}: {what}", error_class=ErrorClass.SERVER, cloud=self.name)
 
     def _verdict(self, error: Exception) -> Verdict:
@@ -438,7 +438,7 @@ HINTS: dict[ErrorClass, str] = {
 
 
 class Clouds:
-    """The clouds that are installed, each made when it is first asked for."""
+    """The clouds that are installed, each opened at its first use."""
 
     def __init__(
         self,
@@ -456,7 +456,7 @@ class Clouds:
 
         Args:
             profile: the account and the endpoints that they use.
-            witness: is told of every call that changes something.
+            witness: called for every call that changes something.
 
         Raises:
             UsageError: two packages bring a cloud of the same name.
@@ -483,12 +483,12 @@ class Clouds:
         return sorted(self._factories)
 
     def caller_address(self, name: str) -> str | None:
-        """This machine's address as this cloud sees it, else as another tells it; ``None`` if none does.
+        """This machine's address as this cloud or another one sees it; ``None`` if none has an echo service.
 
         An echo needs no credentials, so any installed cloud may be asked.
 
         Raises:
-            CloudError: the one that was asked did not answer.
+            CloudError: the cloud did not answer.
         """
         for each in (name, *(other for other in self.names() if other != name)):
             try:
@@ -500,7 +500,7 @@ class Clouds:
         return None
 
     def usable(self, name: str) -> Cloud:
-        """The cloud with this name, for what concerns this cloud alone.
+        """The cloud with this name, with its failure to load as a ``CloudError``.
 
         Raises:
             CloudError: it cannot be used on this machine: no provider of this name, or no SDK.

@@ -1,4 +1,4 @@
-"""What clouds' refusals mean, for every provider: a table of its own (``errors.csv``), read in one way.
+"""The meaning of clouds' errors: reads the table of a provider (``errors.csv``), the same way for all.
 
 The table's columns: ``code`` (the cloud's error code, a prefix ending in ``*``, or ``py:`` and the name of an
 exception class), ``match`` (texts separated by ``|``, one of which the message must contain), ``operation``
@@ -121,16 +121,16 @@ def raised_by(error: Exception, packages: Collection[str]) -> list[str]:
 
 
 def verdict_on_exception(table: Table, error: Exception, packages: Collection[str]) -> Verdict | None:
-    """What an exception without an answer of the cloud means, by its ``py:`` rows.
+    """The meaning of an exception without an answer of the cloud, by the ``py:`` rows of the table.
 
     Args:
-        table: the provider's.
-        error: what was raised.
+        table: the table of the provider.
+        error: the exception.
         packages: the top-level packages of the SDK and of the provider.
 
     Returns:
-        ``None`` for an exception of somebody else. One of these packages that no row knows is a failure of
-        the server with unknown outcome, and is logged.
+        ``None`` for an exception of any other package. One of these packages without a row counts as a
+        failure of the server with unknown outcome, and is logged.
     """
     names = raised_by(error, packages)
     if not names:

@@ -1,15 +1,15 @@
-"""What providers have in common, for the authors of providers.
+"""Functions that all providers use, for the authors of providers.
 
 ========================  =====================================================================
 :func:`in_threads`        many calls of one kind at the same time
 :func:`together`          a few different calls at the same time
-:class:`Ahead`            a call that is begun now and waited for later
+:class:`Ahead`            a call that is started now and waited for later
 :func:`refuse_foreign`    refuses a resource of another account, which must not pass for gone
-:func:`gone_is_fine`      makes the deletion of what is gone a success
+:func:`gone_is_fine`      makes the deletion of a resource that is gone a success
 :func:`check_user_data`   refuses a boot script that is too long for the cloud
 :func:`amount_of`         reads a price
 :func:`read_images`       reads a provider's ``images.toml``
-:func:`image_row`         finds what a recipe boots
+:func:`image_row`         finds the image of a recipe
 ========================  =====================================================================
 """
 
@@ -41,8 +41,8 @@ def in_threads(call: Callable[[T], U], items: Iterable[T], *, threads: int = THR
     """The calls' results, in order; several at a time.
 
     Args:
-        call: is made for each item.
-        items: what it is made with.
+        call: called for each item.
+        items: its arguments.
         threads: at most this many at a time.
     """
     listed = list(items)
@@ -50,7 +50,7 @@ def in_threads(call: Callable[[T], U], items: Iterable[T], *, threads: int = THR
         return [call(item) for item in listed]
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
 
-    # Each in a copy of this context: who is told of calls knows from it what they are for.
+    # Each in a copy of this context: the audit record reads from it what the calls are for.
     here = [copy_context() for _ in listed]
 
     def called(number: int) -> U:
@@ -70,7 +70,7 @@ def together(*calls: Callable[[], U]) -> list[U]:
 
 
 class Ahead(Generic[T]):
-    """Something that is done while other things are: begun now, waited for when it is needed."""
+    """A call that runs in a thread while other work goes on: started now, waited for when it is needed."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
@@ -81,7 +81,7 @@ class Ahead(Generic[T]):
         self._thread.start()
 
     def result(self) -> T:
-        """What the call gave. Raises what it raised."""
+        """The result of the call. Raises its exception."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -94,18 +94,18 @@ class Ahead(Generic[T]):
             self._error = error
 
 
-# --- what is refused
+# --- refusals
 
 
 def refuse_foreign(ref: Ref, own: str, *, account: str, hint: str, written: str | None = None) -> None:
-    """Refuses a resource of another account: that one's "not found" must never pass for "gone".
+    """Refuses a resource of another account: a "not found" there must never count as "gone".
 
     Args:
         ref: the resource.
         own: the account of the credentials.
-        account: what this cloud calls an account, with the cloud's name: ``AWS account``.
-        hint: how the right credentials are chosen.
-        written: the account that the resource's id itself names, where it does.
+        account: the cloud's term for an account, with its name: ``AWS account``.
+        hint: how to choose the right credentials.
+        written: the account in the resource's id, if the id has one.
 
     Raises:
         UsageError: the resource belongs to another account.
@@ -120,7 +120,7 @@ def refuse_foreign(ref: Ref, own: str, *, account: str, hint: str, written: str 
 
 @contextmanager
 def gone_is_fine(classify: Callable[[Exception], Verdict | None]) -> Generator[None]:
-    """Lets an error of a deletion pass that says that the resource does not exist."""
+    """Suppresses an error of a deletion if it means that the resource does not exist."""
     try:
         yield
     except Exception as error:
@@ -133,8 +133,8 @@ def check_user_data(order: Order, limit: int, *, cloud: str) -> None:
     """Refuses a boot script that is too long.
 
     Args:
-        order: what is bought.
-        limit: bytes that the cloud accepts.
+        order: the order.
+        limit: the most bytes that the cloud accepts.
         cloud: the cloud's name, for people.
 
     Raises:
@@ -148,11 +148,11 @@ def check_user_data(order: Order, limit: int, *, cloud: str) -> None:
         )
 
 
-# --- what an answer says
+# --- answers
 
 
 def amount_of(value: Any) -> Decimal | None:
-    """A price; ``None`` for what is no price that anybody pays: text, zero, negative, infinite."""
+    """A price; ``None`` for a value that cannot be one: text, zero, negative, infinite."""
     try:
         amount = Decimal(str(value))
     except InvalidOperation:
@@ -168,7 +168,7 @@ class ImageRow:
     """One row of a provider's ``images.toml``; a subclass adds the fields that its cloud needs.
 
     Attributes:
-        recipes: the recipes that it stands for, as globs.
+        recipes: the recipes of the image, as globs.
         arch: the processor's architecture.
         machines: the types or families of machines that boot it, as globs; all of them by default.
         contents: the fields of :class:`gpucloud_templates.Image` besides its name.
@@ -209,14 +209,14 @@ def image_row(rows: Iterable[Row], recipe: str, arch: str, machine: str, *, clou
 
     Args:
         rows: the table.
-        recipe: what the order names.
+        recipe: the image of the order.
         arch: the processor's architecture.
         machine: the type or family of the machine, as the table names it.
         cloud: the cloud's name, for people.
-        own: what an image of the user's own looks like, for people.
+        own: the form of an image of the user, for people.
 
     Raises:
-        UsageError: none fits; names the recipes that there are.
+        UsageError: none fits; the message lists the recipes.
     """
     listed = list(rows)
     for row in listed:

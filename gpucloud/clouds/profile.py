@@ -1,4 +1,4 @@
-"""Whose account a provider works for, and how it gets there: settings, as values that a caller gives.
+"""The account of a provider and the way to it (endpoints, proxies), as settings that the caller passes.
 
 A provider reads a profile instead of its process's environment, so that one process can use several accounts,
 and several sandboxes, at the same time.
@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 CA_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""The variables in which a user names further certificate authorities, as ``requests`` reads them."""
+"""The variables for further certificate authorities, as ``requests`` reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Profile:
     """Settings by the names of the environment variables that the vendors' tools read.
 
     Attributes:
-        variables: credentials or where they are kept, endpoints, proxies, certificate authorities. Nothing
-            shows them: they hold secrets.
+        variables: credentials or where they are kept, endpoints, proxies, certificate authorities. Never
+            printed: they hold secrets.
     """
 
     variables: Mapping[str, str] = field(repr=False)
@@ -36,7 +36,7 @@ class Profile:
         return self.variables.get(name) or None
 
     def is_on(self, name: str) -> bool:
-        """Whether a setting says ``true``."""
+        """Whether a setting is ``true``."""
         return (self.get(name) or "").lower() == "true"
 
     @property
@@ -50,9 +50,9 @@ class Profile:
         return next(filter(None, map(self.get, CA_BUNDLES)), None)
 
     def proxies(self, url: str) -> dict[str, str]:
-        """The proxies on the way to a URL, by scheme; none to this machine itself."""
+        """The proxies for a URL, by scheme; none for this machine itself."""
         known: dict[str, str] = {}
-        for name, value in sorted(self.variables.items()):  # lower case comes last and counts
+        for name, value in sorted(self.variables.items()):  # lower case comes last and wins
             scheme, _, what = name.lower().rpartition("_")
             if what == "proxy" and value:
                 known[scheme] = value
@@ -63,7 +63,7 @@ class Profile:
 
 
 def _is_excluded(url: str, excluded: str) -> bool:
-    """Whether ``no_proxy`` names a URL's host, a domain that it is in, or everything."""
+    """Whether ``no_proxy`` lists a URL's host, one of its domains, or everything."""
     parts = urlsplit(url)
     hosts = {(parts.hostname or "").lower(), parts.netloc.rpartition("@")[2].lower()}
     for each in excluded.lower().split(","):
@@ -74,7 +74,7 @@ def _is_excluded(url: str, excluded: str) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL points to this machine, by what is written in it: no name is looked up."""
+    """Whether a URL points to this machine, by its text alone: no name is resolved."""
     host = urlsplit(url).hostname or ""
     if host == "localhost":
         return True

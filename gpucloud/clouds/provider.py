@@ -1,12 +1,12 @@
 """The provider interface: what one cloud must do, in few verbs.
 
-Methods let the SDK's own exceptions pass; ``classify`` says what they mean. Retrying, waiting, deadlines,
+Methods let the SDK's own exceptions pass; ``classify`` returns their meaning. Retrying, waiting, deadlines,
 logging and error wrapping are done once for every cloud by :class:`gpucloud.clouds.cloud.Cloud`. A provider
 must be safe to use from several threads, keeps no state of its own beyond caches of what cannot change, and
 sends nothing when it is constructed. Providers are found through the entry-point group
 ``gpucloud.providers``: an entry is a callable, usually the provider's class, that takes a
-:class:`gpucloud.clouds.profile.Profile` and gives a :class:`Provider`. Credentials and endpoints are the
-profile's; a provider reads nothing from the process's environment, so that one process can use several
+:class:`gpucloud.clouds.profile.Profile` and returns a :class:`Provider`. Credentials and endpoints are in the
+profile; a provider reads nothing from the process's environment, so that one process can use several
 accounts.
 """
 
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a cloud's failure means, with the cloud's own words kept.
+    """The meaning of a cloud's error, with the cloud's own message.
 
-    ``sent`` is False where the request certainly never left (connection refused, bad parameters caught by
-    the SDK): then even an otherwise unknown outcome is known.
+    ``sent`` is False if the request was certainly never sent (connection refused, bad parameters caught by
+    the SDK): then the outcome is known even if the error alone would leave it unknown.
     """
 
     error_class: ErrorClass
@@ -61,21 +61,21 @@ class Verdict:
 
 
 class BegunError(Exception):
-    """A create that failed in a call after its billable one; raised ``from`` that call's error.
+    """A create that failed in a call after the billable one; raised ``from`` that call's error.
 
-    Whether that later call was sent says nothing of the machines: they may be there.
+    Whether that later call was sent proves nothing about the machines: they may exist.
     """
 
 
 class Record(Protocol):
-    """Told before and after each thing that ``prepare`` makes, so that a crash in between loses nothing."""
+    """Called before and after ``prepare`` creates a resource, so that a crash in between loses nothing."""
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
-        """Called before the call that makes a thing; returns once that is on disk."""
+        """Called before the call that creates a resource; returns once that is on disk."""
         ...
 
     def made(self, ref: Ref, /) -> None:
-        """Called as soon as its id is known; returns once that is on disk."""
+        """Called as soon as the resource's id is known; returns once that is on disk."""
         ...
 
     def armed(self, timers: Sequence[str], /) -> None:
@@ -88,9 +88,9 @@ class DeletionGraph:
     """Which kinds depend on which when they are deleted.
 
     Attributes:
-        held_by: for each kind, the kinds that hold on to it: those are gone before it is deleted. Of a kind
-            that is held by itself, the newest goes first, one at a time.
-        takes_along: for each kind, the kinds of which the cloud deletes with it what belongs to it.
+        held_by: for each kind, the kinds that depend on it: those are deleted before it. Of a kind that
+            depends on itself, the newest is deleted first, one at a time.
+        takes_along: for each kind, the kinds that the cloud deletes together with it.
     """
 
     held_by: Mapping[ResourceKind, Collection[ResourceKind]]
@@ -104,21 +104,21 @@ class DeletionGraph:
         *kinds: ResourceKind,
         takes_along: Mapping[ResourceKind, Collection[ResourceKind]] | None = None,
     ) -> DeletionGraph:
-        """Each kind is held by all those before it."""
+        """A graph in which the kinds are deleted one after the other, in this order."""
         held_by = {kind: kinds[:number] for number, kind in enumerate(kinds)}
         return cls(held_by=held_by, takes_along=takes_along or {})
 
     def holders(self, kind: ResourceKind) -> frozenset[ResourceKind]:
-        """The other kinds that hold on to one; a kind that is not declared comes after all that are."""
+        """The other kinds that depend on one; a kind that is not declared comes after all declared ones."""
         return frozenset(self.held_by.get(kind, self.held_by)) - {kind}
 
     def holds_itself(self, kind: ResourceKind) -> bool:
-        """Whether things of a kind hold on to others of the same kind."""
+        """Whether resources of a kind depend on others of the same kind."""
         return kind in self.held_by.get(kind, ())
 
     @property
     def order(self) -> Sequence[ResourceKind]:
-        """The declared kinds, each after those that hold on to it."""
+        """The declared kinds, each after those that depend on it."""
         return tuple(TopologicalSorter({kind: self.holders(kind) for kind in self.held_by}).static_order())
 
 
@@ -132,12 +132,12 @@ class Provider(Protocol):
 
     @property
     def deletion(self) -> DeletionGraph:
-        """Which kinds depend on which when they are deleted: what does not is deleted at the same time."""
+        """Which kinds depend on which when they are deleted; independent ones go at the same time."""
         ...
 
     @property
     def ending(self) -> str:
-        """For people, as part of a sentence: what ends a box at its deadline, and what that leaves."""
+        """For people, as part of a sentence: what ends a box at its deadline, and what stays billed."""
         ...
 
     def account(self) -> str:
@@ -145,56 +145,56 @@ class Provider(Protocol):
         ...
 
     def prepare(self, order: Order, record: Record, /) -> Request:
-        """Makes what the order's instances stand on (network, group) and gives the create call as plain JSON.
+        """Creates the network and the group of the order's instances; returns the create call as plain JSON.
 
-        What is made has a deterministic name from ``order.name`` and is found again rather than made twice.
-        ``record`` must be told before and after each thing made. Makes nothing billable, but addresses where
-        they must be there before their machine. The same order gives the same request.
+        Each resource has a deterministic name from ``order.name`` and is found again rather than created
+        twice. ``record`` must be called before and after each one is created. Creates nothing billable except
+        addresses, where they must exist before their machine. The same order yields the same request.
         """
         ...
 
     def create(self, request: Request, /) -> Sequence[Machine]:
-        """The billable call: all nodes or none. The same request gives the same machines, never more.
+        """The billable call: all nodes or none. The same request yields the same machines, never more.
 
-        The tags, the encrypted disk, the closed metadata service and the way in which the box ends itself
-        travel in this call. What is to end it from outside and cannot travel in it is for
+        The tags, the encrypted disk, the restricted metadata service and the way in which the box ends itself
+        are part of this call. A timer that ends it and cannot be part of the call is set by
         :class:`EndsFromOutside`.
 
-        Raises :class:`BegunError` for what goes wrong once a machine may have been made, unless all of them
-        have been ended again.
+        Raises :class:`BegunError` for a failure after a machine may have been created, unless all of them
+        have been deleted again.
         """
         ...
 
     def get(self, ref: Ref, /) -> Resource:
-        """One thing by id. A thing that ended is given with state ``gone`` while the cloud still shows it.
+        """One resource by id, with state ``gone`` if it was deleted and the cloud still returns it.
 
         Raises the SDK's not-found error when the cloud does not know the id.
         """
         ...
 
     def find(self, search: Search, /) -> SearchResult:
-        """Everything that carries gpucloud's tags and matches: every kind, in every region or in those named.
+        """All resources with gpucloud's tags that match: of every kind, in every region or those searched.
 
         A region that cannot be read is ``unread``; so is an empty answer without proof that the caller may
         read.
-        Things that are gone may be left out.
+        Resources that are gone may be left out.
         """
         ...
 
     def delete(self, ref: Ref, /) -> None:
-        """Asks the cloud to end one thing of any kind. Deleting what is gone is success. Does not wait."""
+        """Requests the deletion of one resource of any kind; success if it is gone already. Does not wait."""
         ...
 
     def classify(self, error: Exception, /) -> Verdict | None:
-        """What an exception of the SDK means; ``None`` when it is not the SDK's."""
+        """The meaning of an exception of the SDK; ``None`` for any other exception."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiCall:
-    """A call that changes something, or is about to. ``action`` is the cloud's own name of it.
+    """A call that changes something, or is about to. ``action`` is the cloud's own name for it.
 
-    ``target`` names what it is about: an id, a name, or the idempotency key of what is to be made.
+    ``target`` is an id, a name, or the idempotency key of the resource to be created.
     """
 
     cloud: str
@@ -204,15 +204,15 @@ class ApiCall:
 
 
 class Answered(Protocol):
-    """Told how a call ended."""
+    """Called with the outcome of a call."""
 
     def __call__(self, outcome: str, request_id: str | None, /) -> None:
-        """``outcome`` is ``ok``, the cloud's code of its refusal, or the name of what happened instead."""
+        """``outcome`` is ``ok``, the cloud's error code, or the name of the exception."""
         ...
 
 
 class Witness(Protocol):
-    """Told of every changing call before it is sent."""
+    """Called before every changing call."""
 
     def __call__(self, call: ApiCall, /) -> Answered:
         """Called in the thread that is about to send it; gives what is to be told how it ended."""
@@ -221,10 +221,10 @@ class Witness(Protocol):
 
 @runtime_checkable
 class Audited(Protocol):
-    """Clouds that tell of each changing call that they send."""
+    """Clouds that report each changing call before they send it."""
 
     def watch(self, witness: Witness, /) -> None:
-        """From now on tells this witness. Called once, before anything is sent."""
+        """Reports to this witness from now on. Called once, before anything is sent."""
         ...
 
 
@@ -233,17 +233,17 @@ NO_PRICE, MISSING, OTHER_TYPE = (
     "a field is missing",
     "another type than asked for",
 )
-"""Why a row is set aside; the first is of zero, what is negative, and text."""
+"""Why a row is set aside; the first reason is for zero, negative values and text."""
 ROW_SHOWN = 200
-"""How many characters of a row that is set aside are kept."""
+"""How many characters to keep of a row that is set aside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
-    """The answer to an inquiry: prices, and what of it was no price.
+    """The answer to a price query: prices, and the rows that are none.
 
-    ``interruptions`` are how often spot machines are taken back, by region and type, where it tells of that.
-    ``further`` is what to ask now that this is known, where the answer is no more than that.
+    ``interruptions`` are the rates at which spot machines are interrupted, by region and type, if known.
+    ``further`` are the next queries, for an answer that only lists these.
     """
 
     prices: Sequence[Price]
@@ -255,7 +255,7 @@ class PriceList:
 
     @classmethod
     def of(cls, quotes: Iterable[Quote], source: str, set_aside: Sequence[SetAside] = ()) -> PriceList:
-        """Quotes as prices of a source of the market, and what was set aside."""
+        """A list of quotes as prices of one source, and the rows that were set aside."""
         from gpucloud_pricing import Price
 
         prices = [
@@ -277,11 +277,11 @@ class PriceList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """A question about prices. It is answered whole or not at all.
+    """A query for prices. It is answered completely or not at all.
 
     Attributes:
         name: unique within its cloud, and the same in each refresh.
-        covers: what the answer speaks of.
+        covers: the offers that the answer covers.
         ask: sends it; the cloud's errors pass.
     """
 
@@ -292,34 +292,34 @@ class Inquiry:
 
 @runtime_checkable
 class PriceSource(Protocol):
-    """Clouds that can be asked for prices."""
+    """Clouds with calls for prices."""
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
         """Today's prices of these types in this region: per zone for spot. Unknown types are left out."""
         ...
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
-        """What to ask for every price of these types, in these regions or in all that the account has."""
+        """The queries for every price of these types, in these regions or in all those of the account."""
         ...
 
 
 @runtime_checkable
 class CapacitySource(Protocol):
-    """Clouds that can say which capacity the account already holds."""
+    """Clouds with calls for the capacity that the account already holds."""
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
-        """Active reservations of these types with something free."""
+        """Active reservations of these types with free capacity."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitmentInquiry:
-    """A question about commitments. It is answered whole or not at all.
+    """A query for commitments. It is answered completely or not at all.
 
     Attributes:
         name: unique within its cloud, and the same each time: ``reserved instances in REGION``.
         ask: sends it; the cloud's errors pass.
-        if_empty: for people, what an empty answer may mean besides that there is none; empty for nothing.
+        if_empty: for people, what else than "there is none" an empty answer may mean; empty for nothing.
     """
 
     name: str
@@ -329,26 +329,26 @@ class CommitmentInquiry:
 
 @runtime_checkable
 class CommitmentSource(Protocol):
-    """Clouds that can say what the account has paid for already, or has promised to pay."""
+    """Clouds with calls for what the account has paid for already, or has committed to pay."""
 
     def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
-        """What to ask for every commitment that is in force."""
+        """The queries for every commitment that is in force."""
         ...
 
 
 @runtime_checkable
 class MetadataSource(Protocol):
-    """Clouds whose boxes can ask a metadata service: for the time, and whether they are taken back."""
+    """Clouds whose boxes can query a metadata service: for the time, and for spot interruption notices."""
 
     @property
     def metadata(self) -> Metadata:
-        """How a box asks it."""
+        """How a box queries it."""
         ...
 
 
 @runtime_checkable
 class IdentitySource(Protocol):
-    """Clouds where powering off does not end the bill, and a box can get an identity that may delete it."""
+    """Clouds that bill stopped machines, where a box can have an identity that may delete it."""
 
     @property
     def self_delete(self) -> SelfDelete:
@@ -358,16 +358,16 @@ class IdentitySource(Protocol):
 
 @runtime_checkable
 class ImageSource(Protocol):
-    """Clouds that know beforehand what a recipe boots."""
+    """Clouds where the image of a recipe is known without a call."""
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
-        """What ``Order.image`` boots on an instance type. Asks nobody; UsageError where nothing fits."""
+        """The image of ``Order.image`` on an instance type. Makes no call; UsageError if none fits."""
         ...
 
 
 @runtime_checkable
 class ConsoleLog(Protocol):
-    """Clouds that keep what a machine wrote to its console."""
+    """Clouds that keep the console output of a machine."""
 
     def console(self, ref: Ref, /) -> str:
         """The console's text, terminal escapes included; empty when there is none yet."""
@@ -376,19 +376,19 @@ class ConsoleLog(Protocol):
 
 @runtime_checkable
 class Ingress(Protocol):
-    """Clouds whose firewall can let in another address later."""
+    """Clouds whose firewall rules can be changed later."""
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
-        """Makes these sources, on ssh and these ports, the only ones that the group lets in."""
+        """Makes these sources, on ssh and these ports, the only ones that the group allows."""
         ...
 
 
 @runtime_checkable
 class EndsFromOutside(Protocol):
-    """Clouds where what ends a machine from outside is set by calls of its own, beside the create call.
+    """Clouds where the timer that ends a machine is set by calls of its own, after the create call.
 
-    That may be timers, or a role with which the machine can delete itself. Where all of it travels in the
-    create call, a provider does not have this ability.
+    That may be timers, or a role with which the machine can delete itself. If all of it is part of the create
+    call, a provider does not have this ability.
     """
 
     def ensure_end(
@@ -399,23 +399,23 @@ class EndsFromOutside(Protocol):
         note: Callable[[Sequence[str]], None],
         /,
     ) -> Sequence[Ref]:
-        """Makes sure that the machines of a box end when they should, also if they hang.
+        """Ensures that the machines of a box end at their deadline, also if they hang.
 
-        Gives what was made for it and is to be accounted for. ``timers`` are those of the box that are known,
-        as the record of ``prepare``, ``note`` or ``extend`` gave them: provider's own text, with which it
-        finds them again. ``note`` is told new ones as soon as they are known.
+        Returns the resources that were created for it. ``timers`` are the known ones of the box, from the
+        record of ``prepare``, ``note`` or ``extend``: the provider's own text, by which it finds them again.
+        ``note`` is called with new ones as soon as they are known.
 
-        Called for machines that a create call gave, however that was found out: by its answer, by a look
-        after a lost one, or by a recovery of the journal. May be repeated: what is set already stays.
+        Called for machines of a create call, known by its answer, by a search after a lost answer, or by a
+        recovery of the journal. May be repeated: a timer that is set already stays.
 
-        Raises the SDK's errors when a machine would have no end: whoever called then ends the machines.
+        Raises the SDK's errors if a machine has no timer: the caller then ends the machines.
         """
         ...
 
 
 @runtime_checkable
 class CanExtend(Protocol):
-    """Clouds that keep a box's end themselves: in a timer, or at least in its tags."""
+    """Clouds that keep a box's deadline themselves: in a timer, or at least in its tags."""
 
     def extend(
         self,
@@ -425,42 +425,42 @@ class CanExtend(Protocol):
         note: Callable[[Sequence[str]], None],
         /,
     ) -> Sequence[str]:
-        """Moves the cloud's own end of a box's instances, and the tag that tells it on all that it has.
+        """Moves the cloud's own deadline of a box's instances, and its tag on all resources of the box.
 
-        ``None`` is no end. ``timers`` are those in force, as the record, ``note`` or this gave them;
-        given are those in force from now on. ``note`` is told new ones as soon as they are known. What is to
-        end later is at no moment without an end, and when this returns the old one does nothing any more.
+        ``None`` is no deadline. ``timers`` are those in force, from the record, ``note`` or this call;
+        returns those in force from now on. ``note`` is called with new ones as soon as they are known. A box
+        has a timer at every moment, and the old one is without effect when this returns.
         """
         ...
 
 
 @runtime_checkable
 class Echo(Protocol):
-    """Clouds that tell the caller its own address."""
+    """Clouds that report the caller's own address."""
 
     def caller_address(self) -> str:
-        """This machine's public IP address, as an https echo of the cloud says; validated."""
+        """This machine's public IP address, from an https echo service of the cloud; validated."""
         ...
 
 
 @runtime_checkable
 class QuotaSource(Protocol):
-    """Clouds that can say how much the account may rent."""
+    """Clouds with calls for the account's quotas."""
 
     def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
         """The quotas in this region that a launch of these types counts against, each once.
 
-        A type may count against several (its family's and the region's). A type that no quota limits, or
-        whose quota the cloud does not tell, is in none.
+        A type may count against several (its family's and the region's). A type without a quota, or whose
+        quota the cloud does not report, is in none.
         """
         ...
 
 
 @runtime_checkable
 class ForgetsEnded(Protocol):
-    """Clouds that show a machine by its id until its end, and know nothing of it afterwards.
+    """Clouds that return a machine by its id until it ends, and then report that it does not exist.
 
-    A machine that was seen to run there and is not found any more has ended, however young it is.
+    There a machine that was running and is no longer found has ended, however young it is.
     """
 
     @property
@@ -471,11 +471,11 @@ class ForgetsEnded(Protocol):
 
 @runtime_checkable
 class Checkup(Protocol):
-    """Clouds that can say whether gpucloud will work with these credentials. Changes and costs nothing."""
+    """Clouds that can check whether gpucloud works with these credentials. Changes and costs nothing."""
 
     @property
     def credentials_hint(self) -> str:
-        """The command or page with which a person without credentials gets some."""
+        """The command or page to get credentials with."""
         ...
 
     @property
@@ -484,7 +484,7 @@ class Checkup(Protocol):
         ...
 
     def identity(self) -> Identity:
-        """Whose the credentials are."""
+        """The identity of the credentials."""
         ...
 
     def permissions(self, region: str, /) -> Sequence[Permission]:
@@ -492,23 +492,23 @@ class Checkup(Protocol):
         ...
 
     def server_time(self) -> datetime:
-        """What the cloud's clock says (the ``Date`` of an answer), in UTC."""
+        """The cloud's time (the ``Date`` of an answer), in UTC."""
         ...
 
 
 @runtime_checkable
 class ReadsAhead(Protocol):
-    """Clouds where a launch begins with reads that only depend on its region."""
+    """Clouds where a launch starts with reads that depend on its region alone."""
 
     def read_ahead(self, region: str, /) -> None:
-        """Reads what ``prepare`` will need in a region, and keeps it for that. Changes nothing."""
+        """Reads in advance what ``prepare`` needs in a region, and keeps it. Changes nothing."""
         ...
 
 
 @runtime_checkable
 class Remarks(Protocol):
-    """Clouds where what a box gets depends on the account."""
+    """Clouds where the account changes the properties of a box."""
 
     def remarks(self) -> Sequence[str]:
-        """For people: what boxes of this account have otherwise than they should; a sentence each."""
+        """For people: how boxes of this account differ from the default; a sentence each."""
         ...

@@ -1,1 +1,1 @@
-"""What was and is paid."""
+"""The costs of boxes: estimated, present and past."""

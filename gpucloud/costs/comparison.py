@@ -1,4 +1,4 @@
-"""What a spec costs in every way of paying, side by side, before anything is bought."""
+"""The costs of a spec in every way of paying, side by side, before anything is bought."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     from gpucloud.market.discounts import OwnConditions
 
 CONDITIONS = "conditions.yaml"
-"""The user's own conditions, in the configuration folder."""
+"""The file of the user's own conditions, in the configuration folder."""
 
 TOTAL = "total"
-"""The order of what is expected to cost least in all."""
+"""The order by expected total cost."""
 
 PERIODS = {"hour": Decimal(1), "day": Decimal(24), "month": HOURS_PER_MONTH}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What a spec costs in each way of paying.
+    """The costs of a spec in each way of paying.
 
     Attributes:
-        market: where prices are from.
-        usage: what for; ``assumed`` where no hours were named.
-        estimates: what is expected to cost least first.
-        layers: which boxes run for how long in a month; empty where nothing was said of that.
-        credit: what each cloud owes, in USD.
-        measure: what work is measured in, where that was asked for; see :mod:`gpucloud_pricing.work`.
-        budget: the most that all may cost, in USD, where the spec names it.
-        uncounted: the account's savings plans that would count here if their rates were known, for people.
+        market: the source of prices.
+        usage: the usage of the boxes; ``assumed`` if no hours were specified.
+        estimates: the lowest expected cost first.
+        layers: how many boxes run for how long in a month; empty without a profile.
+        credit: the credit at each cloud, in USD.
+        measure: the unit of work to sort by, if any; see :mod:`gpucloud_pricing.work`.
+        budget: the limit for the total cost, in USD, if the spec has one.
+        uncounted: the account's savings plans whose rates are unknown, so that they do not count; for people.
     """
 
     market: Market
@@ -77,7 +77,7 @@ class Comparison:
     uncounted: Sequence[str] = ()
 
     def by_work(self) -> Comparison:
-        """The same, what work costs least first."""
+        """The same comparison, sorted by the cost per unit of work."""
 
         def key(estimate: Estimate) -> tuple[bool, bool, Decimal]:
             cost = self.unit_cost(estimate)
@@ -86,11 +86,11 @@ class Comparison:
         return replace(self, estimates=sorted(self.estimates, key=key))
 
     def unit_cost(self, estimate: Estimate) -> Decimal | None:
-        """What an hour of work is expected to cost per unit of the measure, in USD; ``None`` if unknown."""
+        """The expected cost of an hour per unit of the measure, in USD; ``None`` if unknown."""
         from gpucloud_pricing.work import amount_of
 
         amount = None if self.measure is None else amount_of(estimate.offer.kind, self.measure)
-        if self.assumed:  # nobody said for how long: what runs is paid for, and no whole term
+        if self.assumed:  # without hours the price per hour counts, not the cost of a whole term
             hour, _ = hourly(self.market, estimate.offer, self.usage)
         else:
             total = estimate.expected_total if estimate.expected_total is not None else estimate.total
@@ -98,7 +98,7 @@ class Comparison:
         return None if hour is None or amount is None else hour / (self.usage.nodes * amount)
 
     def figures(self, estimate: Estimate) -> list[Figure]:
-        """What was computed for one way of paying, and how: also what goes by the asker's own conditions."""
+        """The figures of one way of paying and how they were computed, with the user's own conditions."""
         found = figures(self.market, estimate, self.usage)
         left = self.after_credit(estimate)
         if left is not None:
@@ -106,7 +106,7 @@ class Comparison:
 
             owed = self.credit[estimate.offer.cloud]
             row = Row(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)
-            formula = "what credits leave of expected_total"
+            formula = "expected_total less credits"
             found.append(Figure(part="after_credit", amount=left, formula=formula, rows=(row,)))
         return [*found, *self._unit_cost_figure(estimate)]
 
@@ -129,24 +129,24 @@ class Comparison:
         yield Figure(part="unit_cost", amount=cost, formula=formula, rows=(row,), unit="USD/h")
 
     def after_credit(self, estimate: Estimate) -> Decimal | None:
-        """What is left to pay of an expected total, where its cloud owes something; else ``None``."""
+        """The expected total less the credit at its cloud; ``None`` without a credit."""
         owed = self.credit.get(estimate.offer.cloud)
         total = estimate.expected_total
         return None if owed is None or total is None else max(total - owed, Decimal(0))
 
     @property
     def offers(self) -> list[Offer]:
-        """What is compared."""
+        """The offers that are compared."""
         return [estimate.offer for estimate in self.estimates]
 
     @property
     def best(self) -> Estimate | None:
-        """What is expected to cost least of what can be launched; ``None`` where no such cost is known."""
+        """The launchable estimate with the lowest expected cost; ``None`` if no such cost is known."""
         return min(self.launchable, key=lambda each: each.expected_total or Decimal(0), default=None)
 
     @property
     def launchable(self) -> list[Estimate]:
-        """What can be launched, is not doubtful, and has a known expected cost."""
+        """The estimates that can be launched, are not flagged, and have a known expected cost."""
         return [
             each
             for each in self.estimates
@@ -154,9 +154,9 @@ class Comparison:
         ]
 
     def lasting(self) -> list[list[Way]]:
-        """The ways to pay for what may run all the time, in each place that has several.
+        """The ways to pay for a machine that may run all the time, in each place that has several.
 
-        Spot is none, and what is paid for already is no choice any more.
+        Without spot, and without capacity that is paid for already.
         """
         places: dict[Place, list[Way]] = {}
         for offer in self.offers:
@@ -172,12 +172,12 @@ class Comparison:
 
     @property
     def over_budget(self) -> PriceError | None:
-        """Why the budget does not hold; ``None`` where there is none, or an offer keeps it."""
+        """Why the budget does not hold; ``None`` if there is no budget, or an offer is within it."""
         if self.budget is None:
             return None
         best = self.best
         if best is None or best.expected_total is None:
-            return PriceError("nothing that can be launched has a known cost to hold against the budget")
+            return PriceError("no offer that can be launched has a known cost to compare with the budget")
         where = f"{best.offer.cloud} {best.offer.region} {paid_text(best.offer)}"
         if best.expected_total > self.budget:
             return PriceError(
@@ -193,9 +193,9 @@ class Comparison:
         )
 
     def difference(self, before: Comparison) -> tuple[Decimal, Decimal, Decimal] | None:
-        """What the best way of another spec costs, what this one's costs, and the difference, in USD.
+        """The lowest cost of another spec, that of this one, and the difference, in USD.
 
-        ``None`` where one of the two is not known.
+        ``None`` if one of the two is unknown.
         """
         was, now = (None if each.best is None else each.best.expected_total for each in (before, self))
         return None if was is None or now is None else (was, now, now - was)
@@ -204,8 +204,8 @@ class Comparison:
         """The fields of ``gpucloud.cost/v1``.
 
         Args:
-            before: another spec's cost, to show the difference to.
-            explain: adds how each figure was computed.
+            before: the cost of another spec, for the difference.
+            explain: add how each figure was computed.
         """
         return {
             "usage": {**usage_document(self.usage), "hours_assumed": self.assumed},
@@ -278,23 +278,23 @@ def compare_ways(
     max_age: timedelta | None = None,
     include_hidden: bool = False,
 ) -> Comparison:
-    """What a spec costs in every way of paying that it allows; in all ways, where it names none.
+    """The costs of a spec in every way of paying that it allows; in all ways, if it has none.
 
     Args:
         catalog: the market.
-        spec: what is wanted.
-        workload: what for.
-        today: against which prices are old and commitments end.
+        spec: the spec.
+        workload: the work of its boxes.
+        today: the date for the age of prices and the end of commitments.
         own: the user's discounts, credits and commitments.
         places: how many places to compare per way of paying.
-        measure: sorts by what this unit of work costs; see :mod:`gpucloud_pricing.work`.
-        max_age: leaves out older prices.
-        include_hidden: also types that are retired or not sold publicly.
+        measure: sort by the cost of this unit of work; see :mod:`gpucloud_pricing.work`.
+        max_age: leave out older prices.
+        include_hidden: include types that are retired or not sold publicly.
 
     Raises:
-        NoOfferError: nothing matches, or no price is known.
-        PriceError: what matches costs more than the limit.
-        UsageError: a place that the spec names, or a condition, does not exist.
+        NoOfferError: no offer matches, or no price is known.
+        PriceError: the matching offers cost more than the limit.
+        UsageError: a place of the spec, or of a condition, does not exist.
     """
     demand = spec.demand(max_age=max_age, include_hidden=include_hidden)
     if "purchase" not in spec.given:
@@ -327,7 +327,7 @@ def compare_ways(
 
 
 def measure_named(sort: str) -> str | None:
-    """The unit of work of an order; ``None`` for :data:`TOTAL`, which goes by all of the cost.
+    """The unit of work of a sort order; ``None`` for :data:`TOTAL`, the total cost.
 
     Raises:
         UsageError: there is no such order.
@@ -341,18 +341,18 @@ def measure_named(sort: str) -> str | None:
 
 
 def own_conditions(catalog: Catalog, file: Path, *, named: bool) -> OwnConditions | None:
-    """The user's own conditions: those in a file, and the commitments that the clouds told.
+    """The user's own conditions: those in a file, and the commitments that the clouds reported.
 
     Args:
-        catalog: what the clouds told.
-        file: where the others are written down.
-        named: whether the file was asked for by name, and so must exist.
+        catalog: the source of the reported commitments.
+        file: the file of the others.
+        named: whether the user specified the file, so that it must exist.
 
     Returns:
-        ``None`` where there are none.
+        ``None`` if there are none.
 
     Raises:
-        UsageError: the file cannot be read, or makes no sense.
+        UsageError: the file cannot be read, or is not valid.
     """
     held = catalog.commitments()
     written = named or file.exists()
@@ -364,7 +364,7 @@ def own_conditions(catalog: Catalog, file: Path, *, named: bool) -> OwnCondition
 
 
 def month_of(shares: Sequence[Share]) -> Decimal:
-    """What a mix costs in a month."""
+    """The cost of a mix in a month."""
     return sum((share.cost for share in shares), Decimal(0))
 
 
@@ -394,7 +394,7 @@ def _share_document(share: Share) -> dict[str, Any]:
 
 
 def _running_document(market: Market, offer: Offer, usage: Usage) -> dict[str, Any]:
-    """What a running box costs per hour, day and month, without boot and egress."""
+    """The cost of a running box per hour, day and month, without boot and egress."""
     per_hour, _ = hourly(market, offer, usage)
     return {
         name: None if per_hour is None else {"amount": f"{round(per_hour * period, 4):f}", "currency": "USD"}

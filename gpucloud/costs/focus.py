@@ -103,4 +103,4 @@ COLUMNS: dict[str, Callable[[Charge], object]] = {
     "x_PriceAsOf": lambda charge: charge.as_of,
     "x_PriceSource": lambda charge: charge.source,
 }
-"""The columns: the mandatory ones, and what is known of the others."""
+"""The columns: the mandatory ones, and those of the others with known values."""

@@ -1,4 +1,4 @@
-"""What a thing that was found costs per hour, as far as its cloud's price lists tell."""
+"""The price per hour of a resource that was found, from its cloud's price lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpucloud_pricing.values import Money
 
 
 def price_of(market: Market, resource: Resource) -> Money | str:
-    """What a thing costs per hour by existing, or why that is not known. Nothing, for what is not billed."""
+    """The price per hour of a resource, or why it is unknown. Zero, if it is not billed."""
     kind = resource.ref.kind
     if isinstance(resource, Machine):
         price = compute_price(market, resource)
@@ -34,11 +34,11 @@ def price_of(market: Market, resource: Resource) -> Money | str:
 
 
 BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
-"""What is billed beside the compute of a box: kinds of tariffs, and their names for people."""
+"""The kinds of tariffs other than compute, and their names for people."""
 
 
 def listed_prices(market: Market, cloud: str, region: str) -> dict[str, PaidPrice]:
-    """The list prices of what is billed beside the compute, by kind; without unknown ones."""
+    """The known list prices of disks and addresses, by kind of tariff."""
     tariffs = {kind: tariff_at(market.tariffs, cloud, region, kind) for kind in BESIDE}
     return {
         kind: PaidPrice(
@@ -50,20 +50,20 @@ def listed_prices(market: Market, cloud: str, region: str) -> dict[str, PaidPric
 
 
 def compute_price(market: Market, machine: Machine) -> Price | None:
-    """The newest price that fits how and where a machine is rented; that of its zone before its region's."""
+    """The newest price of a machine's place and way of paying; its zone's takes precedence."""
     way = "spot" if machine.purchase is Purchase.SPOT else "on_demand"
     place = (machine.ref.cloud, machine.ref.region, machine.zone)
     return price_at(market, place, machine.instance_type, way)
 
 
 def price_at(market: Market, place: tuple[str, str, str], instance_type: str, way: str) -> Price | None:
-    """The newest price of a type in a place (cloud, region, zone); that of the zone before its region's.
+    """The newest price of a type in a place (cloud, region, zone); the zone's takes precedence.
 
     Args:
-        market: where to look.
-        place: without a zone (empty), only prices of the whole region count.
+        market: the prices.
+        place: with an empty zone, only prices of the whole region count.
         instance_type: the type.
-        way: of paying, in the market's terms.
+        way: the way of paying, in the market's terms.
     """
     cloud, region, zone = place
     if (cloud, instance_type) not in market.types:
@@ -78,7 +78,7 @@ def price_at(market: Market, place: tuple[str, str, str], instance_type: str, wa
 
 @cache
 def reference_rate(currency: str) -> Decimal:
-    """What a USD is in a currency, at the market data's reference rate: a bid goes by it.
+    """The amount of a currency for one USD at the market data's reference rate, for spot bids.
 
     Raises:
         UsageError: no rate is known.

@@ -1,5 +1,4 @@
-"""What boxes have cost, at the prices of their launch: the journal holds them. What was sent to the internet
-is not known here."""
+"""The costs of boxes, at the prices of their launch, which the journal stores; without data transfer."""
 
 from __future__ import annotations
 
@@ -28,20 +27,20 @@ BillingOf = Callable[[str], Billing]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What one part of a box has cost within one month (in UTC).
+    """The cost of one part of a box within one month (in UTC).
 
     Attributes:
-        box: whose.
+        box: the box.
         part: ``compute``, ``disk`` or ``address``.
-        start: from when.
-        end: until when.
-        quantity: how much, all nodes together.
-        unit: of what: :data:`HOURS` or :data:`GIB_MONTHS`.
-        unit_price: what one costs; ``None`` where that is not known.
-        currency: of the price.
-        as_of: the date of the price, where one is stated.
-        source: an id of the market's sources; for compute, where the price was named.
-        vendor: who sends the bill.
+        start: the start of the charge.
+        end: the end of the charge.
+        quantity: the amount of the unit, all nodes together.
+        unit: :data:`HOURS` or :data:`GIB_MONTHS`.
+        unit_price: the price per unit; ``None`` if unknown.
+        currency: the currency of the price.
+        as_of: the date of the price, if it has one.
+        source: an id of the market's sources; for compute, the source of the price.
+        vendor: the issuer of the bill.
         paid_before: whether it was paid for before the launch: capacity that the account held.
     """
 
@@ -60,7 +59,7 @@ class Charge:
 
     @property
     def amount(self) -> Decimal | None:
-        """What it has cost; ``None`` where the price is not known."""
+        """The cost; ``None`` if the price is unknown."""
         return None if self.unit_price is None else self.unit_price * self.quantity
 
     def document(self) -> dict[str, Any]:
@@ -84,7 +83,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSpend:
-    """What one box has cost: its charges, oldest first."""
+    """The cost of one box: its charges, oldest first."""
 
     box: Box
     charges: Sequence[Charge]
@@ -107,14 +106,14 @@ class BoxSpend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
-    """What boxes have cost, those that are over too. ``since``: what was before is left out."""
+    """The cost of boxes, with those that have ended, from ``since`` on."""
 
     since: datetime | None
     boxes: Sequence[BoxSpend]
 
     @property
     def charges(self) -> list[Charge]:
-        """Those of all boxes."""
+        """The charges of all boxes."""
         return [charge for box in self.boxes for charge in box.charges]
 
     @property
@@ -135,18 +134,18 @@ class Spend:
 
 
 def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime, billing_of: BillingOf) -> Spend:
-    """What boxes have cost; without those that have cost nothing. Arguments as :func:`charges`."""
+    """The cost of boxes, without those that cost nothing. Arguments as :func:`charges`."""
     found = [BoxSpend(box=box, charges=tuple(charges(box, since, now, billing_of))) for box in boxes]
     return Spend(since=since, boxes=[each for each in found if each.charges])
 
 
 def charges(box: Box, since: datetime | None, now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
-    """What a box has cost, by month, part and price; nothing, of one that never began to be billed.
+    """The charges of a box, by month, part and price; empty for one that was never billed.
 
     Args:
         box: the box.
-        since: what was before is left out.
-        now: until when it is billed, while it lives.
+        since: the start; earlier charges are left out.
+        now: the end of the charges of a living box.
         billing_of: how its cloud bills.
     """
     billing = billing_of(box.cloud)
@@ -162,13 +161,13 @@ def charges(box: Box, since: datetime | None, now: datetime, billing_of: Billing
 
 
 def _span(usages: Sequence[Usage], since: datetime | None, now: datetime) -> tuple[datetime, datetime]:
-    """From when to when some intervals lasted in all."""
+    """The start of the first and the end of the last of some intervals."""
     start = min(usage.start for usage in usages)
     return start if since is None else max(since, start), max(usage.end or now for usage in usages)
 
 
 def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime, end: datetime) -> Charge:
-    """What intervals of one part, at one price, have cost within one month."""
+    """The charge for intervals of one part, at one price, within one month."""
     first = usages[0]
     price = first.price
     hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
@@ -191,10 +190,10 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
 
 
 def paid_per_hour(box: Box, billing_of: BillingOf) -> dict[str, Decimal]:
-    """What is paid for a box per hour as its machines were last seen, by currency.
+    """The present price of a box per hour, by its machines' last known state and by currency.
 
-    That is their compute. Of one that is switched off and not billed, it is the disk and the address, which
-    the cloud keeps for it. A box that is over is not paid for.
+    It is the price of their compute; of a stopped machine that is not billed, the price of its disk and
+    address, which the cloud keeps for it. A box that has ended costs nothing.
     """
     sums: dict[str, Decimal] = {}
 
@@ -214,10 +213,10 @@ def paid_per_hour(box: Box, billing_of: BillingOf) -> dict[str, Decimal]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerHour:
-    """What is paid for a box per hour, all nodes together, as its machines were last seen.
+    """The present price of a box per hour, all nodes together, by its machines' last known state.
 
-    A part is ``None`` where its price is not known; so is ``total`` then, and where the parts have several
-    currencies. Of a box that is over all are zero.
+    A part is ``None`` if its price is unknown; ``total`` is ``None`` then, and if the parts have several
+    currencies. All are zero for a box that has ended.
     """
 
     total: Money | None
@@ -227,7 +226,7 @@ class PerHour:
 
 
 def per_hour(box: Box, billing_of: BillingOf) -> PerHour:
-    """What is paid for a box per hour: its machines while they are billed, disks and addresses while kept."""
+    """The present price of a box per hour: its machines while billed, disks and addresses while kept."""
     nodes = box.nodes if box.state not in OVER else ()
     billed = sum(node.billed for node in nodes)
     kept = sum(node.state is not State.GONE for node in nodes)
@@ -252,7 +251,7 @@ def _times(box: Box, price: Price | None, quantity: Decimal) -> Money | None:
 
 
 def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """A stretch of time, cut where months begin in UTC."""
+    """An interval, split at the starts of months in UTC."""
     while start < end:
         following = first_of_next_month(start)
         yield start, min(following, end)
@@ -260,12 +259,12 @@ def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]
 
 
 def first_of_month(at: datetime) -> datetime:
-    """When the month of a moment began, in UTC."""
+    """The start of the month of a moment, in UTC."""
     day = at.astimezone(UTC)
     return datetime(day.year, day.month, 1, tzinfo=UTC)
 
 
 def first_of_next_month(at: datetime) -> datetime:
-    """When the month after that of a moment begins, in UTC."""
+    """The start of the month after that of a moment, in UTC."""
     day = at.astimezone(UTC)
     return datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=UTC)

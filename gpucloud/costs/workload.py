@@ -1,4 +1,4 @@
-"""What a box is wanted for, as far as its cost depends on it."""
+"""The work of a box, as far as its cost depends on it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from gpucloud_pricing.estimate import Usage
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
 
 MOST = 1_000_000
-"""No amount of hours or GiB beyond it is meant."""
+"""The most hours or GiB that are accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a box is wanted for, as far as its cost depends on it.
+    """The work of a box, as far as its cost depends on it.
 
     Attributes:
-        hours: of work, on each node; ``None`` for a box that just runs: by hour, day and month.
-        egress_gib: sent to the internet, in all.
-        boot: paid for before work begins.
+        hours: hours of work on each node; ``None`` for the price per hour, day and month.
+        egress_gib: data sent to the internet, in all.
+        boot: time billed before work begins.
         failed_attempts: boxes that boot and fail before one works.
-        snapshot_gib: of snapshots, of each node.
-        checkpoint_every: work between two checkpoints; ``None`` for none: an interruption loses all.
-        checkpoint_takes: how long it takes to write one.
+        snapshot_gib: snapshots of each node.
+        checkpoint_every: work between two checkpoints; ``None`` for none: an interruption loses all work.
+        checkpoint_takes: time to write one checkpoint.
         profile: when boxes run, for the cheapest mix: ``8h/day,5d/week``, ``40h/week``, ``100h/month``.
-        steady: boxes that always run, beside those of ``profile``.
-        burst: boxes that run as ``profile`` says.
+        steady: boxes that always run, in addition to those of ``profile``.
+        burst: boxes that run as in ``profile``.
 
     Raises:
-        UsageError: an amount or the profile makes no sense.
+        UsageError: an amount or the profile is not valid.
     """
 
     hours: Decimal | None = None
@@ -60,7 +60,7 @@ class Workload:
         self.layers()
 
     def usage(self, spec: Spec) -> Usage:
-        """What is paid for when boxes of a spec do this work."""
+        """The usage of boxes of a spec that do this work."""
         idle, every = spec.idles_out_after(), self.checkpoint_every
         return Usage(
             hours=HOURS_PER_MONTH if self.hours is None else self.hours,
@@ -77,14 +77,14 @@ class Workload:
         )
 
     def layers(self) -> list[Layer]:
-        """Which boxes run for how long in a month; none without a profile.
+        """How many boxes run for how long in a month; empty without a profile.
 
         Raises:
-            UsageError: the profile makes no sense, or lacks.
+            UsageError: the profile is not valid, or is missing.
         """
         if self.profile is None:
             if self.steady:
-                raise UsageError("--steady goes with --profile, which says when the other boxes run")
+                raise UsageError("--steady requires --profile, the times at which the other boxes run")
             return []
         try:
             hours = hours_per_month(self.profile)
@@ -98,10 +98,10 @@ class Workload:
 
 
 def _refuse_beyond(flag: str, amount: Decimal | None, *, least: Decimal) -> None:
-    """Makes sure that an amount can be meant.
+    """Refuses an amount outside of its limits.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it is.
     """
     if amount is not None and (not amount.is_finite() or not least <= amount <= MOST):
         raise UsageError(f"{flag}: {amount} is not allowed; allowed: a number from {least} to {MOST}")

@@ -1,1 +1,1 @@
-"""What the clouds hold against what the journal says."""
+"""The resources in the clouds, compared with the journal."""

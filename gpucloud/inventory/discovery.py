@@ -1,4 +1,4 @@
-"""What the clouds hold with gpucloud's tags, whatever the journal says. Changes nothing."""
+"""Finds the resources with gpucloud's tags in the clouds, independently of the journal. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from gpucloud.runtime.tasks import Call
 POLL_S = 0.1
 
 EVERYWHERE = "*"
-"""As the region of what could not be read: all of the cloud's."""
+"""The region of an ``unread`` entry that stands for every region of a cloud."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What was found, and where nothing may be concluded.
+    """The resources that were found, and the places about which nothing may be concluded.
 
     Attributes:
         resources: every matching resource that is not gone, in the regions that were read completely: the
@@ -57,12 +57,12 @@ class Survey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a survey waits for clouds that do not answer, in seconds since its start, except ``news_s``.
+    """How long a survey waits for clouds that do not answer, in seconds; except ``news_s``, from its start.
 
     Attributes:
         first_s: for a cloud that has not answered at all.
         whole_s: for one that has answered and is still searching.
-        news_s: for either, since the last answer of any cloud: they share this machine's processor, and
+        news_s: for either, from the last answer of any cloud: they share this machine's processor, and
             loading their SDKs takes longer than most clouds take to answer.
     """
 
@@ -81,20 +81,20 @@ class Asked:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """All that is waited for."""
+        """All calls of the search."""
         return self.account, self.clock, self.search
 
 
 def begin(
     context: Context, search: Search, regions: Mapping[str, Sequence[str] | None] | None = None
 ) -> Mapping[str, Asked]:
-    """Starts to look in every cloud, all at once; :func:`finish` waits.
+    """Starts to search every cloud, all at the same time; :func:`finish` waits.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        search: what to look for.
-        regions: the clouds to look in, and the regions of each, ``None`` for every one; every region of all
-            clouds, where not given.
+        search: the resources to search for.
+        regions: the clouds to search, and the regions of each, ``None`` for every one; every region of all
+            clouds by default.
     """
     wanted = dict.fromkeys(context.clouds.names()) if regions is None else regions
     searches = {
@@ -105,7 +105,7 @@ def begin(
 
 
 def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:
-    """What was found. A cloud that does not answer keeps the others waiting no longer than ``patience``."""
+    """Waits for the search. A cloud that does not answer delays the others no longer than ``patience``."""
     _wait(context, asked.values(), patience)
     used = {row.ref.cloud for row in context.journal.resources()}
     resources: list[Resource] = []
@@ -135,7 +135,7 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
 
 
 def strangers(context: Context, survey: Survey) -> Sequence[Resource]:
-    """What is billed but belongs to no living box of this journal."""
+    """The billed resources that belong to no living box of this journal."""
     living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
     found: list[Resource] = []
     for resource in survey.resources:
@@ -151,7 +151,7 @@ def not_of_its_box(box: Box, resource: Resource) -> bool:
 
 
 def begin_strays(context: Context, box: Box) -> Mapping[str, Asked]:
-    """Starts to look for what carries the tags of a box, wherever it had anything."""
+    """Starts to search for resources with the tags of a box, in every place where it had any."""
     places: dict[str, set[str]] = defaultdict(set)
     for row in context.journal.resources(box.id, present=False):
         places[row.ref.cloud].add(row.ref.region)
@@ -160,17 +160,17 @@ def begin_strays(context: Context, box: Box) -> Mapping[str, Asked]:
 
 
 def refuse_strays(context: Context, box: Box, asked: Mapping[str, Asked]) -> None:
-    """Refuses to call a box gone while anything billable that the journal does not know carries its tags.
+    """Refuses to report a box as gone while a billable resource with its tags is not in the journal.
 
-    Nothing of it is ended: a deletion takes the journal's word besides the tags.
+    None of these resources is deleted: a deletion requires an entry in the journal as well as the tags.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: nothing that the journal knows of it is billed.
+        box: a box of which the journal has nothing billed.
         asked: from :func:`begin_strays`.
 
     Raises:
-        OwedError: something does, or a place of the box could not be searched.
+        OwedError: there is such a resource, or a place of the box could not be searched.
     """
     known = {row.ref for row in context.journal.resources(box.id, present=False)}
     survey = finish(context, asked)
@@ -196,7 +196,7 @@ def refuse_strays(context: Context, box: Box, asked: Mapping[str, Asked]) -> Non
 
 
 def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
-    """Refuses a name that a machine of this owner has in a cloud under a box that the journal does not know.
+    """Refuses a name that a machine of this owner has in a cloud, for a box that is not in the journal.
 
     Raises:
         UsageError: the name is taken.
@@ -214,17 +214,17 @@ def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
 
 
 def is_of(owner: str, resource: Resource) -> bool:
-    """Whether a thing is tagged as this owner's, whatever its other tags say."""
+    """Whether a resource has the tag of this owner, whatever its other tags."""
     return Search(owner=owner).admits(resource.tags)
 
 
 def unjudged(survey: Survey, owner: str) -> Sequence[Resource]:
-    """What is billed as an owner's and cannot be told to be anything: its tags are not gpucloud's own."""
+    """The billed resources of an owner that belong to no box for certain: gpucloud never wrote such tags."""
     return [resource for resource in survey.suspects if resource.ref.kind.billable and is_of(owner, resource)]
 
 
 def by_box(resources: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:
-    """What carries gpucloud's tags, box by box, each with its owner."""
+    """The resources with gpucloud's tags by box, each box with its owner."""
     groups: dict[tuple[str, str], list[Resource]] = {}
     for resource in resources:
         if isinstance(resource.tags, Tags):
@@ -241,7 +241,7 @@ def _ask(context: Context, name: str, search: Search) -> Asked:
 
 
 def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> None:
-    """Waits until all have answered, or those that have not are to be waited for no longer."""
+    """Waits until all clouds have answered, or ``patience`` with the rest is over."""
     began = news_at = time.monotonic()
     known = 0
     while True:
@@ -259,12 +259,12 @@ def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> Non
 
 
 def _has_answered(asked: Asked) -> bool:
-    """Whether a cloud has said who we are."""
+    """Whether a cloud has answered with our identity."""
     return asked.account.done and asked.account.error is None
 
 
 def _clock_of(context: Context, name: str) -> datetime | None:
-    """What a cloud says the time is; ``None`` where it does not say."""
+    """The time by a cloud; ``None`` if it does not report one."""
     with suppress(CloudError):
         return context.clouds.usable(name).server_time()
     return None

@@ -1,4 +1,4 @@
-"""Ends boxes, all at the same time: no box waits for another."""
+"""Ends boxes, all at the same time."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from gpucloud.ssh.client import forget
 from gpucloud.ssh.keys import key_folder
 
 BUDGET_S = 600.0
-"""How long the ends of all boxes are waited for."""
+"""How long to wait until all boxes have ended."""
 AT_ONCE = 16
-"""How many boxes are ended at the same time."""
+"""The number of boxes that are ended at the same time."""
 SAYING_S = 5.0
 """How much longer to wait for the results after that."""
 
 
 def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
-    """Ends every box, all at the same time; one that cannot be ended does not keep the others.
+    """Ends every box, all at the same time; one that cannot be ended does not hold up the others.
 
-    There is one budget for all, and after a signal one minute. Where there are more boxes than threads, each
-    box has its share of the time: some that never end keep none of the others.
+    All share one budget, and one minute after a signal. Where there are more boxes than threads, each box has
+    its share of the time: some that never end do not hold up the others.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        boxes: what to end; those that are over already are given back as they are.
-        troubles: takes what could not be ended, one error per box.
+        boxes: what to end; those that have ended already are returned unchanged.
+        troubles: receives one error per box that could not be ended.
 
     Returns:
-        The boxes that are over now.
+        The boxes that have ended now.
     """
     living = [box for box in boxes if box.state not in OVER]
     ended = {box.id: box for box in boxes if box.state in OVER}
@@ -83,7 +83,7 @@ def _end_in_thread(context: Context, box: Box, budget_s: float) -> Box:
 def _end_one(context: Context, box: Box) -> Box:
     strays: list[Mapping[str, Asked]] = []
     try:
-        # Also from a process that lives: a pipeline's clean-up runs in another container than its job.
+        # Taken from a living process as well: a pipeline's clean-up runs in another container than its job.
         taken = context.take(box, by_force=True)
         assert taken is not None  # noqa: S101  (by force, nobody keeps it)
         try:
@@ -101,7 +101,7 @@ def _end_one(context: Context, box: Box) -> Box:
 
 
 def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
-    """Ends a box that the journal cannot be told of; what there is to say of it."""
+    """Ends a box while the journal cannot be written; returns the error that reports it."""
     context.tell("down", f"{broken.message}; ending the box anyway")
     try:
         with context.tasks.finishing():
@@ -113,7 +113,7 @@ def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budge
 
 
 def merged(troubles: list[GpucloudError]) -> GpucloudError | None:
-    """Several boxes' troubles as one: what is left of each, and one command for all; ``None`` for none."""
+    """One error for several boxes: what is left of each, and one command for all; ``None`` for no errors."""
     if not troubles:
         return None
     if len(troubles) == 1 and not isinstance(troubles[0], UnforeseenError):

@@ -1,4 +1,4 @@
-"""A new end for a box, once it is known to be there and in reach."""
+"""A new deadline for a box that exists and can be reached."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpucloud.boxes.ingress import reach
 from gpucloud.errors import UsageError
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.records import Box
-from gpucloud.planning.clock_check import begin_reading, refuse_wrong, told
+from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import key_folder
 
 
 def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
-    """The box with its new end. Its nodes are reached first: nothing is moved where one is out of reach.
+    """Moves the deadline of a box. Its nodes are reached first: nothing is moved if one cannot be reached.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: whose end is moved.
-        lives: from now on; ``None`` for no end.
+        box: the box.
+        lives: the time from now to the deadline; ``None`` for no deadline.
 
     Raises:
-        UsageError: its end cannot be moved, this machine's clock is wrong, or another process works on it.
+        UsageError: its deadline cannot be moved, this machine's clock is wrong, or another process holds it.
         ConnectionFailedError: a node cannot be reached.
         CloudError: the cloud refused.
     """
@@ -39,7 +39,7 @@ def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
         refresh(context, taken)
         seen = context.journal.held(taken)
         check_movable(context, seen)
-        refuse_wrong(told(context, asked))
+        refuse_wrong(reading_of(context, asked))
         nodes = targets(seen, key_folder(context.state, box.id), context.proxy_command)
         for node in nodes:
             reach(context, seen, node)

@@ -1,4 +1,4 @@
-"""How boxes are now: clouds and guards are asked at the same time, and what they say is written down."""
+"""Updates boxes: reads clouds and guards at the same time, and journals their answers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
 
 LOOK_S = 3.5
-"""How long a look waits for a cloud or a guard that says nothing."""
+"""How long to wait for a cloud or a guard that does not answer."""
 SEARCH_S = 20.0
-"""How long it waits for a cloud that answers, and is still searching its regions."""
+"""How long to wait for a cloud that answers and is still searching its regions."""
 NEWS_S = 1.0
-"""It waits at least so long after the last answer of any cloud."""
+"""The least time to wait after the last answer of any cloud."""
 
 
 def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> Survey:
-    """Asks clouds and guards how these boxes are, all at once, and writes down what they say.
+    """Reads the state of these boxes from clouds and guards, all at the same time, and journals it.
 
-    What does not answer is named in a warning, and keeps nothing else waiting.
+    A cloud or guard that does not answer is named in a warning, and holds up nothing else.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        boxes: whose state is asked for.
-        asked: the survey that was begun besides, if any.
+        boxes: the boxes to update.
+        asked: a survey that was started before, if any.
 
     Returns:
-        What the survey found.
+        The result of the survey.
     """
     assert context.state is not None  # noqa: S101  (who looks has a state folder)
     began = time.monotonic()

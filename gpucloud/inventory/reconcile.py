@@ -1,4 +1,4 @@
-"""What every changing command does first: finishes what a crash, a signal or a lost answer left behind.
+"""The first step of every changing command: finishes what a crash, a signal or a lost answer left behind.
 
 Nothing is created here. Reading commands only report what is owed; see :func:`remains`.
 """
@@ -28,15 +28,15 @@ from gpucloud_templates import GUARD_LAST_WORDS
 
 DEFAULT_BUDGET_S = 2.0
 SAYING_S = 0.2
-"""Of the budget, for what is written down and said at its end."""
+"""The part of the budget for journalling and reporting at its end."""
 MOST_NAMES = 5
-"""How many boxes are named of those for which there was no time."""
+"""How many boxes to name of those for which the budget was too short."""
 
 
 def remains(context: Context) -> list[Box]:
-    """Boxes that nobody is working on and that are not wanted: the next changing command takes them down.
+    """Unwanted boxes that no process works on: the next changing command takes them down.
 
-    They are the remains of a launch that died, a deletion that was not finished, or past their deadline.
+    Their launch died, their deletion was not finished, or their deadline has passed.
     """
     return _unwanted(context, context.journal.boxes(owner=context.owner))
 
@@ -53,12 +53,12 @@ def _unwanted(context: Context, boxes: Iterable[Box]) -> list[Box]:
 
 @dataclass(slots=True)
 class _Due:
-    """What is to be done in some clouds.
+    """The work that is due in some clouds.
 
     Attributes:
-        ended: boxes whose guard may have ended them at a time that the journal does not know.
+        ended: boxes that their guard may have ended at a time that is not in the journal.
         unwanted: boxes to take down.
-        over: boxes to look at again: groups still owed, and absences seen only once.
+        over: boxes to check again: groups still owed, and absences seen only once.
     """
 
     ended: list[Box] = field(default_factory=list[Box])
@@ -67,13 +67,13 @@ class _Due:
 
 
 def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[GpucloudError]:
-    """Takes down what remains and looks once more at what was gone, within a budget.
+    """Takes down unwanted boxes and checks once more those that were gone, within a budget.
 
-    What is due in one cloud keeps no other waiting. A cloud that does not answer is left out for the rest of
-    the command: see ``Context.silent``.
+    The work in one cloud does not hold up that in another. A cloud that does not answer is left out for the
+    rest of the command: see ``Context.silent``.
 
     Returns:
-        What could not be finished: one error per box that was begun, and one for all the others in a cloud.
+        What could not be finished: one error per started box, and one for the other boxes of a cloud.
     """
     due = _all_due(context)
     names = [box.name for each in due.values() for box in each.unwanted]
@@ -93,7 +93,7 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
 
 
 def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
-    """What is to be done, by the clouds that it is in; a launch that died may have tried several."""
+    """The work that is due, by clouds; a launch that died may have tried several."""
     living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
     resources, intents = context.journal.resources(), context.journal.intents(unresolved=True)
     clouds: dict[str, set[str]] = defaultdict(set)
@@ -119,7 +119,7 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
 
 
 def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: float) -> list[GpucloudError]:
-    """Does what is due in some clouds, in a thread of its own; it tells nothing, as others work too."""
+    """Does the work that is due in some clouds, in its own thread and without progress events."""
     context = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
     with context.tasks.within(budget_s):
         if not _answer(context, clouds):
@@ -138,7 +138,7 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
 
 
 def _look_again(context: Context, box: Box) -> None:
-    """Looks at what is left of a box that is over, unless another process does."""
+    """Checks what is left of a box that has ended, unless another process holds it."""
     taken = context.take(box)
     if taken is None:
         return
@@ -149,7 +149,7 @@ def _look_again(context: Context, box: Box) -> None:
 
 
 def _answer(context: Context, clouds: Iterable[str]) -> bool:
-    """Whether these clouds say anything, be it a refusal; those that do not are silent from now on."""
+    """Whether these clouds answer, if only with a refusal; those that do not count as silent from now on."""
     if not context.tasks.left_s:
         return False
     asked = {name: context.tasks.start(partial(_account, context, name)) for name in clouds}
@@ -164,7 +164,7 @@ def _account(context: Context, name: str) -> str:
 
 
 def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[str]) -> list[GpucloudError]:
-    """Takes boxes down, as far as the tasks's budget goes: each is asked to end before any is waited for."""
+    """Takes boxes down within the budget: every deletion is requested before the wait for the first one."""
     troubles: list[GpucloudError] = []
     clock = cache(partial(_clock_of, context))
     waiting = [box for box in boxes if box.is_remains or _is_past_end(box, clock, troubles)]
@@ -184,11 +184,11 @@ def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[st
 
 
 def _ended(context: Context, box: Box, held: dict[str, Box], owed: dict[str, GpucloudError]) -> bool:
-    """One pass to end a box; whether there is nothing more to do. What is owed of it is in ``owed``."""
+    """One pass to end a box; True if nothing is left to do. ``owed`` receives what is still owed."""
     if not context.tasks.left_s:
         return False
     taken = held.get(box.id) or context.take(box)
-    if taken is None:  # somebody was faster
+    if taken is None:  # another process was faster
         return True
     held[box.id] = taken
     troubles: list[GpucloudError] = []
@@ -206,7 +206,7 @@ def _end_of(box: Box) -> BoxState:
 
 
 def _no_time(clouds: Collection[str], boxes: Sequence[Box]) -> list[GpucloudError]:
-    """What there is to say of boxes that nothing was done about; nothing where there are none."""
+    """The error for boxes that the budget did not reach; empty if there are none."""
     if not boxes:
         return []
     names = [box.name for box in boxes]
@@ -220,7 +220,7 @@ def _no_time(clouds: Collection[str], boxes: Sequence[Box]) -> list[GpucloudErro
 
 
 def _some(names: Sequence[str]) -> str:
-    """A few of many names, in words."""
+    """The first few of many names, in words."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 
@@ -230,14 +230,14 @@ def _clock_of(context: Context, name: str) -> datetime | None:
 
 
 def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
-    """Puts right what an older copy of the journal says of boxes that it has in their launch.
+    """Corrects boxes that are still launching by an older copy of the journal.
 
-    What became ready after the copy was made is no remainder: where a machine of it is there, the box is
-    taken as it was noted beside its keys.
+    A box that became ready after the copy was made is no remainder of a launch: if one of its machines
+    exists, the box is restored from the note next to its keys.
 
     Returns:
-        The boxes that are what the journal says. Nothing may be concluded of those that were ready, and of
-        which their cloud does not tell.
+        The boxes for which the journal is right. Nothing may be concluded about a box that was ready and
+        whose cloud does not answer.
     """
     right: list[Box] = []
     for box in boxes:
@@ -252,7 +252,7 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
 
 
 def _take_as_noted(context: Context, box: Box, noted: Facts) -> bool:
-    """Takes a box as it was when it became ready; False where no machine of it is there, or it is taken."""
+    """Restores a box as it became ready; False if no machine of it exists, or another process holds it."""
     asked = _ask(context, replace(box, **noted.told))
     seen = [context.tasks.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
     machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
@@ -273,7 +273,7 @@ def _take_as_noted(context: Context, box: Box, noted: Facts) -> bool:
 
 
 def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]) -> bool:
-    """Whether a box that is past its end by our clock is so by its cloud's as well: ours may be wrong."""
+    """Whether a box past its deadline by our clock is so by its cloud's clock as well: ours may be wrong."""
     assert box.expires_at is not None  # noqa: S101  (who calls has looked)
     name = box.cloud
     try:
@@ -296,13 +296,13 @@ def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: li
 
 
 def refresh(context: Context, box: Box) -> Box:
-    """Asks the cloud how a box is, and writes down what it says. Changes nothing in the cloud.
+    """Reads the state of a box from its cloud and journals it. Changes nothing in the cloud.
 
-    A box of which some nodes are gone stays what it is; its nodes tell, and its price counts those that live.
-    A box whose machines have all ended by themselves becomes ``interrupted`` when its cloud took it back, and
-    ``deleting`` otherwise, until a changing command has confirmed that nothing is left. So does one whose
-    guard has powered it off where the cloud goes on billing that, and one that is switched off and past its
-    end. What its machines cost is known to have ended with them.
+    A box that lost some nodes keeps its state; its nodes show the loss, and its price counts the living ones.
+    A box whose machines have all ended by themselves becomes ``interrupted`` if its cloud took it back, and
+    ``deleting`` otherwise, until a changing command has confirmed that nothing is left. The same holds for a
+    box that its guard powered off in a cloud that bills stopped machines, and for one that is stopped past
+    its deadline. The cost of its machines ends with them.
 
     Raises:
         GpucloudError: the cloud did not answer, or refused.
@@ -315,10 +315,10 @@ def refresh(context: Context, box: Box) -> Box:
 def refresh_all(
     context: Context, boxes: Sequence[Box], *, timeout_s: float = CALL_TIMEOUT_S
 ) -> list[GpucloudError]:
-    """Asks the clouds how these boxes are, all at once, as :func:`refresh` does with one.
+    """Does :func:`refresh` for several boxes, all at the same time.
 
     Returns:
-        What could not be asked, one error per box.
+        One error per box whose state could not be read.
     """
     asked, troubles = ask_all(context, boxes)
     return troubles + write_answers(context, asked, timeout_s=timeout_s)
@@ -327,10 +327,10 @@ def refresh_all(
 def ask_all(
     context: Context, boxes: Iterable[Box]
 ) -> tuple[list[tuple[Box, list[Call | None]]], list[GpucloudError]]:
-    """Begins to ask the clouds how these boxes are; :func:`write_answers` waits.
+    """Starts to read the state of these boxes from their clouds; :func:`write_answers` waits.
 
     Returns:
-        The questions, and what could not be asked, one error per box.
+        The calls, and one error per box that could not be asked about.
     """
     asked: list[tuple[Box, list[Call | None]]] = []
     troubles: list[GpucloudError] = []
@@ -344,10 +344,10 @@ def ask_all(
 def write_answers(
     context: Context, asked: Iterable[tuple[Box, Sequence[Call | None]]], *, timeout_s: float = CALL_TIMEOUT_S
 ) -> list[GpucloudError]:
-    """Writes down what the clouds say of the boxes that they were asked about.
+    """Waits for the answers of the clouds and journals them.
 
     Returns:
-        What could not be asked, one error per box.
+        One error per box whose state could not be read.
     """
     troubles: list[GpucloudError] = []
     for box, calls in asked:
@@ -358,10 +358,10 @@ def write_answers(
 
 
 def _ask(context: Context, box: Box) -> list[Call | None]:
-    """Starts to ask for each node; ``None`` for one that is known to be gone."""
+    """Starts to read each node; ``None`` for one that is known to be gone."""
 
     def look(ref: Ref) -> Resource | None:
-        # The cloud is made here: its SDK takes long to import, and clouds do not wait for each other.
+        # The cloud is opened in the thread: its SDK takes long to import, and clouds load at the same time.
         return context.clouds.usable(ref.cloud).get(ref)
 
     return [
@@ -379,7 +379,7 @@ def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]
     if box.state is BoxState.READY:
         ended_by = None if any(node.billed for node in nodes) else _why_ended(box, nodes, now)
         over = all(node.state is State.GONE for node in nodes)
-        if ended_by in {None, EndedBy.ITSELF} and not over:  # somebody may want to start it again
+        if ended_by in {None, EndedBy.ITSELF} and not over:  # a user may want to start it again
             ended_by = EndedBy.ITSELF if _ended_by_guard(context, resources) else None
         if ended_by is not None:
             state = BoxState.INTERRUPTED if ended_by is EndedBy.CLOUD else BoxState.DELETING
@@ -392,9 +392,9 @@ def _is_in_doubt(known: Node, seen: Resource | None) -> bool:
 
 
 def _node(context: Context, box: Box, known: Node, seen: Resource | None, now: datetime) -> Node:
-    """A node as its cloud shows it; as it was, where the cloud may only be late to show it.
+    """A node as its cloud lists it; unchanged if the cloud's list may only lag behind.
 
-    One that is gone keeps its place and its id, and has no address any more.
+    A node that is gone keeps its place and its id, and loses its address.
     """
     if known.state is State.GONE:
         return known
@@ -408,7 +408,7 @@ def _node(context: Context, box: Box, known: Node, seen: Resource | None, now: d
         return replace(shown, public_ip=address, ended_at=ended_at, taken_back=seen.preempted)
     forgets = context.clouds.usable(box.cloud).forgets_ended and known.state is State.RUNNING
     if forgets or past_end or context.clock() - box.created_at >= CONSISTENCY_WINDOW:
-        # Clouds that forget what has ended say nothing of why.
+        # Clouds that no longer list a deleted machine report no reason.
         return replace(
             known,
             state=State.GONE,
@@ -429,7 +429,7 @@ def _why_ended(box: Box, nodes: Sequence[Node], now: datetime) -> EndedBy:
 
 
 def _cloud_time(context: Context, box: Box) -> datetime:
-    """The time by the cloud of a box, which ends it; by our own clock where the cloud does not tell."""
+    """The time by the cloud of a box, which ends it; by our own clock if the cloud does not report one."""
     try:
         theirs = context.tasks.run(context.clouds.usable(box.cloud).server_time, CALL_TIMEOUT_S)
     except GpucloudError:
@@ -438,9 +438,9 @@ def _cloud_time(context: Context, box: Box) -> datetime:
 
 
 def _ended_by_guard(context: Context, resources: Sequence[Resource | None]) -> bool:
-    """Whether machines are stopped, and their consoles tell that the guard has done it.
+    """Whether machines are stopped, and their console output shows that the guard did it.
 
-    Who stops a machine in the cloud's own console may want to start it again: that is no end.
+    A user who stops a machine in the cloud's web console may want to start it again: that is no end.
     """
     machines = [resource for resource in resources if isinstance(resource, Machine)]
     if not machines or any(machine.state is not State.STOPPED for machine in machines):

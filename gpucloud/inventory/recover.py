@@ -1,4 +1,4 @@
-"""Takes what was found by its tags into the journal, from where it is used and ended like any other box."""
+"""Adopts boxes that were found by their tags into the journal, to be used and ended like any other box."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from gpucloud.runtime.isolation import isolated
 from gpucloud_pricing import Market
 
 NAME_DIGITS = 8
-"""How much of its id a box is called by whose name is not known."""
+"""How many characters of its id name a box whose name is not known."""
 
 
 def adopt_found(
     context: Context, survey: Survey, market: Market
 ) -> tuple[Sequence[Box], Sequence[GpucloudError]]:
-    """Writes down every box of a survey that the journal does not know, and has those that live end.
+    """Journals every box of a survey that is not in the journal, and sets timers that end the living ones.
 
     Returns:
-        These boxes, and what could not be done, one error per box: what could not be written down, and ends
-        that could not be set. Nobody can tell whether their launch has set those: such boxes are left alone.
+        These boxes, and one error per box that could not be journalled or whose timer could not be set. Its
+        launch may have set that timer before, so such a box is left as it is.
     """
     adopted: list[Box] = []
     troubles: list[GpucloudError] = []
@@ -48,15 +48,15 @@ def adopt_found(
 def take_in_run(
     context: Context, run_id: str, market: Callable[[], Market]
 ) -> tuple[Survey, list[GpucloudError]]:
-    """Writes down what another machine launched for a run, to be ended here.
+    """Journals the boxes that another machine launched for a run, to be ended here.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         run_id: the run.
-        market: what types and prices are known by; loaded only where something was found.
+        market: the source of types and prices; loaded only if something was found.
 
     Returns:
-        What was found, and what could not be written down.
+        The boxes, and the errors of those that could not be journalled.
     """
     troubles: list[GpucloudError] = []
     context.tell("down", f"looking for run {run_id} in every region of every cloud")
@@ -76,10 +76,10 @@ def take_in_run(
 
 
 def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:
-    """Has a box that was found end from outside.
+    """Sets the cloud's timer that ends a box that was found.
 
     Raises:
-        CloudError: that could not be set.
+        CloudError: the timer could not be set.
     """
     machines = [each for each in resources if isinstance(each, Machine) and each.state is not State.GONE]
     try:
@@ -91,16 +91,16 @@ def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:
 
 
 def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, market: Market) -> Box | None:
-    """Writes a box down.
+    """Journals a box that was found.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        resources: everything that was found of it; all with the same tags.
-        state: ``ready`` for one that lives, ``deleting`` for the remains of one.
-        market: what types and prices are known by.
+        resources: every resource that was found of it; all with the same tags.
+        state: ``ready`` for a living box, ``deleting`` for the remains of one.
+        market: the source of types and prices.
 
     Returns:
-        The box; ``None`` where the journal knows it already.
+        The box; ``None`` if it is in the journal already.
     """
     tags = resources[0].tags
     assert isinstance(tags, Tags)  # noqa: S101  (who calls has grouped them by it)
@@ -123,7 +123,7 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
 
 
 def age_of(resources: Sequence[Resource], now: datetime) -> timedelta | None:
-    """How long ago the youngest of a box's things was made; ``None`` where nothing tells."""
+    """How long ago the newest of a box's resources was created; ``None`` if unknown."""
     made = [resource.created_at for resource in resources if resource.created_at]
     tags = resources[0].tags
     born = max(made, default=id_time(tags.box) if isinstance(tags, Tags) else None)
@@ -131,11 +131,11 @@ def age_of(resources: Sequence[Resource], now: datetime) -> timedelta | None:
 
 
 def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
-    """What a box is of which the journal knows nothing, by what was found of it.
+    """The state of a box that is not in the journal, by its resources.
 
     Returns:
-        ``ready`` where a machine of it lives, ``deleting`` for what is left of one or is past its end;
-        ``None`` while its machine may only be shown late.
+        ``ready`` if one of its machines lives, ``deleting`` for remains and past its deadline; ``None`` while
+        the cloud's list of machines may only lag behind.
     """
     tags, age = resources[0].tags, age_of(resources, now)
     end = tags.ends_at if isinstance(tags, Tags) else None

@@ -1,4 +1,4 @@
-"""What every command that changes something does first: it finishes what earlier commands left."""
+"""The first step of every changing command: finishes what earlier commands left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpucloud.inventory.reconcile import settle
 from gpucloud.runtime.context import Context
 
 MOST_TROUBLES = 3
-"""How many of what could not be settled are named one by one."""
+"""How many unsettled boxes to name one by one."""
 
 
 def settle_first(context: Context) -> None:

@@ -1,8 +1,8 @@
-"""Finds what carries gpucloud's tags and is not wanted, and ends it.
+"""Finds unwanted resources with gpucloud's tags, and ends them.
 
-The cloud is read before the journal: what is launched meanwhile is then never taken for a stranger. One
-function makes the list; before anything is ended the list is made again, and only what is on both, by id,
-is ended, by way of the journal like any other box.
+The cloud is read before the journal: so a box launched meanwhile is never taken for an unknown one. One
+function makes the list; before anything is ended the list is made again, and only resources on both lists,
+by id, are ended, through the journal like any other box.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reason(StrEnum):
     """Why something is on the list."""
 
     PAST_DEADLINE = "past_deadline"
-    REMAINS = "remains"  # of a launch that failed, or of a box that is over
+    REMAINS = "remains"  # of a launch that failed, or of a box that has ended
     NOT_IN_JOURNAL = "not_in_journal"
     YOUNG = "young"  # not in the journal either, but another process may be about to write it down
     OTHER_OWNER = "other_owner"
@@ -48,7 +48,7 @@ UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """One thing that no living box of this journal accounts for."""
+    """One resource that no living box of this journal accounts for."""
 
     resource: Resource
     reason: Reason
@@ -72,14 +72,14 @@ def judge(
     older_than: timedelta,
     may_take: Callable[[Lease | None], bool],
 ) -> list[Find]:
-    """Which of the things that were found are not accounted for, and why. Pure.
+    """The resources that no living box accounts for, and why. Pure.
 
     Args:
-        survey: what the clouds hold.
-        boxes: what the journal knows of the boxes that were found, read after the survey was made.
-        owner: whose things may be ended.
-        older_than: what the journal does not know counts as a leak from this age on.
-        may_take: whether nobody is working on a box with this lease.
+        survey: the resources in the clouds.
+        boxes: the journal's records of the boxes that were found, read after the survey.
+        owner: the owner whose resources may be ended.
+        older_than: the age from which a resource that is not in the journal counts as a leak.
+        may_take: whether no process works on a box with this lease.
     """
     by_box: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for resource in survey.resources:
@@ -114,7 +114,7 @@ def _of_stranger(resource: Resource, now: datetime, *, old: bool) -> Reason:
 
 
 def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Reason | None:
-    """Why a thing of a box that the journal knows is not wanted; ``None`` if it is."""
+    """Why a resource of a box in the journal is not wanted; ``None`` if it is."""
     if box.state in OVER:
         return Reason.REMAINS
     if not free:
@@ -127,24 +127,24 @@ def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Rea
         return Reason.PAST_DEADLINE
     place, ref = box.place, resource.ref
     elsewhere = place is None or (ref.cloud, ref.region) != (place.cloud, place.region)
-    return Reason.REMAINS if elsewhere else None  # an attempt of its launch in another place
+    return Reason.REMAINS if elsewhere else None  # left by an attempt of its launch in another place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What was found, and where nothing may be concluded."""
+    """The unwanted resources, and the places about which nothing may be concluded."""
 
     finds: tuple[Find, ...]
     survey: Survey
 
 
 def look(context: Context, *, owner: str, older_than: timedelta) -> Sweep:
-    """Makes the list: the clouds first, the journal after."""
+    """Makes the list: reads the clouds first, then the journal."""
     return _listed(context, finish(context, begin(context, Search())), owner, older_than)
 
 
 def look_again(context: Context, first: Sweep, *, owner: str, older_than: timedelta) -> Sweep:
-    """What is still unwanted, in the places where it was found, under the same ids."""
+    """Makes the list again: the resources that are still unwanted, in the same places, under the same ids."""
     wanted = [find for find in first.finds if find.unwanted]
     regions: dict[str, set[str]] = defaultdict(set)
     for find in wanted:
@@ -166,13 +166,13 @@ def _listed(context: Context, survey: Survey, owner: str, older_than: timedelta)
 
 
 def end(context: Context, finds: Sequence[Find], market: Market) -> list[GpucloudError]:
-    """Ends what was found, box by box; one that cannot be ended does not keep the others.
+    """Ends what was found, box by box; one that cannot be ended does not hold up the others.
 
     Returns:
-        What is still owed, one error per box.
+        One error per box that is still owed.
 
     Raises:
-        InterruptedBySignal: a signal came; the box that was under way was finished, others were not begun.
+        InterruptedBySignal: a signal came; the box under way was finished, the next ones were not started.
     """
     by_box: dict[str, list[Find]] = defaultdict(list)
     for find in finds:
@@ -210,7 +210,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
 
 
 def _is_over(box: Box, finds: Sequence[Find]) -> bool:
-    """Whether a box is past its end, and not only something of it in the wrong place."""
+    """Whether the whole box is past its deadline, not only one of its resources in the wrong place."""
     return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state is BoxState.READY
 
 

@@ -1,1 +1,1 @@
-"""What is written down: boxes, intents and resources, and which process works on them."""
+"""The journal of boxes, intents and resources, and of the process that works on each box."""

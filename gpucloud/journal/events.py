@@ -1,8 +1,8 @@
-"""What the events say: one versioned model per type of event, and a reader for every older version.
+"""The payloads of events: one versioned model per type of event, and a reader for every older version.
 
-An event is never rewritten. A payload of an older version is read by the reader of its version, which gives
-the event as this version has it; what is written is always of the newest version. What is read is checked by
-pydantic, which is imported only then: commands that do not read events are quick.
+An event is never rewritten. A payload of an older version is read by the reader of its version, which returns
+the event in the newest version; new events are always of the newest version. Payloads that are read are
+validated by pydantic, which is imported only then, so that commands without events to read start quickly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 2
-"""Of the payloads that are written."""
+"""The version of payloads that are written."""
 
 
 class UnreadableEventError(ValueError):
@@ -32,20 +32,20 @@ class UnreadableEventError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What all events have. The time and the box stand beside the payload."""
+    """The base of all events. The time and the box are not part of the payload."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     type: ClassVar[str]
 
     def payload(self) -> str:
-        """The event as the journal holds it."""
+        """The event as the journal stores it."""
         values = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
         return json.dumps(values, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstOfBox(Event):
-    """An event with which the journal begins to know a box."""
+    """The first event of a box in the journal."""
 
     name: str
     owner: str
@@ -57,7 +57,7 @@ class FirstOfBox(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Planned(FirstOfBox):
-    """A box has a name, and a lease says who works on it; nothing was asked of a cloud yet."""
+    """A box has a name and a lease; no call was sent to a cloud yet."""
 
     type = "planned"
     lease: Lease
@@ -65,7 +65,7 @@ class Planned(FirstOfBox):
 
 @dataclass(frozen=True, kw_only=True)
 class Recovered(FirstOfBox):
-    """A box of which the journal knew nothing was found by its tags."""
+    """A box that was not in the journal was found by its tags."""
 
     type = "recovered"
     state: BoxState
@@ -75,7 +75,7 @@ class Recovered(FirstOfBox):
 
 @dataclass(frozen=True, kw_only=True)
 class Taken(Event):
-    """Another process works on the box from now on. ``over``: the one before was not proven dead."""
+    """Another process holds the box from now on. ``over``: the previous holder was not proven dead."""
 
     type = "taken"
     lease: Lease
@@ -84,14 +84,14 @@ class Taken(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Released(Event):
-    """Nobody works on the box."""
+    """No process holds the box."""
 
     type = "released"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intended(Event):
-    """An attempt is about to be prepared: the box is now what this offer is."""
+    """An attempt is about to be prepared: the box now has the properties of this offer."""
 
     type = "intended"
     intent: str
@@ -109,7 +109,7 @@ class Intended(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Hashed(Event):
-    """The request is complete: from now on the create call may have left."""
+    """The request is complete: from now on the create call may have been sent."""
 
     type = "hashed"
     intent: str
@@ -118,7 +118,7 @@ class Hashed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved(Event):
-    """The outcome of a create call: ``made``, ``closed`` (nothing was made), ``watched`` (look once more)."""
+    """The outcome of a create call: ``made``, ``closed`` (nothing was made), ``watched`` (check again)."""
 
     type = "resolved"
     intent: str
@@ -137,7 +137,7 @@ class OfResource(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Making(OfResource):
-    """A resource is about to be made; it has no id yet."""
+    """A resource is about to be created; it has no id yet."""
 
     type = "making"
 
@@ -165,14 +165,14 @@ class GoneOnce(OfResource):
 
 @dataclass(frozen=True, kw_only=True)
 class Gone(OfResource):
-    """A resource is gone: the cloud shows it in its terminal state, or has not found it twice."""
+    """A resource is gone: the cloud returns its terminal state, or has not found it twice."""
 
     type = "gone"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extended(Event):
-    """The end of the box was moved; ``None`` is no end."""
+    """The deadline of the box was moved; ``None`` is no deadline."""
 
     type = "extended"
     expires_at: datetime | None
@@ -180,7 +180,7 @@ class Extended(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Seen(Event):
-    """What a cloud or the box itself has shown."""
+    """An observation of the cloud or of the box itself."""
 
     type = "seen"
     state: BoxState | None = None
@@ -219,20 +219,20 @@ _TYPES: Mapping[str, type[Event]] = {
 
 
 def named(ref: Ref, name: str | None = None) -> NamedRef:
-    """A resource with its name; one that was found goes by its id."""
+    """A resource with its name; the name of one that was found is its id."""
     return NamedRef(ref=ref, name=ref.id if name is None else name)
 
 
 def read(type: str, version: int, data: Data) -> Event:  # noqa: A002  (the field's own name)
-    """An event of any version that was ever written.
+    """Reads an event of any version.
 
     Args:
-        type: of the event.
-        version: of its payload.
+        type: the type of the event.
+        version: the version of its payload.
         data: the payload, from its JSON.
 
     Raises:
-        UnreadableEventError: it is of a newer version, or not what events of its type say.
+        UnreadableEventError: it is of a newer version, or not valid for its type.
     """
     if type not in _TYPES or not 1 <= version <= VERSION:
         raise UnreadableEventError(f"events of type {type!r}, version {version}, are of a newer gpucloud")
@@ -250,16 +250,16 @@ def _model(type: str) -> TypeAdapter[Event]:  # noqa: A002
     return TypeAdapter(_TYPES[type])
 
 
-# --- the note beside a box's keys
+# --- the note next to a box's keys
 
 
 def ready_note(facts: Facts) -> Data:
-    """What is noted of a box that became ready: an older copy of the journal does not know it."""
+    """The note of a box that became ready, which an older copy of the journal lacks."""
     return {"version": VERSION, "facts": plain(facts)}
 
 
 def read_ready_note(note: Data) -> Facts:
-    """The facts of a note of any version. Version 1 is the bag itself.
+    """The facts of a note of any version. Version 1 is the untyped dictionary itself.
 
     Raises:
         UnreadableEventError: as :func:`read`.
@@ -270,7 +270,7 @@ def read_ready_note(note: Data) -> Facts:
     return event.facts
 
 
-# --- readers of version 1: untyped bags; ``things`` are resources
+# --- readers of version 1: untyped dictionaries; ``things`` are resources
 
 
 def _as_it_is(data: Data) -> Data:
@@ -282,7 +282,7 @@ def _with_facts(data: Data) -> dict[str, Any]:
 
 
 def _named_of_version_1(data: Data) -> NamedRef:
-    """A resource as version 1 held it."""
+    """A resource from its form of version 1."""
     place = {name: data[name] for name in ("cloud", "account", "region", "id")}
     return NamedRef(ref=Ref(kind=ResourceKind(data["kind"]), **place), name=data["name"])
 
@@ -303,7 +303,7 @@ def _intended(data: Data) -> Data:
 
 
 def _state(data: Data) -> Data:
-    """The time of the change stood twice in some of them."""
+    """Some of these had the time of the change twice."""
     return {name: value for name, value in _with_facts(data).items() if name != "at"}
 
 

@@ -1,7 +1,7 @@
-"""What the journal knows of a box, as values: place, offer, price, nodes, boot, what its GPUs measured.
+"""The journal's knowledge of a box, as values: place, offer, price, nodes, boot, measurements of its GPUs.
 
-Nothing here imports pydantic: commands that only read are quick. ``events.py`` builds the payloads of events
-from the same values.
+Nothing here imports pydantic, so that commands that only read start quickly. ``events.py`` builds the
+payloads of events from the same values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Data = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a box is. ``account`` is empty where an older journal does not tell it."""
+    """The place of a box. ``account`` is empty if an older journal does not have it."""
 
     cloud: str
     region: str
@@ -43,7 +43,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What was bought. ``gpu`` is ``None`` where the market does not know the type."""
+    """The offer that was bought. ``gpu`` is ``None`` if the market does not have the type."""
 
     instance_type: str
     purchase: Purchase
@@ -53,7 +53,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What something costs, where that was stated and of which day it is."""
+    """A price, with its source and its date."""
 
     amount: Decimal
     currency: str
@@ -63,10 +63,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One machine of a box as its cloud last showed it.
+    """One machine of a box as its cloud last returned it.
 
-    ``started_at`` is the cloud's own; ``ended_at`` is set while its compute is not billed: since when.
-    ``taken_back`` tells that the cloud took it back.
+    ``started_at`` is the cloud's own time; ``ended_at`` is set while its compute is not billed: since when.
+    ``taken_back`` means that the cloud interrupted it (spot).
     """
 
     instance_id: str
@@ -81,7 +81,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What was asked for. ``spec`` is the user's spec as plain JSON; the values of ``env`` are not in it."""
+    """The wish of the user. ``spec`` is the spec as plain JSON, without the values of ``env``."""
 
     spec: Data
     disk_gib: int | None = None
@@ -89,12 +89,12 @@ class Wanted:
 
     @property
     def has_idle_limit(self) -> bool:
-        """Whether the box is to end by itself when nobody uses it."""
+        """Whether the box ends by itself when it is idle."""
         return bool(self.spec.get("idle"))
 
     @property
     def names_callers(self) -> bool:
-        """Whether the user named the addresses that may connect."""
+        """Whether the user specified the addresses that may connect."""
         return bool(self.spec.get("allow_from"))
 
     @property
@@ -105,7 +105,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBoot:
-    """What boots: the image's own name, the steps, the least driver, and how GPUs are cut (``mig``)."""
+    """The first boot: the image's own name, the steps, the least driver, and the MIG profile (``mig``)."""
 
     image: str | None = None
     steps: tuple[str, ...] = ()
@@ -125,10 +125,10 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a box showed when it became ready.
+    """Measurements of a box when it became ready.
 
     ``gpus`` counts GPUs by their driver's name for them, ``boot_seconds`` has the steps of the first boot,
-    ``gpu_tests`` one report of the GPU test per node, as the documents show it.
+    ``gpu_tests`` one report of the GPU test per node, as in the documents.
     """
 
     gpus: Mapping[str, int]
@@ -140,10 +140,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReport:
-    """What the guard of a node said when it was last asked.
+    """The last report of a node's guard.
 
     ``at``, ``deadline`` and ``taken_back_at`` are seconds since 1970; ``left_s``, ``clock_ahead_s`` and
-    ``idle_s`` are durations; ``gpu_percent`` has one number per GPU; ``health`` is what is wrong, in words.
+    ``idle_s`` are durations; ``gpu_percent`` has one number per GPU; ``health`` has the faults, in words.
     """
 
     at: float
@@ -162,7 +162,7 @@ class GuardReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRef:
-    """A resource that a box is accountable for: its id, and its name while it has none."""
+    """A resource of a box: its id, and its name while it has no id."""
 
     ref: Ref
     name: str
@@ -170,16 +170,16 @@ class NamedRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """A stretch of time in which one part of one node was billed, at one price.
+    """An interval in which one part of one node was billed at one price.
 
     Attributes:
-        box: whose it is.
+        box: the box.
         resource: the id of the machine.
         part: ``compute``, ``disk`` or ``address``.
-        start: the cloud's own start where it tells one.
-        end: the cloud's own end where it tells one, else when it was seen to be over; ``None`` while it is
+        start: the cloud's own start, if it reports one.
+        end: the cloud's own end if it reports one, otherwise when the end was observed; ``None`` while it is
             billed.
-        price: per hour (a disk: per GiB and month); ``None`` where it is not known.
+        price: per hour (a disk: per GiB and month); ``None`` if unknown.
         gib: the size of a disk.
         paid_before: whether it was paid for before the launch: capacity that the account held.
     """
@@ -196,11 +196,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What an event tells of a box. A field that is ``None`` is not told, and stays as it was.
+    """The changes to a box by an event. A field that is ``None`` is not set, and keeps its value.
 
-    ``zone`` is told alone where only the cloud's answer names it; ``listed`` has the list prices of what is
-    billed beside the compute. An ``attended`` box ends with the ``run`` that launched it; a ``recovered`` one
-    was found by its tags; ``replaced`` says why its first machine was not kept; ``timers`` are the ids of the
+    ``zone`` is set alone if only the cloud's answer has it; ``listed`` has the list prices of disks and
+    addresses. An ``attended`` box ends with the ``run`` that launched it; a ``recovered`` one was found by
+    its tags; ``replaced`` is the reason why its first machine was not kept; ``timers`` are the ids of the
     cloud's own timers that end it.
     """
 
@@ -224,18 +224,18 @@ class Facts:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The fields that are told, by name."""
+        """The fields that are set, by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
     def updated(self, news: Facts) -> Facts:
-        """These facts, with what an event tells in the place of what was known."""
+        """These facts with the changes of an event."""
         merged = replace(self, **news.told)
         if merged.zone is not None and merged.place is not None:
             merged = replace(merged, place=replace(merged.place, zone=merged.zone), zone=None)
         return merged
 
     def without_nodes(self) -> Facts:
-        """These facts less the nodes."""
+        """These facts without the nodes."""
         return replace(self, nodes=None)
 
 
@@ -243,7 +243,7 @@ NOTHING_TOLD = Facts()
 
 
 def node_of(machine: Machine) -> Node:
-    """A machine as its cloud shows it."""
+    """A node from a machine as its cloud returned it."""
     return Node(
         instance_id=machine.ref.id,
         state=machine.state,
@@ -258,7 +258,7 @@ def node_of(machine: Machine) -> Node:
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911  (one per kind of value)
-    """A value of this module as plain JSON: decimals and times as strings, of facts those that are told."""
+    """A value of this module as plain JSON: decimals and times as strings, only the facts that are set."""
     match value:
         case Facts():
             return plain(value.told)
@@ -279,7 +279,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911  (one per kind of value)
 
 
 def facts_text(facts: Facts) -> str:
-    """Facts as the journal's table holds them; what is not told is left out."""
+    """Facts as JSON text for the journal's table, without those that are not set."""
     return json.dumps(plain(facts), sort_keys=True)
 
 
@@ -337,13 +337,13 @@ def _read_guards(data: Sequence[Data | None]) -> tuple[GuardReport | None, ...]:
 
 
 def read_guard(said: Data) -> GuardReport:
-    """What a guard said, from plain JSON."""
+    """A guard's report from plain JSON."""
     values: dict[str, Any] = {**said, "gpu_percent": tuple(said.get("gpu_percent") or ())}
     return GuardReport(**values)
 
 
 def read_first_boot(data: Data) -> FirstBoot:
-    """What boots, from plain JSON."""
+    """A first boot from plain JSON."""
     values: dict[str, Any] = {**data, "steps": tuple(data.get("steps") or ())}
     return FirstBoot(**values)
 
@@ -389,29 +389,29 @@ def _time(text: str | None) -> datetime | None:
 
 
 def cost_of(usage: Usage, now: datetime) -> Decimal | None:
-    """What an interval has cost, to the second; ``None`` where its price is not known.
+    """The cost of an interval, to the second; ``None`` if its price is unknown.
 
-    An end that the cloud told counts as it was told, whatever our own clock says.
+    An end that the cloud reported is used as it is, independently of our own clock.
     """
     return None if usage.price is None else usage.price.amount * hours_of(usage, usage.end or now)
 
 
 def hours_of(usage: Usage, until: datetime, since: datetime | None = None) -> Decimal:
-    """How long an interval lasted between two moments; never negative, whatever the clocks say."""
+    """The hours of an interval between two moments; never negative, even if clocks differ."""
     start = usage.start if since is None else max(since, usage.start)
     end = until if usage.end is None else min(usage.end, until)
     return Decimal(str(max(end - start, timedelta(0)).total_seconds())) / 3600
 
 
-# --- version 1 of the payloads: one bag of keys
+# --- version 1 of the payloads: one untyped dictionary
 
 
 def facts_of_version_1(data: Data, place: Data | None = None) -> Facts:
-    """Facts as events held them up to version 3 of the journal; a key that is missing is not told.
+    """Facts from events up to version 3 of the journal; a key that is missing is not set.
 
     Args:
-        data: the bag.
-        place: what the event tells of the place besides.
+        data: the dictionary.
+        place: further keys of the event about the place.
     """
     told = {**{key: value for key, value in (place or {}).items() if value is not None}, **data}
     has_place = "cloud" in told and "region" in told
@@ -463,7 +463,7 @@ def _price_of_version_1(told: Data) -> Price:
 
 
 def _node_of_version_1(node: Data) -> Node:
-    """``billed`` is younger than the rest."""
+    """``billed`` was added later than the rest."""
     billed = node.get("billed", "ended_at" not in node and node["state"] != State.GONE)
     names = ("instance_id", "state", "public_ip", "private_ip", "ended_at")
     known = {name: node[name] for name in names if name in node}
@@ -485,7 +485,7 @@ def _measured_of_version_1(told: Data) -> Measured:
 
 
 def _guard(said: Data | None) -> Data | None:
-    """What version 1 kept of a guard's report, without what this version does not know."""
+    """A guard's report of version 1, without fields that this version does not have."""
     if said is None:
         return None
     known = {each.name for each in fields(GuardReport)}

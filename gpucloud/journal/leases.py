@@ -1,4 +1,4 @@
-"""Leases as this process holds and judges them: who we are, who still lives, and the renewal."""
+"""Leases of this process: its identity, whether other holders are alive, and the renewal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpucloud.journal.store import Journal
 from gpucloud.processes import boot_id, namespace, started
 
 _calls: set[str] = set()
-"""The calls of this process that are under way: each leaves alone what another one holds."""
+"""The calls of this process that are under way: none touches a box that another one holds."""
 
 
 @contextmanager
 def calling() -> Generator[str]:
-    """A call of the library: while the body runs, its leases carry the id that this gives."""
+    """A call of the library: yields the id that its leases carry while the body runs."""
     call = secrets.token_hex(8)
     _calls.add(call)
     try:
@@ -46,7 +46,7 @@ def this_process(now: datetime, call: str = "") -> Lease:
 
 
 def claim(lease: Lease | None, now: datetime, call: str = "") -> Claim:
-    """What a lease in the journal means to a call of this process; ``now`` is by the journal's clock."""
+    """The meaning of a lease in the journal for a call of this process; ``now`` is by the journal's clock."""
     since = started(lease.pid) if lease else None
     alive = [] if lease is None or since is None else [(lease.pid, since)]
     return claim_on(lease, here=this_process(now, call), alive=alive, calls=_calls)
@@ -54,7 +54,7 @@ def claim(lease: Lease | None, now: datetime, call: str = "") -> Claim:
 
 @contextmanager
 def renewing(journal: Journal) -> Generator[None]:
-    """While the body runs, renews every lease that this process holds, whatever the process waits for."""
+    """While the body runs, renews every lease that this process holds, in a thread of its own."""
     over = threading.Event()
 
     def renew() -> None:
@@ -62,7 +62,8 @@ def renewing(journal: Journal) -> Generator[None]:
             with suppress(JournalError):  # a full disk, another writer: the next renewal may pass
                 journal.renew()
 
-    # Without memory for a thread the leases age: what has been begun must be finished all the same.
+    # Without memory for a thread the leases are not renewed: the work under way must be finished all the
+    # same.
     with suppress(RuntimeError):  # Thread.start() would wait for ever for a thread that dies at once
         start_new_thread(renew, ())
     try:

@@ -1,4 +1,4 @@
-"""The life of a box as pure functions: states, identities, deadlines, and what a crash leaves to be done."""
+"""The life of a box as pure functions: states, ids, deadlines, and the recovery after a crash."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from enum import StrEnum
 from gpucloud.resources import Ref, State
 
 CONSISTENCY_WINDOW = timedelta(minutes=10)
-"""How long a cloud may show something late; EC2's reference says "a few minutes" of eventual consistency."""
+"""How long a cloud's lists may lag; EC2's reference says "a few minutes" of eventual consistency."""
 
 
 SSH_TIMEOUT_S = 600.0
 BOOT_TIMEOUT_S = 1800.0
 STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
-"""How long a launch waits for a machine to answer, for its boot, and for both: then it is given up."""
+"""How long a launch waits for a machine to answer, for its boot, and for both, before it gives up."""
 LEAST_LIFE = timedelta(minutes=1)
-"""The shortest life that may be asked for: no machine of any cloud starts and answers over ssh in less."""
+"""The shortest lifetime that is accepted: no machine of any cloud starts and answers over ssh in less."""
 
 
 class BoxState(StrEnum):
-    """The states of the contract."""
+    """The states of a box."""
 
     PLANNED = "planned"
     PROVISIONING = "provisioning"
@@ -36,18 +36,18 @@ class BoxState(StrEnum):
 
 
 class EndedBy(StrEnum):
-    """Why the machines of a box ended that nobody has taken down."""
+    """Why the machines of a box ended without being taken down."""
 
     TTL = "ttl"
-    CLOUD = "cloud"  # taken back
-    ITSELF = "itself"  # by its guard, as nobody used it, or by somebody outside
+    CLOUD = "cloud"  # interrupted by the cloud
+    ITSELF = "itself"  # by its guard because it was idle, or by a user in the cloud
 
 
 OVER = frozenset({BoxState.DELETED, BoxState.FAILED})
-"""Nothing billable is left of a box in one of these, and its name is free again."""
+"""In these states nothing billable is left of a box, and its name is free again."""
 
 LAUNCHING = frozenset({BoxState.PLANNED, BoxState.PROVISIONING, BoxState.BOOTSTRAPPING})
-"""A box in one of these belongs to a running ``launch``; without one it is the remains of a failed launch."""
+"""In these states a box belongs to a running ``launch``; without one it is left from a failed launch."""
 
 _NEXT: dict[BoxState, frozenset[BoxState]] = {
     BoxState.PLANNED: frozenset({BoxState.PROVISIONING, BoxState.DELETING, BoxState.FAILED}),
@@ -76,7 +76,7 @@ def new_id(prefix: str, now: datetime, randomness: bytes) -> str:
 
 
 def id_time(id: str) -> datetime | None:  # noqa: A002
-    """When an id of :func:`new_id` was made, by the clock of whoever made it; ``None`` for any other text."""
+    """When an id of :func:`new_id` was made, by the clock of its maker; ``None`` for any other text."""
     digits = id.rpartition("-")[2]
     if len(digits) != 26 or not set(digits) <= set(_BASE32):
         return None
@@ -95,36 +95,36 @@ def generated_name(gpu_model: str, randomness: bytes) -> str:
     return f"{model}-" + "".join(_BASE32[byte & 31] for byte in randomness[:4])
 
 
-# --- what a crash leaves
+# --- recovery after a crash
 
 
 class Phase(StrEnum):
-    """How far the journal says that one create call or one thing got."""
+    """The progress of one create call or one resource by the journal."""
 
     CREATE_OPEN = "create_open"  # a create call without an answer, or whose earlier try had none
-    MADE = "made"  # an id is known, and the thing is not wanted any more
-    DELETE_ASKED = "delete_asked"  # the cloud took the deletion
-    GONE_ONCE = "gone_once"  # not found once after a deletion; to be looked at again
+    MADE = "made"  # an id is known, and the resource is no longer wanted
+    DELETE_ASKED = "delete_asked"  # the cloud accepted the deletion
+    GONE_ONCE = "gone_once"  # not found once after a deletion; to be checked again
 
 
 class Seen(StrEnum):
-    """What the cloud says when asked."""
+    """The answer of the cloud."""
 
     THERE = "there"
     ENDING = "ending"
-    TERMINAL = "terminal"  # shown, in its terminal state
+    TERMINAL = "terminal"  # returned, in its terminal state
     ABSENT = "absent"  # not found, with permission proven
     UNREADABLE = "unreadable"
 
 
 class Action(StrEnum):
-    """What recovery does next."""
+    """The next step of recovery."""
 
-    ADOPT = "adopt"  # write the id down; it is then deleted like anything made
+    ADOPT = "adopt"  # journal the id; the resource is then deleted like any other
     DELETE = "delete"
     WAIT = "wait"  # nothing can be concluded yet
     CLOSE = "close"  # proven gone or never made
-    LOOK_AGAIN = "look_again"  # gone once: look a second time after the consistency window
+    LOOK_AGAIN = "look_again"  # gone once: check a second time after the consistency window
 
 
 _DO: dict[Phase, dict[Seen, tuple[Action, Action]]] = {
@@ -141,7 +141,7 @@ _DO: dict[Phase, dict[Seen, tuple[Action, Action]]] = {
         Seen.THERE: (Action.DELETE, Action.DELETE),
         Seen.ENDING: (Action.DELETE, Action.DELETE),
         Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
-        # An id that the cloud does not know (yet): only a deletion by id proves it gone.
+        # An id that the cloud does not find (yet): only a deletion by id proves it gone.
         Seen.ABSENT: (Action.DELETE, Action.DELETE),
     },
     Phase.DELETE_ASKED: {
@@ -162,19 +162,19 @@ _DO: dict[Phase, dict[Seen, tuple[Action, Action]]] = {
 
 
 def reconcile(phase: Phase, seen: Seen, *, age: timedelta) -> Action:
-    """What to do with one intent or thing of a box that nobody is launching any more.
+    """The next step for one intent or resource of a box that no process is launching any more.
 
     Args:
-        phase: how far the journal says it got.
-        seen: what the cloud says now.
-        age: since the intent was written, the deletion was asked, or the first absence was seen.
+        phase: its progress by the journal.
+        seen: the present answer of the cloud.
+        age: since the intent was written, the deletion was requested, or the first absence was seen.
     """
     young, old = _DO[phase][seen]
     return old if age >= CONSISTENCY_WINDOW else young
 
 
 def seen_state(state: State) -> Seen:
-    """A cloud's state in the words of recovery."""
+    """A cloud's state as an answer for recovery."""
     return {State.GONE: Seen.TERMINAL, State.STOPPING: Seen.ENDING}.get(state, Seen.THERE)
 
 
@@ -183,12 +183,12 @@ def seen_state(state: State) -> Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who is working on a box: one process of one PID namespace of one boot of one machine.
+    """The holder of a box: one process of one PID namespace of one boot of one machine.
 
     ``host`` is for people: a container, DHCP or a shared home changes it. ``started`` is the process's start
-    time in clock ticks since boot, which tells it from a later process with the same number. ``beat`` is when
-    the holder last renewed the lease, by the journal's clock. ``call`` tells apart the calls that one process
-    makes at the same time. What a system does not tell is empty.
+    time in clock ticks since boot, which distinguishes it from a later process with the same id. ``beat`` is
+    when the holder last renewed the lease, by the journal's clock. ``call`` distinguishes the calls that one
+    process makes at the same time. A field that the system does not provide is empty.
     """
 
     host: str
@@ -205,7 +205,7 @@ class Lease:
 
     def can_ask(self, other: Lease) -> bool:
         """Whether the process of this lease can look up the process of another one."""
-        # A system that names its boot and no namespace shows processes of which the numbers mean nothing.
+        # Without a namespace id the process ids of another process may belong to another namespace.
         return self._place == other._place and bool(self.namespace or not self.boot)
 
     @property
@@ -217,27 +217,27 @@ BEAT_EVERY_S = 10.0
 """How often a process renews the leases that it holds."""
 
 LEASE_TIMEOUT = timedelta(seconds=45)
-"""A holder that cannot be asked, and has not renewed its lease for this long, counts as dead."""
+"""A holder that cannot be checked, and has not renewed its lease for this long, counts as dead."""
 
 
 class Claim(StrEnum):
-    """What a lease means to another process."""
+    """The meaning of a lease for another process."""
 
-    FREE = "free"  # nobody holds it, the call itself does, or its holder is over
-    SILENT = "silent"  # its holder cannot be asked and has not renewed it: it may be paused, and go on later
-    HELD = "held"  # its holder lives
+    FREE = "free"  # no process holds it, the call itself does, or its holder has ended
+    SILENT = "silent"  # its holder cannot be checked and has not renewed it: it may be paused and resume
+    HELD = "held"  # its holder is alive
 
 
 def claim_on(
     lease: Lease | None, *, here: Lease, alive: Iterable[tuple[int, int]], calls: Collection[str] = ()
 ) -> Claim:
-    """What a lease in the journal means to a call of this process.
+    """The meaning of a lease in the journal for a call of this process.
 
     Args:
         lease: the one in the journal, if any.
-        here: what this call would write now.
-        alive: (pid, started) of processes that this process can see.
-        calls: those of this process that are under way.
+        here: the lease that this call would write now.
+        alive: whether a process (pid, started) lives, of those that this process can see.
+        calls: the calls of this process that are under way.
     """
     if lease is None:
         return Claim.FREE
@@ -250,7 +250,7 @@ def claim_on(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owed:
-    """Something that may still be billed, for ``left`` of the error document."""
+    """A resource that may still be billed, for ``left`` of the error document."""
 
     ref: Ref
     name: str
@@ -258,7 +258,7 @@ class Owed:
     currency: str | None
 
     def as_dict(self) -> dict[str, object]:
-        """The entry of the contract."""
+        """Its entry in the error document."""
         price = None
         if self.price_per_hour is not None:
             price = {"amount": str(self.price_per_hour), "currency": self.currency}

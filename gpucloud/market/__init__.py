@@ -1,1 +1,1 @@
-"""What is on offer today: prices from the clouds, what accounts hold, and a user's discounts."""
+"""Today's offers: prices from the clouds, commitments of accounts, and a user's discounts."""

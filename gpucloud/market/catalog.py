@@ -1,4 +1,4 @@
-"""The market as one client sees it: what ships, what other packages bring, and what the clouds told since."""
+"""The market of one client: the shipped data, the data of other packages, and later prices of the clouds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from gpucloud_pricing.history import PriceHistory
 
 PRICES = "prices.db"
-"""The history of prices, in the state folder."""
+"""The file of the price history, in the state folder."""
 
 
 def shipped_market() -> Market:
-    """The shipped market, and what other packages bring (entry-point group ``gpucloud.markets``).
+    """The shipped market with the markets of other packages (entry-point group ``gpucloud.markets``).
 
-    An entry is a callable without arguments that gives a :class:`Market`.
+    An entry is a callable without arguments that returns a :class:`Market`.
     """
     from importlib.metadata import entry_points
 
@@ -34,10 +34,10 @@ def shipped_market() -> Market:
 
 
 def check_places(market: Market, demand: Demand) -> None:
-    """Makes sure that what a demand names is there.
+    """Checks that the places of a demand exist.
 
     Raises:
-        UsageError: a cloud, region or zone is not.
+        UsageError: a cloud, region or zone does not.
     """
     try:
         market.check(demand)
@@ -46,7 +46,7 @@ def check_places(market: Market, demand: Demand) -> None:
 
 
 class Catalog:
-    """One client's market: loaded when it is first asked for, once, and again only after a refresh of prices.
+    """One client's market: loaded at its first use, and again only after a refresh of prices.
 
     Safe to use from several threads.
     """
@@ -55,8 +55,8 @@ class Catalog:
         """Loads nothing.
 
         Args:
-            folder: where the history of prices is, or would be; ``None`` for the shipped prices alone.
-            tell: told where the history cannot be used.
+            folder: the folder of the price history; ``None`` for the shipped prices alone.
+            tell: called with a message if the history cannot be used.
         """
         self.folder = folder
         self.tell = tell
@@ -68,13 +68,13 @@ class Catalog:
 
     @property
     def shipped(self) -> Market:
-        """The market without any price that was asked for from here."""
+        """The market with the shipped prices only."""
         with self._lock:
             return self._load_shipped()
 
     @property
     def market(self) -> Market:
-        """The market at the prices of the last refresh, where there was one."""
+        """The market at the prices of the last refresh, if there was one."""
         with self._lock:
             version = self._version()
             if self._market is None or version != self._market_version:
@@ -82,17 +82,17 @@ class Catalog:
             return self._market
 
     def market_for(self, demand: Demand) -> Market:
-        """The market in which a demand is looked for.
+        """The market for a demand.
 
         Raises:
-            UsageError: the demand names a cloud, region or zone that does not exist.
+            UsageError: a cloud, region or zone of the demand does not exist.
         """
         market = self.market
         check_places(market, demand)
         return market
 
     def commitments(self) -> list[Commitment]:
-        """The accounts' commitments, as the clouds last told them."""
+        """The accounts' commitments, as last reported by the clouds."""
         file = self.history_file
         if file is None:
             return []
@@ -107,7 +107,7 @@ class Catalog:
 
     @contextmanager
     def history(self) -> Generator[PriceHistory]:
-        """The history of prices, made if there is none.
+        """The price history, created if missing.
 
         Raises:
             UsageError: it cannot be used: damaged, or on a full disk.
@@ -126,7 +126,7 @@ class Catalog:
 
     @property
     def history_file(self) -> Path | None:
-        """The history of prices; ``None`` before the first refresh."""
+        """The file of the price history; ``None`` before the first refresh."""
         file = None if self.folder is None else self.folder / PRICES
         return file if file is not None and file.exists() else None
 
@@ -150,6 +150,6 @@ class Catalog:
         return market.refreshed(self._history.current, self._history.interruptions)
 
     def _version(self) -> object:
-        """What changes with each change of the history of prices, by whichever process."""
+        """A value that changes with each change of the price history, by any process."""
         file = self.history_file
         return None if file is None else (file.stat().st_ino, self._history and self._history.version())

@@ -1,4 +1,4 @@
-"""Asks the clouds what their accounts have paid for already, side by side, and keeps what they answer."""
+"""Asks the clouds for their accounts' commitments, all at the same time, and stores the answers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gpucloud_pricing.history import PriceHistory
 from gpucloud_pricing.places import BadPlaceError, admits, knows
 
 ASKED_AT_ONCE = 16
-"""Inquiries to one cloud at a time."""
+"""The most inquiries to one cloud at a time."""
 ASK_TIMEOUT_S = 600.0
 
 
 @dataclass(slots=True)
-class Told:
-    """What one cloud told.
+class CloudAnswers:
+    """The answers of one cloud.
 
     Attributes:
-        account: whose commitments they are; ``None`` where not even that was answered.
-        answers: by the names of the inquiries.
-        failures: what was not answered, and why; what was known of that is as old as before.
-        doubts: what empty answers may mean besides that there is nothing.
+        account: the account of the commitments; ``None`` if even that call failed.
+        answers: commitments by the name of the inquiry.
+        failures: errors by the name of the inquiry; its earlier answer stays as it was.
+        doubts: what else than "there is none" empty answers may mean.
         absent: why this cloud was left out: it is not set up here.
     """
 
@@ -53,21 +53,21 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commitments:
-    """What accounts have paid for already.
+    """The commitments of accounts.
 
     Attributes:
-        commitments: those in force, as each cloud told them last.
-        told: what each cloud answered now.
+        commitments: those in force, by each cloud's last answer.
+        told: the present answers, by cloud.
     """
 
     commitments: Sequence[Commitment]
-    told: Mapping[str, Told]
+    told: Mapping[str, CloudAnswers]
 
     def document(self) -> dict[str, Any]:
         """The fields of ``gpucloud.commitments/v1``."""
         return {
             "commitments": [commitment_document(each) for each in self.commitments],
-            "clouds": [told.document(cloud) for cloud, told in self.told.items()],
+            "clouds": [answers.document(cloud) for cloud, answers in self.told.items()],
         }
 
 
@@ -110,10 +110,10 @@ def failure_documents(failures: Mapping[str, CloudError]) -> list[dict[str, Any]
 
 
 def clouds_to_ask(names: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
-    """The clouds that patterns allow; all, where there is none.
+    """The clouds that patterns allow; all, without a pattern.
 
     Raises:
-        UsageError: a pattern names none.
+        UsageError: a pattern matches no cloud.
     """
     known = frozenset(names)
     for pattern in patterns:
@@ -122,54 +122,58 @@ def clouds_to_ask(names: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
     return [name for name in names if not patterns or admits(patterns, frozenset({name}))]
 
 
-def ask_commitments(context: Context, history: PriceHistory, clouds: Sequence[str]) -> dict[str, Told]:
+def ask_commitments(
+    context: Context, history: PriceHistory, clouds: Sequence[str]
+) -> dict[str, CloudAnswers]:
     """Asks for every commitment that is in force.
 
     Args:
-        context: the clouds, and where to wait.
-        history: where the answers are kept.
-        clouds: which ones to ask.
+        context: clouds, journal, clock and progress of this call.
+        history: stores the answers.
+        clouds: the clouds to ask.
 
     Returns:
-        What came of it, by cloud.
+        The answers, by cloud.
 
     Raises:
-        InterruptedBySignal: what was kept before stays.
+        InterruptedBySignal: a signal came; earlier answers stay.
     """
     at = context.clock()
     calls = {name: context.tasks.start(partial(_ask, context, name)) for name in clouds}
-    found: dict[str, Told] = {name: context.tasks.wait(call, ASK_TIMEOUT_S) for name, call in calls.items()}
-    for name, told in found.items():
-        if told.account is not None and told.answers:
-            history.keep_commitments(name, told.account, told.answers, told.failures, at)
+    found: dict[str, CloudAnswers] = {
+        name: context.tasks.wait(call, ASK_TIMEOUT_S) for name, call in calls.items()
+    }
+    for name, each in found.items():
+        if each.account is not None and each.answers:
+            history.keep_commitments(name, each.account, each.answers, each.failures, at)
     return found
 
 
-def _ask(context: Context, name: str) -> Told:
-    """Asks one cloud; what cannot be asked is a failure among the results."""
+def _ask(context: Context, name: str) -> CloudAnswers:
+    """Asks one cloud; an inquiry that fails is a failure in the result."""
     from multiprocessing.pool import ThreadPool
 
-    told = Told()
+    found = CloudAnswers()
     try:
         cloud = context.clouds[name]
-        told.account = cloud.account()  # without credentials every region would be asked in vain
+        found.account = cloud.account()  # without credentials the calls in every region would fail
         inquiries = cloud.commitment_inquiries()
     except (CloudError, ImportError) as error:
         if isinstance(error, CloudError) and not is_absent(error):
-            told.failures["everything"] = error
+            found.failures["everything"] = error
         else:
-            told.absent = str(error)
-        return told
+            found.absent = str(error)
+        return found
     with ThreadPool(min(ASKED_AT_ONCE, max(1, len(inquiries)))) as pool:
-        pool.map(partial(_ask_one, cloud, told), inquiries, chunksize=1)
-    return told
+        pool.map(partial(_ask_one, cloud, found), inquiries, chunksize=1)
+    return found
 
 
-def _ask_one(cloud: Cloud, told: Told, inquiry: CommitmentInquiry) -> None:
+def _ask_one(cloud: Cloud, found: CloudAnswers, inquiry: CommitmentInquiry) -> None:
     try:
-        answer = told.answers[inquiry.name] = cloud.ask_commitments(inquiry)
+        answer = found.answers[inquiry.name] = cloud.ask_commitments(inquiry)
     except CloudError as error:
-        told.failures[inquiry.name] = error
+        found.failures[inquiry.name] = error
         return
     if not answer and inquiry.if_empty:
-        told.doubts.append(inquiry.if_empty)
+        found.doubts.append(inquiry.if_empty)

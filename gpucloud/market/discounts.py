@@ -1,7 +1,7 @@
-"""Somebody's own conditions: negotiated discounts, credits, and commitments that are paid for already.
+"""A user's own conditions: negotiated discounts, credits, and commitments that are paid for already.
 
-They stand in a YAML file, commitments also in what the clouds told of their accounts. They change what
-``cost`` computes, and nothing else.
+They are in a YAML file; commitments also come from the clouds. They change the results of ``cost``, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Part(_Strict):
 
 
 class Discount(_Part):
-    """So many percent off the list price of what fits. Names of types and regions may be globs."""
+    """A percentage off the list price of matching offers. Names of types and regions may be globs."""
 
     percent: Annotated[Decimal, Field(gt=0, le=100)]
     types: str = "*"
@@ -45,7 +45,7 @@ class Discount(_Part):
     purchase: str | None = None
 
     def fits(self, price: Price) -> bool:
-        """Whether it is for this price."""
+        """Whether it applies to this price."""
         return (
             price.cloud == self.cloud
             and self.purchase in {None, price.purchase.replace("_", "-")}
@@ -55,7 +55,7 @@ class Discount(_Part):
 
 
 class Credit(_Part):
-    """Money that a cloud owes, until the end of a day."""
+    """A credit at a cloud, valid until the end of a day."""
 
     amount: Annotated[Decimal, Field(gt=0)]
     currency: str = "USD"
@@ -63,7 +63,7 @@ class Credit(_Part):
 
 
 class OwnMachines(_Part):
-    """Machines that are paid for already, used or not, until the end of a day."""
+    """Machines that are paid for already, used or not; valid until the end of a day."""
 
     region: str
     type: str
@@ -71,7 +71,7 @@ class OwnMachines(_Part):
     until: date
 
     def commitment(self, today: date) -> Commitment:
-        """As a value of the market."""
+        """The same as a value of the market."""
         return Commitment(
             cloud=self.cloud,
             kind="machine",
@@ -86,10 +86,10 @@ class OwnMachines(_Part):
 
 
 class OwnPlan(_Part):
-    """A savings plan: so much is paid for every hour, used or not, until the end of a day.
+    """A savings plan: a fixed amount per hour, used or not; valid until the end of a day.
 
-    An instance plan is for one family of types in one region, a compute plan for all of the cloud. ``term``
-    and ``upfront`` say at which of the market's rates it is used up.
+    An instance plan is for one family of types in one region, a compute plan for the whole cloud. ``term``
+    and ``upfront`` select the market's rates at which it is used up.
     """
 
     plan: Literal["compute", "instance"]
@@ -102,7 +102,7 @@ class OwnPlan(_Part):
     until: date
 
     def commitment(self, today: date) -> Commitment:
-        """As a value of the market."""
+        """The same as a value of the market."""
         paid = "no" if self.upfront == "none" else self.upfront  # a bare ``no`` is false in YAML
         plan = SavingsPlan(
             per_hour=Money(amount=self.per_hour, currency=self.currency),
@@ -123,7 +123,7 @@ class OwnPlan(_Part):
 
 
 class Conditions(_Strict):
-    """What the file holds."""
+    """The content of the file."""
 
     discounts: tuple[Discount, ...] = ()
     credits: tuple[Credit, ...] = ()
@@ -133,16 +133,16 @@ class Conditions(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class OwnConditions:
-    """All of somebody's conditions, and where they stand.
+    """All conditions of a user, and their origin.
 
     Attributes:
-        file: where they write them down; ``None`` where they do not.
-        told: what it says.
-        held: what clouds told of their accounts.
+        file: the user's file; ``None`` without one.
+        written: the content of the file.
+        held: the commitments that clouds reported.
     """
 
     file: Path | None = None
-    told: Conditions = field(default_factory=Conditions)
+    written: Conditions = field(default_factory=Conditions)
     held: Sequence[Commitment] = ()
 
     @classmethod
@@ -150,7 +150,7 @@ class OwnConditions:
         """Reads the file.
 
         Raises:
-            UsageError: it cannot be read, or says what makes no sense.
+            UsageError: it cannot be read, or is not valid.
         """
         try:
             with file.open("rb") as stream:
@@ -167,16 +167,16 @@ class OwnConditions:
             raise UsageError("; ".join(problems)) from None
 
     def apply(self, market: Market, usage: Usage, today: date) -> Market:
-        """The market as it is for somebody with these conditions.
+        """The market under these conditions.
 
         Args:
             market: list prices.
-            usage: a commitment counts only if it has machines enough, and lasts as long as they are needed.
-                A savings plan counts for what it covers.
-            today: from when.
+            usage: a commitment counts only if it has enough machines, and lasts as long as they are needed.
+                A savings plan counts for the part that it covers.
+            today: the start of the usage.
 
         Raises:
-            UsageError: a condition is about nothing that there is: a slip would show wrong totals.
+            UsageError: a condition applies to nothing in the market: a typo would lead to wrong totals.
         """
         self._check(market)
         owned = [
@@ -186,7 +186,7 @@ class OwnConditions:
         ]
 
         def discounted(price: Price) -> Price:
-            percents = [each.percent for each in self.told.discounts if each.fits(price)]
+            percents = [each.percent for each in self.written.discounts if each.fits(price)]
             return replace(price, discount=max(percents) / 100) if percents else price
 
         def own(kind: InstanceType, listed: Sequence[Price]) -> Iterable[Price]:
@@ -204,7 +204,7 @@ class OwnConditions:
         return market.on_own_terms(discounted, own, (written,))
 
     def uncounted(self, market: Market, offers: Iterable[Offer], usage: Usage, today: date) -> list[str]:
-        """The savings plans that are for something offered, but at a rate that is not known; for people."""
+        """The savings plans that apply to an offer, but at an unknown rate; for people."""
         places = {(offer.region, offer.instance_type): offer.kind for offer in offers}
         return sorted(
             f"the {text_of(each)} for {name} in {region}"
@@ -218,14 +218,14 @@ class OwnConditions:
 
     def _lasting(self, usage: Usage, today: date) -> list[Commitment]:
         """All commitments that last as long as they are needed."""
-        machines = [each.commitment(today) for each in self.told.commitments]
-        plans = [each.commitment(today) for each in self.told.savings_plans]
+        machines = [each.commitment(today) for each in self.written.commitments]
+        plans = [each.commitment(today) for each in self.written.savings_plans]
         return lasting((*machines, *plans, *self.held), today + timedelta(hours=float(usage.billed_hours)))
 
     def credits_usd(self, market: Market, today: date) -> dict[str, Decimal]:
-        """What each cloud owes, in USD."""
+        """The credit at each cloud, in USD."""
         owed: dict[str, Decimal] = {}
-        for credit in self.told.credits:
+        for credit in self.written.credits:
             if credit.until is None or credit.until >= today:
                 usd = market.usd(credit.amount, credit.currency) or Decimal(0)
                 owed[credit.cloud] = owed.get(credit.cloud, Decimal(0)) + usd
@@ -233,22 +233,22 @@ class OwnConditions:
 
     def _check(self, market: Market) -> None:
         clouds = sorted({cloud for cloud, _ in market.types})
-        told = self.told
-        for part in (*told.discounts, *told.credits, *told.commitments, *told.savings_plans):
+        written = self.written
+        for part in (*written.discounts, *written.credits, *written.commitments, *written.savings_plans):
             if part.cloud not in clouds:
                 raise self._wrong(f"there is no cloud {part.cloud!r}; allowed: {', '.join(clouds)}")
         ways = [way.replace("_", "-") for way in PURCHASES if way != OWNED]
-        for discount in self.told.discounts:
+        for discount in self.written.discounts:
             if discount.purchase not in {None, *ways}:
                 raise self._wrong(f"{discount.purchase!r} is not a way of paying; allowed: {', '.join(ways)}")
             if not any(c == discount.cloud and fnmatchcase(n, discount.types) for c, n in market.types):
                 raise self._wrong(f"{discount.cloud} has no type {discount.types!r}")
-        for own in self.told.commitments:
+        for own in self.written.commitments:
             if (own.cloud, own.type) not in market.types or (own.cloud, own.region) not in market.regions:
                 raise self._wrong(f"there is no {own.type} in {own.cloud} {own.region}")
-        for plan in self.told.savings_plans:
+        for plan in self.written.savings_plans:
             self._check_plan(plan, market)
-        for credit in self.told.credits:
+        for credit in self.written.credits:
             if market.usd(credit.amount, credit.currency) is None:
                 raise self._wrong(f"no exchange rate from {credit.currency} to USD is known")
 

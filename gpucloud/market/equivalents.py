@@ -1,4 +1,4 @@
-"""Which other GPUs have as much as some, and what they cost."""
+"""Other GPUs with at least the same memory or speed, and their prices."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpucloud_pricing.work import PRECISIONS, UNITS, Equivalent, NoFigureError, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalents:
-    """Machines that have as much as was asked for, the cheapest first.
+    """Machines with at least the demanded amount, the cheapest first.
 
     Attributes:
-        by: of what: ``memory``, or a precision.
-        amount: how much.
-        equivalents: the fewest machines of each GPU that have it.
-        without_figure: the GPUs that were not compared: of them a figure or a price is not known.
+        by: the measure: ``memory``, or a precision.
+        amount: the demanded amount.
+        equivalents: the fewest machines of each GPU that reach it.
+        without_figure: the GPUs that were not compared, because a figure or a price is unknown.
         rates: the exchange rates behind prices in USD.
     """
 
@@ -36,7 +36,7 @@ class Equivalents:
 
     @property
     def unit(self) -> str:
-        """What :attr:`amount` is measured in."""
+        """The unit of :attr:`amount`."""
         return UNITS[self.by]
 
     def document(self) -> dict[str, Any]:
@@ -61,21 +61,21 @@ class Equivalents:
 
 
 def equivalents(catalog: Catalog, demand: Demand, by: str, today: date) -> Equivalents:
-    """The cheapest machines of each GPU that have as much as a demand's.
+    """The cheapest machines of each GPU that reach the amount of a demand's GPUs.
 
     Args:
         catalog: the market.
-        demand: names one GPU and how many.
-        by: of what they are to have as much: ``memory``, or a precision.
-        today: against which prices are old and types are retired.
+        demand: has one GPU with a count.
+        by: the measure: ``memory``, or a precision.
+        today: the date for the age of prices and for retired types.
 
     Raises:
-        UsageError: the demand cannot be measured so.
+        UsageError: the amount of the demand is not known.
     """
     if by not in {"memory", *PRECISIONS}:
         raise UsageError(f"--by: {by!r} is not allowed; allowed: memory, {', '.join(PRECISIONS)}")
     if len(demand.gpus) != 1:
-        raise UsageError("--gpu: name one GPU and how many: A100-80GB:8")
+        raise UsageError("--gpu: specify one GPU and a count: A100-80GB:8")
     try:
         wanted = amount_wanted(demand.gpus[0], by)
     except NoFigureError as error:

@@ -1,4 +1,4 @@
-"""How prices went, from what refreshes have kept."""
+"""The history of prices, as stored by refreshes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpucloud_pricing.history import Change, PriceHistory, Span
 from gpucloud_pricing.places import admits, region_names
 
 Series = tuple[str, str, str, str, str, str]
-"""What has one price at a time: cloud, region, zone, type, way of paying, terms."""
+"""The key of a price: cloud, region, zone, type, way of paying, terms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceCourses:
-    """How some prices went since a moment: the cheapest now first, each with its spans, oldest first."""
+class PriceTrends:
+    """The prices since a moment: the cheapest now first, each with its spans, oldest first."""
 
     since: datetime
     series: Mapping[Series, Sequence[Span]]
@@ -41,15 +41,15 @@ class PriceCourses:
         }
 
     def within(self, spans: Sequence[Span]) -> list[Span]:
-        """Those of some spans that lasted beyond the moment."""
+        """The spans that end after the moment."""
         return [span for span in spans if span.ended is None or span.ended >= self.since]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceChanges:
-    """Which prices differ between two moments, what came or went and what moved most first.
+    """The prices that differ between two moments: new and ended ones first, then the largest changes.
 
-    ``compared`` is how many were in force at one of the moments.
+    ``compared`` is the number of prices that were in force at one of the moments.
     """
 
     before: datetime
@@ -66,20 +66,20 @@ class PriceChanges:
         }
 
 
-def price_courses(
+def price_trends(
     market: Market, history: PriceHistory, demand: Demand, *, since: datetime | None = None, limit: int
-) -> PriceCourses:
-    """How the prices that are cheapest now went.
+) -> PriceTrends:
+    """The history of the prices that are cheapest now.
 
     Args:
         market: the types and regions.
-        history: what refreshes have kept.
-        demand: of what.
-        since: from when on; ``None`` for all that was kept.
+        history: the stored prices.
+        demand: the offers.
+        since: the start; ``None`` for the whole history.
         limit: at most this many prices.
 
     Raises:
-        NoOfferError: none of this kind has been asked for yet.
+        NoOfferError: the history has no such price yet.
     """
     in_force = history.spans(
         _kinds(market, demand),
@@ -99,7 +99,7 @@ def price_courses(
         spans = history.spans((kind,), purchases=(price.purchase,), regions=(price.region,))
         found[series_of(price)] = [each for each in spans if series_of(each.price) == series_of(price)]
     first = min(spans[0].since for spans in found.values())
-    return PriceCourses(since=first if since is None else max(first, since), series=found)
+    return PriceTrends(since=first if since is None else max(first, since), series=found)
 
 
 def price_changes(
@@ -110,12 +110,12 @@ def price_changes(
     before: datetime,
     after: datetime,
 ) -> PriceChanges:
-    """Which prices differ between two moments.
+    """The prices that differ between two moments.
 
     Args:
         market: the types and regions.
-        history: what refreshes have kept.
-        spec: of what: all GPUs and ways of paying, where it names none.
+        history: the stored prices.
+        spec: the offers; all GPUs and ways of paying, if it has none.
         before: the earlier moment.
         after: the later one.
     """
@@ -141,7 +141,7 @@ def price_changes(
 
 
 def series_of(price: Price) -> Series:
-    """What a price is of."""
+    """The key of a price."""
     where = (price.cloud, price.region, price.zone or "", price.instance_type)
     return (*where, price.purchase, price.terms)
 

@@ -1,4 +1,4 @@
-"""What prices are known: how many, how old, and where they come from."""
+"""An overview of the known prices: how many, how old, and their sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpucloud_pricing import Market, Price, Rate, Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceGroup:
-    """The known prices of one cloud and way of paying, from one source; ``age_days`` is the newest's."""
+    """The known prices of one cloud and way of paying, from one source; ``age_days`` is of the newest."""
 
     cloud: str
     purchase: str
@@ -33,13 +33,13 @@ class PriceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceOverview:
-    """What prices are known.
+    """An overview of the known prices.
 
     Attributes:
         groups: by cloud, way of paying and source.
         sources: those of the prices and the exchange rates, by name.
         rates: the exchange rates.
-        set_aside: rows that a refresh took for no price, counted by the reason.
+        set_aside: the number of invalid rows in a refresh, by reason.
     """
 
     groups: Sequence[PriceGroup]
@@ -49,12 +49,12 @@ class PriceOverview:
 
     @property
     def prices(self) -> int:
-        """How many prices are known."""
+        """The number of known prices."""
         return sum(group.prices for group in self.groups)
 
     @property
     def live(self) -> int:
-        """How many of them were asked for from here, and not shipped."""
+        """The number of prices that were refreshed here, not shipped."""
         asked = {source.id for source in self.sources if source.live}
         return sum(group.prices for group in self.groups if group.source in asked)
 
@@ -74,8 +74,8 @@ def overview(market: Market, today: date, set_aside: Counter[str]) -> PriceOverv
 
     Args:
         market: the prices.
-        today: against which their age is told.
-        set_aside: rows that refreshes took for no price, by the reason.
+        today: the date for their age.
+        set_aside: the number of invalid rows in refreshes, by reason.
     """
     prices: dict[tuple[str, str, str], list[Price]] = defaultdict(list)
     for price in market.prices():

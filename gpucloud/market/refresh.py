@@ -1,4 +1,4 @@
-"""Asks clouds for all their prices, side by side and politely, and keeps what they answer."""
+"""Asks clouds for all their prices, in parallel within their rate limits, and stores the answers."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from gpucloud_pricing.validation import validate_prices
 
 ASKED_AT_ONCE = 32
 """Inquiries to one cloud at a time, to hide its latency. Clouds limit the calls of each region, so the
-regions take turns; a throttled call waits and is repeated."""
+regions take turns; a throttled call is retried later."""
 REFRESH_TIMEOUT_S = 3600.0
 RESUMED = timedelta(hours=1)
-"""A refresh that was cut off no longer ago than this goes on where it stopped."""
+"""A refresh that was interrupted no longer ago than this is resumed."""
 
 
 @dataclass(slots=True)
 class Refreshed:
-    """What a refresh of one cloud came to.
+    """The result of a refresh of one cloud.
 
     Attributes:
-        asked: how many inquiries there are.
+        asked: the number of inquiries.
         answered: how many of them have been answered, now or before.
-        skipped: how many of them a refresh that was cut off had answered already.
-        prices: how many prices were named.
+        skipped: how many of them were answered before the refresh was interrupted.
+        prices: the number of prices in the answers.
         new: how many of them were not known before.
-        gone: how many that were known are not sold any more.
-        moved: those that are others than before.
-        set_aside: rows that are no price.
-        failures: what was not answered, and why; what was known of that is as old as before.
+        gone: how many known prices are no longer offered.
+        moved: the prices that changed.
+        set_aside: the rows that are not valid prices.
+        failures: errors by inquiry; the earlier prices stay as they were.
         absent: why this cloud was left out: it is not set up here.
     """
 
@@ -78,14 +78,14 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to refresh of one cloud: which types, and in which regions; ``None`` for all."""
+    """The types and regions to refresh in one cloud; ``None`` for all regions."""
 
     instance_types: Sequence[str]
     regions: Sequence[str] | None = None
 
 
 def wanted_of(market: Market, spec: Spec, clouds: Collection[str]) -> dict[str, Wanted]:
-    """What to ask each of some clouds that a spec allows: all that there is, or what the spec names.
+    """The types and regions to ask for, by cloud: those of the spec, or all.
 
     Raises:
         NoOfferError: none of them has such a GPU.
@@ -125,17 +125,17 @@ def refresh(
     """Refreshes prices.
 
     Args:
-        context: the clouds, and where to wait.
-        market: what is not in it is set aside.
-        history: where the answers are kept.
-        wanted: what, by cloud.
-        anew: ask also what a refresh that was cut off had been answered.
+        context: clouds, journal, clock and progress of this call.
+        market: prices of types that are not in it are set aside.
+        history: stores the answers.
+        wanted: the types and regions, by cloud.
+        anew: repeat inquiries that were answered before an interruption.
 
     Returns:
-        What came of it, by cloud.
+        The results, by cloud.
 
     Raises:
-        InterruptedBySignal: what was answered until then is kept.
+        InterruptedBySignal: a signal came; the answers until then are stored.
     """
     since = history.begin(context.clock(), timedelta() if anew else RESUMED)
     done = {name for name, at in history.answered().items() if at >= since}
@@ -147,7 +147,7 @@ def refresh(
             context.tasks.wait(call, REFRESH_TIMEOUT_S)
     finally:
         stopping.set()
-        with writing:  # what is being kept at this moment is kept
+        with writing:  # an answer that is being stored is stored completely
             pass
     history.finish()
     return {name: clerk.result for name, clerk in clerks.items()}
@@ -155,7 +155,7 @@ def refresh(
 
 @dataclass(slots=True)
 class _Clerk:
-    """Asks one cloud."""
+    """Refreshes the prices of one cloud."""
 
     context: Context
     market: Market
@@ -165,10 +165,10 @@ class _Clerk:
     stopping: threading.Event
     result: Refreshed = field(default_factory=Refreshed)
     given_up: set[str] = field(default_factory=set[str])
-    """Sources that did not answer however often they were asked: each further question is asked once."""
+    """Sources that did not answer in spite of retries: further inquiries are sent once."""
 
     def work(self, wanted: Wanted, done: Collection[str]) -> None:
-        """Asks everything; what cannot be asked is a failure among the results."""
+        """Sends all inquiries; one that fails is a failure in the result."""
         from multiprocessing.pool import ThreadPool
 
         try:
@@ -193,7 +193,7 @@ class _Clerk:
         return f"{self.name}: {inquiry.name}"
 
     def _ask(self, cloud: Cloud, inquiry: Inquiry) -> Sequence[Inquiry]:
-        """Asks, and keeps the answer; gives what there is to ask further."""
+        """Sends an inquiry and stores the answer; returns further inquiries."""
         if self.stopping.is_set():
             return ()
         at, source = self.context.clock(), inquiry.covers.source
@@ -204,7 +204,7 @@ class _Clerk:
             if error.error_class is ErrorClass.SERVER:
                 self.given_up.add(source)
             return ()
-        if answer.further is not None:  # not kept: a refresh that goes on must ask these again
+        if answer.further is not None:  # not stored: a resumed refresh must send these again
             with self.writing:
                 self.result.answered += 1
             return answer.further

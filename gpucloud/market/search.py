@@ -1,4 +1,4 @@
-"""Searching the market: what matches a spec, in which order, and why nothing does."""
+"""Searches the market: the offers that match a spec, their order, and why none matches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RULE_FLAGS = {
 
 
 class Sort(StrEnum):
-    """What offers are sorted by, the best first."""
+    """The sort orders of offers, the best first."""
 
     PRICE = "price"
     PER_GPU = "gpu-price"
@@ -50,7 +50,7 @@ MEASURES = {
     Sort.PER_FP16: "fp16",
     Sort.PER_FP8: "fp8",
 }
-"""The unit of work where offers are sorted by what work costs; see :mod:`gpucloud_pricing.work`."""
+"""The unit of work of a sort order by the cost of work; see :mod:`gpucloud_pricing.work`."""
 
 _ORDERS: dict[Sort, Callable[[Offer], Any]] = {
     Sort.GPU_MEMORY: lambda o: -o.gpu_memory_gib * o.gpu_count,
@@ -62,7 +62,7 @@ _ORDERS: dict[Sort, Callable[[Offer], Any]] = {
 
 
 def order_named(name: str) -> Sort:
-    """The order with a name.
+    """The sort order with a name.
 
     Raises:
         UsageError: there is none.
@@ -75,11 +75,11 @@ def order_named(name: str) -> Sort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """What a search of the market found.
+    """The result of a search of the market.
 
     Attributes:
         offers: those that match, the best first.
-        explanation: every offer that was refused and why, where that was asked for.
+        explanation: every refused offer with its reasons, if requested.
         rates: the exchange rates behind prices in USD.
     """
 
@@ -89,13 +89,13 @@ class Offers:
 
     @property
     def failure(self) -> GpucloudError | None:
-        """Why nothing matches, as the error that :func:`search` raises; ``None`` where something does."""
+        """The error of :func:`search` if no offer matches; ``None`` if one does."""
         if self.offers or self.explanation is None:
             return None
         return nothing_matches(self.explanation)
 
     def document(self, limit: int | None = None) -> dict[str, Any]:
-        """The fields of ``gpucloud.offers/v1``; at most ``limit`` offers that were refused."""
+        """The fields of ``gpucloud.offers/v1``; with at most ``limit`` refused offers."""
         dates = [offer.as_of for offer in self.offers if offer.as_of]
         fields: dict[str, Any] = {
             "as_of": max(dates).isoformat() if dates else None,
@@ -124,16 +124,16 @@ def search(
     """The offers that match a demand.
 
     Args:
-        market: where to look.
-        demand: what is wanted.
-        today: against which prices are old and types are retired.
-        sort: what comes first.
-        limit: at most this many.
-        why: holds every offer of the market against every rule; that nothing matches is then no error.
+        market: the offers.
+        demand: the demand.
+        today: the date for the age of prices and for retired types.
+        sort: the sort order.
+        limit: the maximum number of offers.
+        why: check every offer of the market against every rule; no match is then no error.
 
     Raises:
-        PriceError: what matches costs more than the limit.
-        NoOfferError: nothing matches.
+        PriceError: the matching offers cost more than the limit.
+        NoOfferError: no offer matches.
     """
     found = market.search(demand, today, limit if sort is Sort.PRICE else None)
     explanation = market.explain(demand, today) if why or not found else None
@@ -148,7 +148,7 @@ def search(
 
 
 def nothing_matches(explanation: Explanation) -> GpucloudError:
-    """Why there is no answer: a price limit alone, or anything else, and what to relax."""
+    """The error if no offer matches: the price limit alone, or other demands, and which to relax."""
     only_price = next((r for r in explanation.relaxations if r.rule == "max_price"), None)
     if only_price:
         return PriceError(
@@ -160,7 +160,7 @@ def nothing_matches(explanation: Explanation) -> GpucloudError:
 
 
 def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
-    """What an hour of work costs, as a key to sort by: unknown ones last, doubtful ones before them."""
+    """The cost of an hour of work, as a sort key: unknown ones last, flagged ones before them."""
     from gpucloud_pricing.work import price_for
 
     price = price_for(offer, measure)
@@ -168,13 +168,13 @@ def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
 
 
 def relaxation_text(relaxation: Relaxation) -> str:
-    """What leaving out one demand would bring, in one line."""
+    """The offers that would match without one demand, in one line."""
     what, best = rule_text(relaxation.rule), offer_text(relaxation.best)
     return f"without {what}: {relaxation.offers} more, the best {best}"
 
 
 def rule_text(rule: str) -> str:
-    """A rule in the user's terms: the flag that it belongs to."""
+    """A rule in the user's terms: its flag."""
     return _RULE_FLAGS.get(rule, flag_of(rule))
 
 
@@ -186,7 +186,7 @@ def offer_text(offer: Offer) -> str:
 
 
 def paid_text(offer: Offer) -> str:
-    """The way of paying as flags write it, ``on-demand``, and what else belongs to it: ``all upfront``."""
+    """The way of paying in the form of flags, ``on-demand``, with its terms: ``all upfront``."""
     return way_text(offer.purchase, offer.terms)
 
 

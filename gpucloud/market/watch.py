@@ -1,4 +1,4 @@
-"""Watching prices: asks the clouds again and again for the cheapest offer."""
+"""Watches prices: asks the clouds repeatedly for the cheapest offer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gpucloud_pricing import Demand, Market, Offer
 from gpucloud_pricing.history import PriceHistory
 
 LEAST = timedelta(minutes=1)
-"""Prices move a few times a day at most: to ask more often helps nobody."""
+"""The least pause: prices change a few times a day at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the clouds answered at one moment.
+    """The prices of the clouds at one moment.
 
     Attributes:
-        at: when.
-        offer: the cheapest offer with a known price; ``None`` where there is none.
+        at: the moment.
+        offer: the cheapest offer with a known price; ``None`` if there is none.
         below: whether it costs less than the limit.
         fell: whether it has fallen below the limit since the last look.
-        failures: how many inquiries were not answered.
+        failures: the number of inquiries that were not answered.
     """
 
     at: datetime
@@ -50,10 +50,10 @@ class Look:
 
 
 def refuse_hasty(below: Decimal, every: timedelta) -> None:
-    """Makes sure that a limit can be watched for.
+    """Refuses a limit or a pause that is not valid.
 
     Raises:
-        UsageError: the limit is no price, or the pause between two looks is too short.
+        UsageError: the limit is no price, or the pause is too short.
     """
     if not below.is_finite() or below <= 0:
         raise UsageError(f"--below: {below} is no price; allowed: a number above 0")
@@ -70,15 +70,15 @@ def watch(
     below: Decimal,
     every: timedelta,
 ) -> Iterator[Look]:
-    """Asks for prices, tells what came of it, waits, and begins anew; ends when nobody asks for more.
+    """Refreshes prices, yields the result, waits, and repeats until the caller stops iterating.
 
     Args:
-        context: the clouds, and where to wait.
+        context: clouds, journal, clock and progress of this call.
         market: the shipped market.
-        history: where the answers are kept.
-        spec: what is wanted.
+        history: stores the answers.
+        spec: the spec.
         below: the limit, in USD per hour and node.
-        every: how long to wait between two looks.
+        every: the pause between two refreshes.
 
     Raises:
         NoOfferError: no cloud that can be asked has such a GPU.

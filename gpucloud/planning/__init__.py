@@ -1,1 +1,1 @@
-"""What a launch would do."""
+"""The plan of a launch."""

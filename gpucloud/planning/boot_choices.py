@@ -1,4 +1,4 @@
-"""Which image each of a market's offers would boot, and what the first boot installs on it. Asks nobody."""
+"""The image that each offer would boot, and the software that the first boot installs. Makes no call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootChoice:
-    """What one offer boots: an image and software; or ``problem``, why it boots nothing that would do."""
+    """The boot of one offer: an image and software; or ``problem``, the reason why no image works."""
 
     candidate: Candidate
     image: Image | None = None
@@ -26,21 +26,21 @@ class BootChoice:
 
     @property
     def driver(self) -> str | None:
-        """The version of the GPU driver that will be there."""
+        """The version of the GPU driver on the box."""
         if self.image is None or self.software is None:
             return None
         return self.image.driver or self.software.driver
 
     @property
     def cuda(self) -> Sequence[str]:
-        """The CUDA toolkits that will be there."""
+        """The CUDA toolkits on the box."""
         if self.image is None or self.software is None:
             return ()
         return (*self.image.cuda, *((self.software.toolkit,) if self.software.toolkit else ()))
 
     @property
     def installs(self) -> list[str]:
-        """What the first boot adds to the image."""
+        """The software that the first boot adds to the image."""
         image, software = self.image, self.software
         if image is None or software is None:
             return []
@@ -82,7 +82,7 @@ def boot_choices(clouds: Clouds, candidates: Sequence[Candidate], recipe: str | 
     """One choice for each image that the offers of each GPU boot: that of the best offer.
 
     Args:
-        clouds: the installed clouds; none is asked.
+        clouds: the installed clouds; none is called.
         candidates: the offers, the best first.
         recipe: the spec's image.
 

@@ -1,4 +1,4 @@
-"""What boots on a box: the image that an offer means, and the software that a recipe needs on its GPUs."""
+"""The boot of a box: the image for an offer, and the software that a recipe needs on its GPUs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_IMAGE = "cuda"
 
 
 def gpu_of(candidate: Candidate) -> Gpu:
-    """What is known of an offer's GPU; of a model that nobody described, only its name."""
+    """The known properties of an offer's GPU; only its name, for a model without a description."""
     name = family(candidate.gpu_model, candidate.gpu_memory_gib)
     model = BY_NAME.get(name)
     if model is None:
@@ -43,10 +43,10 @@ def gpu_of(candidate: Candidate) -> Gpu:
 
 
 def possible(candidates: Sequence[Candidate], recipe: str) -> list[Candidate]:
-    """The offers whose GPUs can run a recipe, whatever the image.
+    """The offers whose GPUs can run a recipe, independently of the image.
 
     Raises:
-        UsageError: none can; names the nearest recipe that works.
+        UsageError: none can; the message names the nearest recipe that works.
     """
     if not is_software(recipe) or recipe == DEFAULT_IMAGE:
         return list(candidates)
@@ -66,7 +66,7 @@ def possible(candidates: Sequence[Candidate], recipe: str) -> list[Candidate]:
 
 
 def boots(cloud: Cloud, candidate: Candidate, recipe: str) -> tuple[Image, Software]:
-    """The image that an offer boots, and what is installed on it.
+    """The image that an offer boots, and the software that is installed on it.
 
     Raises:
         UsageError: the recipe cannot work there.
@@ -79,11 +79,11 @@ def boots(cloud: Cloud, candidate: Candidate, recipe: str) -> tuple[Image, Softw
 
 
 def cut(candidate: Candidate, wanted: str | None) -> str | None:
-    """How an offer's GPUs are cut into MIG slices, as :class:`Software` has it; ``None`` for not at all.
+    """The MIG profile of an offer's GPUs, as in :class:`Software`; ``None`` for whole GPUs.
 
     Args:
         candidate: the offer.
-        wanted: the GPUs that the spec asks for.
+        wanted: the GPUs of the spec.
     """
     wishes = parse_wishes(wanted) if wanted else ()
     wish = next((wish for wish in wishes if grants(wish, candidate)), None)
@@ -95,7 +95,7 @@ def cut(candidate: Candidate, wanted: str | None) -> str | None:
 def bootable(
     attempts: Iterable[tuple[Candidate, Cloud]], recipe: str
 ) -> tuple[tuple[Candidate, ...], dict[str, str]]:
-    """The attempts that a recipe works on, and why it does not on the others.
+    """The attempts on which a recipe works, and why it does not on the others.
 
     Raises:
         UsageError: it works on none.
@@ -114,6 +114,6 @@ def bootable(
 
 
 def refused(error: ImpossibleError) -> UsageError:
-    """An impossible wish, with the nearest possible one."""
+    """The error of an impossible image, with the nearest possible one."""
     hint = f"use --image {error.nearest}, or another GPU" if error.nearest else "use another GPU or image"
     return UsageError(f"--image: {error}", hint=hint)

@@ -1,4 +1,4 @@
-"""Whether this machine's clock agrees with a cloud's: ends are set by ours, and kept by theirs."""
+"""Compares this machine's clock with a cloud's: deadlines are computed by ours, and enforced by theirs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
 
 SKEW_FAILS = timedelta(minutes=5)
-"""From here on nothing is bought, and the clouds refuse what this machine signs (AWS at 5 minutes)."""
+"""From this difference on nothing is bought, and clouds refuse signed requests (AWS from 5 minutes)."""
 CLOCK_TIMEOUT_S = 10.0
 SET_CLOCK = "sudo timedatectl set-ntp true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a cloud's clock said, and ours just before it was asked and just after."""
+    """The time by a cloud's clock, and by ours directly before the call and after it."""
 
     cloud: str
     before: datetime
@@ -28,7 +28,7 @@ class Reading:
 
     @property
     def skew(self) -> timedelta:
-        """How far ours is off, at least: the answer may have taken its time."""
+        """The least difference of the clocks: the answer may have been delayed."""
         return max(self.before - self.theirs, self.theirs - self.after, timedelta())
 
     @property
@@ -42,7 +42,7 @@ class Reading:
 
 
 def begin_reading(context: Context, cloud: Cloud) -> Call:
-    """Starts to ask a cloud for the time; for :func:`told`."""
+    """Starts to ask a cloud for the time; for :func:`reading_of`."""
 
     def read() -> Reading | None:
         before = context.clock()
@@ -54,8 +54,8 @@ def begin_reading(context: Context, cloud: Cloud) -> Call:
     return context.tasks.start(read)
 
 
-def told(context: Context, asked: Call) -> Reading | None:
-    """What the cloud answered; ``None`` where it does not tell."""
+def reading_of(context: Context, asked: Call) -> Reading | None:
+    """The reading of a cloud's clock; ``None`` if the cloud did not report its time."""
     try:
         reading: Reading | None = context.tasks.wait(asked, CLOCK_TIMEOUT_S)
     except (CloudError, ImportError, TimedOutError):
@@ -64,7 +64,7 @@ def told(context: Context, asked: Call) -> Reading | None:
 
 
 def refuse_wrong(reading: Reading | None) -> None:
-    """Refuses to set ends by a clock that is wrong: a box would end while it boots, or long after its time.
+    """Refuses to compute deadlines by a wrong clock: a box would end while it boots, or much too late.
 
     Raises:
         UsageError: this machine's clock or the cloud's is off by more than :data:`SKEW_FAILS`.

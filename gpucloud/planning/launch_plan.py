@@ -1,4 +1,4 @@
-"""The plan that a spec is launched by: what it asks for is possible, and a budget and an end hold."""
+"""The plan for launching a spec: the spec is possible, and its budget and deadline hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
 
 PLAN_S = 120.0
-"""How long all questions of a plan together may take; the plan goes without the answers that came later."""
+"""How long all calls of a plan together may take; later answers are ignored."""
 
 
 def plan_launch(
@@ -24,10 +24,10 @@ def plan_launch(
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
-        UsageError: the spec names no GPU, or its box would end before it can be used.
+        UsageError: the spec has no GPU, or its box would end before it can be used.
     """
     if not spec.wants_gpu:
-        raise UsageError("name a GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+        raise UsageError("specify a GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     context.tell("plan", "searching the market")
     wish = wish_for(spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
@@ -43,7 +43,7 @@ def read_plan(file: Path) -> Plan:
     """A saved plan.
 
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: it cannot be read, or is no plan.
         NoOfferError: it has no attempts.
     """
     try:

@@ -1,4 +1,4 @@
-"""How long the box of a plan lives, and the most that it may cost until then. Pure functions."""
+"""The lifetime of a plan's box, and the most that it may cost until then. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
 from gpucloud_pricing.estimate import tariff_at
 
 LAUNCH_TTL = timedelta(hours=24)
-"""How long a box lives where its spec does not say."""
+"""The lifetime of a box by default."""
 BESIDE_BOXES = {"disk_gb_month": "disks", "public_ip_hour": "addresses"}
-"""What is billed beside the compute of several boxes: kinds of tariffs, and their names for people."""
+"""The kinds of tariffs other than compute, and their names for people (plural)."""
 _STEP = Decimal("0.0001")
 
 
 def refuse_short(lives: timedelta | None, flag: str) -> None:
-    """Refuses a life in which no box boots: it would be paid for and end before it can be used.
+    """Refuses a lifetime in which no box boots: the box would be billed and end before it can be used.
 
     Raises:
         UsageError: it is shorter than :data:`gpucloud.journal.lifecycle.LEAST_LIFE`.
@@ -35,12 +35,12 @@ def refuse_short(lives: timedelta | None, flag: str) -> None:
         raise UsageError(
             f"{flag}: a box that lives {format_end(lives)} ends before it has booted;"
             f" the minimum is {format_end(LEAST_LIFE)}",
-            hint=f"give a larger {flag}",
+            hint=f"use a larger {flag}",
         )
 
 
 def lifetime(plan: Plan, spec: Spec, market: Market) -> timedelta | None:
-    """How long a box of this plan may live: its ttl, or until the budget is spent at the highest price.
+    """The lifetime of a box of this plan: its ttl, or until the budget is spent at the highest price.
 
     Raises:
         UsageError: there is a budget, but a price that it must cover is not known.
@@ -71,9 +71,9 @@ class CostLimit:
 
     Attributes:
         usd_per_hour: compute, disks and addresses, without those in ``unknown``.
-        nodes: how many.
-        unknown: ``disks`` or ``addresses``, where no price is known for some attempt.
-        lives: how long the box lives; ``None`` where nothing ends it.
+        nodes: the number of nodes.
+        unknown: ``disks`` or ``addresses``, if no price is known for some attempt.
+        lives: the lifetime of the box; ``None`` if nothing ends it.
         until: when it ends.
     """
 
@@ -85,7 +85,7 @@ class CostLimit:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """What is included besides the compute: ``disks``, ``addresses``."""
+        """The included parts other than compute: ``disks``, ``addresses``."""
         return tuple(name for name in BESIDE_BOXES.values() if name not in self.unknown)
 
     def document(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def cost_limit(plan: Plan, spec: Spec, market: Market) -> CostLimit:
 
 
 def within_a_budget(plan: Plan, market: Market) -> Plan:
-    """The plan without attempts beside whose GPUs something has no known price: a budget must cover all.
+    """The plan without attempts whose disk or address has no known price: a budget must cover all parts.
 
     Raises:
         UsageError: none is left.
@@ -148,7 +148,7 @@ def _no_budget(place: str) -> UsageError:
 
 
 def _beside_usd_per_hour(market: Market, attempt: Candidate, disk_gib: int) -> dict[str, Decimal | None]:
-    """What one node's disk and address cost, by kind of tariff; ``None`` where that is not known."""
+    """The cost of one node's disk and address, by kind of tariff; ``None`` if unknown."""
     disk = _tariff_usd(market, attempt, "disk_gb_month")
     billed_gib = market.billing_of(attempt.cloud).disk_gib(disk_gib)
     return {

@@ -1,6 +1,6 @@
-"""What a launch would do, as a value: it can be printed, saved, compared with today, and refused.
+"""The plan of a launch, as a value: it can be printed, saved, compared with today, and refused.
 
-Pure functions over the market's offers; nothing here asks a cloud or reads a clock.
+Pure functions over the market's offers; nothing here calls a cloud or reads a clock.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ MAX_ATTEMPT_SECONDS = 600.0
 ZONES_BEFORE_NEXT_REGION = 2
 SPOT_MARGIN = Decimal("1.25")
 LIST_MARGIN = Decimal("1.02")
-"""How far a price may move between the plan and the purchase where no limit is given."""
+"""How far a price may rise between the plan and the purchase if there is no limit."""
 CEILING_STEP = Decimal("0.000001")
 MAKE_AGAIN = "make a new plan: gpucloud plan -o FILE; nothing was started"
 
 
 Key = tuple[str, str, str, str, str]
-"""What tells one candidate from another: cloud, region, zone, instance type, way of paying."""
+"""The identity of a candidate: cloud, region, zone, instance type, way of paying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One offer in one zone that a launch may try.
 
-    ``zone`` is empty where the market knows no zone. Prices are per hour and node: ``price`` in ``currency``
-    as the cloud bills it, ``price_usd`` for comparison. ``as_of`` is the price's date; ``quoted_at`` is when
-    the cloud itself named it, ``None`` for a price of the market's data. ``ceiling_usd`` is the most that it
-    may cost per hour and node when it is bought: its own price until a plan allows more (:func:`capped`).
+    ``zone`` is empty if the market has no zone. Prices are per hour and node: ``price`` in ``currency`` as
+    the cloud bills it, ``price_usd`` for comparison. ``as_of`` is the price's date; ``quoted_at`` is when the
+    cloud itself quoted it, ``None`` for a price of the market's data. ``ceiling_usd`` is the most that it may
+    cost per hour and node when it is bought: its own price until a plan allows more (:func:`capped`).
     ``reservation`` is held capacity to launch into.
     """
 
@@ -66,12 +66,12 @@ class Candidate:
 
     @property
     def place(self) -> str:
-        """Where and what, for people: ``aws us-east-1 use1-az1 g4dn.xlarge spot``."""
+        """The place, type and way of paying, for people: ``aws us-east-1 use1-az1 g4dn.xlarge spot``."""
         where = " ".join(part for part in (self.cloud, self.region, self.zone) if part)
         return f"{where} {self.instance_type} {self.purchase.replace('_', '-')}"
 
     def where(self) -> dict[str, str | None]:
-        """Where and what, as plain JSON."""
+        """The place, type and way of paying, as plain JSON."""
         return {
             "cloud": self.cloud,
             "region": self.region,
@@ -82,17 +82,17 @@ class Candidate:
 
     @property
     def key(self) -> Key:
-        """What tells one candidate from another, whatever it costs."""
+        """The identity of the candidate, independent of its price."""
         return (self.cloud, self.region, self.zone, self.instance_type, str(self.purchase))
 
     @property
     def quoted(self) -> bool:
-        """Whether the cloud itself named the price."""
+        """Whether the cloud itself quoted the price."""
         return self.quoted_at is not None
 
     @property
     def stale(self) -> bool:
-        """Whether the price is too old to be bought on without asking."""
+        """Whether the price is too old to buy at it without asking the cloud."""
         return "stale" in self.flags and not self.quoted
 
     def as_json(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Candidate:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
-        """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` on nonsense."""
+        """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` for invalid data."""
         values: dict[str, Any] = {key: value for key, value in data.items() if key != "quoted"}
         for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd", "ceiling_usd"):
             values[key] = Decimal(data[key])
@@ -116,11 +116,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a launch would try, in order.
+    """The attempts of a launch, in order.
 
-    ``spec`` is the spec as plain JSON. ``left_out`` says which clouds were not considered, and why.
-    ``endings`` says of each cloud what ends a box there at its deadline; ``remarks`` what its boxes have
-    otherwise than they should.
+    ``spec`` is the spec as plain JSON. ``left_out`` has the clouds that were not considered, and why.
+    ``endings`` has for each cloud what ends a box there at its deadline; ``remarks`` how its boxes differ
+    from the default.
     """
 
     created_at: datetime
@@ -131,7 +131,7 @@ class Plan:
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def as_json(self) -> dict[str, Any]:
-        """The document that ``plan -o`` saves; its ``digest`` tells when something else has changed it."""
+        """The document that ``plan -o`` saves; its ``digest`` detects changes to the file."""
         document = self._document()
         return {**document, "digest": request_hash(document)}
 
@@ -178,7 +178,7 @@ class Plan:
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The order of choosing: unflagged, cheaper, fresher, smaller, then by name."""
+    """The order of choice: unflagged, cheaper, newer price, smaller, then by name."""
     return sorted(
         candidates,
         key=lambda c: (
@@ -197,8 +197,8 @@ def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
 def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[Candidate, ...]:
     """The attempts in order: strictly by price; where prices are equal, two zones of a region, then the next.
 
-    A dearer offer never comes before a cheaper one. Among equal ones a third zone of a region waits until
-    every other region had its turn, because two empty zones make a third one unlikely.
+    A more expensive offer never comes before a cheaper one. Among equal ones a third zone of a region comes
+    after every other region, because two zones without capacity make capacity in a third one unlikely.
     """
     ordered: list[Candidate] = []
     level: list[Candidate] = []
@@ -235,13 +235,13 @@ def requote(
     usd: Callable[[Decimal, str], Decimal | None],
     plausible: Callable[[str, Decimal], bool],
 ) -> list[Candidate]:
-    """The candidates with today's prices where a cloud named one.
+    """The candidates with today's prices, where a cloud quoted one.
 
     Args:
         candidates: offers at snapshot prices.
-        quotes: what clouds said today; a zonal quote beats a regional one.
-        usd: turns an amount of a currency into USD; ``None`` for a currency without a rate.
-        plausible: whether a GPU of a model can cost so many USD per hour; what cannot is flagged.
+        quotes: today's quotes of the clouds; a zonal quote takes precedence over a regional one.
+        usd: converts an amount of a currency to USD; ``None`` for a currency without a rate.
+        plausible: whether a price per hour is plausible for a GPU model; others are flagged.
     """
     by_key = {(q.cloud, q.region, q.zone or "", q.instance_type, str(q.purchase)): q for q in quotes}
     zonal: dict[tuple[str, str, str, str], list[Quote]] = {}
@@ -253,7 +253,7 @@ def requote(
     for candidate in candidates:
         cloud, region, zone, instance_type, purchase = candidate.key
         one = by_key.get(candidate.key) or by_key.get((cloud, region, "", instance_type, purchase))
-        # A place whose zones were not known is now as many as the cloud named prices for.
+        # A candidate without a zone becomes one candidate per zone for which the cloud quoted a price.
         several = zonal.get((cloud, region, instance_type, purchase), []) if not zone and one is None else []
         told = [one] if one is not None else several
         result += [_at(candidate, quote, usd, plausible) for quote in told] or [candidate]
@@ -266,7 +266,7 @@ def _at(
     usd: Callable[[Decimal, str], Decimal | None],
     plausible: Callable[[str, Decimal], bool],
 ) -> Candidate:
-    """A candidate at a price that its cloud named; unchanged where the currency has no rate."""
+    """A candidate at a price that its cloud quoted; unchanged if the currency has no rate."""
     price_usd = usd(quote.price_per_hour, quote.currency)
     if price_usd is None:
         return candidate
@@ -290,12 +290,12 @@ def _at(
 def repriced(
     candidate: Candidate, quotes: Iterable[Quote], *, usd: Callable[[Decimal, str], Decimal | None]
 ) -> Candidate | None:
-    """The candidate at the price that its cloud names now, under the ceiling that it has.
+    """The candidate at the present price of its cloud, with an unchanged ceiling.
 
-    Where the cloud names prices of several zones and the candidate is of none, the dearest counts.
+    If the cloud quotes several zones and the candidate has no zone, the highest price counts.
 
     Returns:
-        ``None`` where the cloud named no price of it, or one in a currency without a rate.
+        ``None`` if the cloud quoted no price of it, or one in a currency without a rate.
     """
     fresh = requote([candidate], quotes, usd=usd, plausible=lambda _model, _usd: True)
     told = [each for each in fresh if each is not candidate]
@@ -308,12 +308,12 @@ def repriced(
 def capped(
     candidate: Candidate, *, max_price_usd: Decimal | None, on_demand_usd: Decimal | None
 ) -> Candidate:
-    """The candidate with its ceiling: the limit that was given, else a margin above today's price.
+    """The candidate with its ceiling: the limit of the spec, otherwise a margin above today's price.
 
     Args:
         candidate: an offer at today's price.
         max_price_usd: per hour and node; ``None`` for no limit.
-        on_demand_usd: what the same type costs on demand in the same region: spot is never bought above it.
+        on_demand_usd: the on-demand price of the same type in the same region: the limit for spot.
     """
     if max_price_usd is not None:
         return replace(candidate, ceiling_usd=max_price_usd)
@@ -325,7 +325,7 @@ def capped(
 
 
 def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The order of choosing if old prices held today: whom to ask, not whom to buy from."""
+    """The order of choice if old prices were still valid: for asking clouds, not for buying."""
     hoped = [replace(c, flags=tuple(flag for flag in c.flags if flag != "stale")) for c in candidates]
     return rank(hoped)
 
@@ -338,10 +338,10 @@ def under(candidates: Iterable[Candidate], max_price_usd: Decimal | None) -> lis
 def into_held(
     candidates: Iterable[Candidate], held: Iterable[HeldCapacity], *, nodes: int
 ) -> list[Candidate]:
-    """The candidates for which the account holds free capacity, each aimed at it.
+    """The candidates for which the account holds free capacity, each with its reservation.
 
-    What is held is paid for already, so the price is the on-demand one for information only. A candidate
-    without a zone goes where the capacity is.
+    Held capacity is paid for already, so the price is the on-demand one, for information only. A candidate
+    without a zone gets the zone of the capacity.
     """
     free = [hold for hold in held if hold.free >= nodes]
     return [

@@ -1,4 +1,4 @@
-"""Makes the plan of a launch: the market's offers, today's prices from the clouds, what the account holds."""
+"""Makes the plan of a launch: the market's offers, today's prices from the clouds, held capacity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from gpucloud.costs.resource_prices import price_at
 from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, bootable, possible
-from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, refuse_wrong, told
+from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
 from gpucloud.resources import HeldCapacity, Quote
@@ -26,21 +26,21 @@ from gpucloud_pricing.values import Offer
 QUOTE_TIMEOUT_S = 30.0
 ACCOUNT_TIMEOUT_S = 15.0
 LAST_CHANCE_S = 2.0
-"""For a cloud that has been silent so far: its SDK may still have been loading."""
+"""The timeout for a cloud that has not answered so far: its SDK may still have been loading."""
 MOVES_SHOWN = 3
-"""How many prices that differ from the market's data are shown one by one."""
+"""How many prices that differ from the market's data to show one by one."""
 
 
 Priced = tuple[str, str, Purchase, str]
-"""What has one price of its own: cloud, region, way of paying, instance type."""
+"""The key of a price: cloud, region, way of paying, instance type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What to plan for: the market's demand, and what the market knows nothing of.
+    """The wish to plan for: the market's demand, and the conditions that are not part of the market.
 
-    ``demand`` has no price limit of its own: ``max_price_usd`` is held against today's prices. ``to_buy``
-    tells that the plan is for buying at once, for which this machine's clock must be right.
+    ``demand`` has no price limit of its own: ``max_price_usd`` is compared with today's prices. ``to_buy``
+    means that the plan is bought at once, for which this machine's clock must be right.
     """
 
     demand: Demand
@@ -59,9 +59,9 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     Raises:
         NoOfferError: nothing matches, or no capacity is held for ``reserved``.
         PriceError: offers match, but every one costs more than the limit.
-        UsageError: only stale prices are known and the clouds cannot be asked; or the image cannot work;
-            or it is to buy, and this machine's clock is wrong.
-        CloudError: no cloud can be used, in the first one's own words; or no quota suffices.
+        UsageError: only stale prices are known and no cloud answers; or the image cannot work; or the plan is
+            to be bought, and this machine's clock is wrong.
+        CloudError: no cloud can be used, with the error of the first one; or no quota suffices.
     """
     offers = market.search(wish.demand, today=context.clock().date())
     wanted = candidates_of(offers)
@@ -84,14 +84,14 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
 
 
 class Inquiry:
-    """What the clouds are asked before a plan stands: who we are, what is held, prices, quotas.
+    """The calls to the clouds for a plan: identity, held capacity, prices, quotas.
 
-    Each answer may bring other offers forward, which are then asked about too, until nothing changes.
+    Each answer may move other offers up, for which the clouds are then asked as well, until nothing changes.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         market: for exchange rates.
-        wish: what to plan for.
+        wish: the wish to plan for.
         wanted: the market's offers.
     """
 
@@ -109,10 +109,10 @@ class Inquiry:
         self.short: dict[tuple[str, ...], Shortfall] = {}
 
     def attempts(self) -> tuple[Candidate, ...]:
-        """What to try, in order.
+        """The attempts, in order.
 
         Raises:
-            GpucloudError: nothing; see :func:`make_plan`.
+            GpucloudError: there is none; see :func:`make_plan`.
         """
         if Purchase.RESERVED in self._wish.purchases:  # held capacity may be anywhere
             self.access.ask(candidate.cloud for candidate in self._wanted)
@@ -125,20 +125,20 @@ class Inquiry:
             exceeded = self._quotas.shortfalls(tried, self._wish.nodes)
             if not exceeded:
                 break
-            self.short.update(exceeded)  # without those, others come forward
+            self.short.update(exceeded)  # without those, others move up
         return tried or self._refuse(ranked)
 
     def _read_ahead(self, tried: Sequence[Candidate]) -> None:
-        """Lets the cloud of the first attempt read what its launch begins with, while the rest is asked."""
+        """Starts the first reads of a launch in the first attempt's cloud, while other calls run."""
         where = [(each.cloud, each.region) for each in tried[:1] if self._wish.to_buy]
         for cloud, region in set(where) - self._read:
             self._context.tasks.start(partial(self._context.clouds[cloud].read_ahead, region))
         self._read.update(where)
 
     def _choices(self) -> tuple[list[Candidate], list[Candidate]]:
-        """Everything that could be bought, in order; and, in order, what may turn out to be worth trying.
+        """The candidates that can be bought, and those that may be worth asking for; both in order.
 
-        Nothing is bought unasked, and an old price is no reason not to ask.
+        Nothing is bought without asking its cloud, and an old price is no reason not to ask.
         """
         candidates = [each for each in self._wanted if each.cloud not in self.access.left_out]
         if not candidates:
@@ -156,7 +156,7 @@ class Inquiry:
         return ranked, under(hopeful(ranked), self._wish.max_price_usd)
 
     def _trusted(self, ranked: Iterable[Candidate]) -> Iterator[Candidate]:
-        """What may be bought at the price that is known, each with its ceiling."""
+        """The candidates that may be bought at their known prices, each with its ceiling."""
         for each in ranked:
             if self._wish.accept_snapshot_price or not each.stale:
                 allowed = self._capped(each)
@@ -170,7 +170,7 @@ class Inquiry:
         return capped(candidate, max_price_usd=limit, on_demand_usd=on_demand)
 
     def _on_demand_usd(self, candidate: Candidate) -> Decimal | None:
-        """What the same type costs on demand in the same region: today, else by the market's data."""
+        """The on-demand price of the same type and region: today's, otherwise that of the market's data."""
         place = (candidate.cloud, candidate.region, candidate.instance_type, Purchase.ON_DEMAND)
         for quote in reversed(self._quotes):
             if (quote.cloud, quote.region, quote.instance_type, quote.purchase) == place:
@@ -181,9 +181,9 @@ class Inquiry:
         return None if listed is None else self._market.usd(listed.amount, listed.currency)
 
     def _ask(self, ahead: Sequence[Candidate]) -> bool:
-        """Asks for whatever is not known of these; whether that may have changed anything.
+        """Asks the clouds for what is unknown about these; True if that may have changed anything.
 
-        Prices are asked for while the clouds say who we are.
+        Prices and identities are asked for at the same time.
         """
         new = [each for each in _priced(ahead) if each not in self._asked]
         asked = _begin_quotes(self._context, new)
@@ -194,7 +194,7 @@ class Inquiry:
         return refused or any(each[0] in self.access.usable for each in new)
 
     def _refuse(self, ranked: Sequence[Candidate]) -> NoReturn:
-        """Why there is nothing to try."""
+        """Raises the error that explains why there is no attempt."""
         if self.short:
             raise refusal(next(iter(self.short.values())))
         if not ranked:
@@ -213,7 +213,7 @@ class Inquiry:
 
 
 def _too_small(short: Iterable[Shortfall]) -> dict[str, str]:
-    """The quotas for which candidates were left out, each once."""
+    """The quotas that excluded candidates, each once."""
     return {f"{each.quota.cloud} {each.quota.region}": each.text for each in short}
 
 
@@ -250,13 +250,13 @@ def _candidate(offer: Offer) -> Candidate | None:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which clouds can be used. A cloud is asked once, and only when one of its offers comes into question.
+    """Which clouds can be used. A cloud is asked once, and only when one of its offers is considered.
 
     Attributes:
-        to_buy: whether a wrong clock of this machine is refused; else it is only told.
+        to_buy: whether a wrong clock of this machine is refused; otherwise it is only reported.
         left_out: the clouds that cannot be used, with the reason.
-        refusals: what the clouds said of our credentials.
-        remarks: what each cloud that was asked says of what its boxes lack.
+        refusals: the errors of the clouds about our credentials.
+        remarks: for each cloud that was asked, how its boxes differ from the default.
     """
 
     context: Context
@@ -267,10 +267,10 @@ class Access:
     refusals: list[CloudError] = field(default_factory=list[CloudError])
 
     def ask(self, clouds: Iterable[str]) -> bool:
-        """Asks those of the clouds that were not asked before, all at once; True if one cannot be used.
+        """Asks the clouds that were not asked before, all at the same time; True if one cannot be used.
 
         Raises:
-            UsageError: it is to buy, and this machine's clock is not that of a cloud.
+            UsageError: the plan is to be bought, and this machine's clock differs from that of a cloud.
         """
         asked: dict[str, Call] = {}
         clocks: dict[str, Call] = {}
@@ -295,7 +295,8 @@ class Access:
                     self.refusals.append(error)
                 except (TimedOutError, ImportError) as error:
                     self.left_out[name] = str(error)
-        for reading in [told(self.context, clock) for name, clock in clocks.items() if name in self.usable]:
+        usable = [clock for name, clock in clocks.items() if name in self.usable]
+        for reading in [reading_of(self.context, clock) for clock in usable]:
             if self.to_buy:
                 refuse_wrong(reading)
             elif reading is not None and reading.skew > SKEW_FAILS:
@@ -303,12 +304,12 @@ class Access:
         return len(self.left_out) > before
 
     def said_of(self, clouds: Iterable[str]) -> dict[str, list[str]]:
-        """What clouds say of what their boxes lack; silence says nothing."""
+        """How boxes of these clouds differ from the default; empty for a cloud that did not answer."""
         said = {name: list(_answer(self.context, self.remarks[name])) for name in clouds}
         return {name: remarks for name, remarks in said.items() if remarks}
 
     def nobody(self) -> GpucloudError:
-        """Why no cloud is left."""
+        """The error that explains why no cloud is left."""
         if self.refusals:
             return self.refusals[0]
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
@@ -329,7 +330,7 @@ def _too_dear(cheapest: Candidate) -> PriceError:
 
 
 def _tell_moves(context: Context, snapshot: Iterable[Candidate], today: Iterable[Candidate]) -> None:
-    """Shows how today's prices differ from the market's data."""
+    """Reports how today's prices differ from the market's data."""
     then = {candidate.key: candidate for candidate in snapshot}
     moved = [c for c in today if c.key in then and c.price != then[c.key].price]
     for c in moved[:MOVES_SHOWN]:
@@ -340,7 +341,7 @@ def _tell_moves(context: Context, snapshot: Iterable[Candidate], today: Iterable
 
 
 def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
-    """What these are sold as; held capacity is not bought any more."""
+    """The price keys of these; none for held capacity, which is not bought again."""
     return list(
         dict.fromkeys(
             (c.cloud, c.region, c.purchase, c.instance_type)
@@ -351,9 +352,9 @@ def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
 
 
 def _begin_quotes(context: Context, wanted: Iterable[Priced]) -> dict[Place, Call]:
-    """Asks the clouds that can be used here for today's prices, all at once; :func:`_quotes` waits.
+    """Starts to ask the usable clouds for today's prices, all at the same time; :func:`_quotes` waits.
 
-    Each is of the moment at which it was asked for, by our clock: its age goes by that.
+    The age of each counts from the moment of the call, by our clock.
     """
     asked_at = context.clock()
     types: dict[Place, list[str]] = {}
@@ -373,12 +374,12 @@ def _begin_quotes(context: Context, wanted: Iterable[Priced]) -> dict[Place, Cal
 
 
 def _quotes(context: Context, asked: Iterable[Call]) -> list[Quote]:
-    """Today's prices as the clouds tell them. Silence is no failure."""
+    """Today's prices of the clouds. A cloud that does not answer is no failure."""
     return [quote for call in asked for quote in _answer(context, call)]
 
 
 def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacity]:
-    """Asks the clouds for held capacity: everywhere, not only where it would be cheap to buy."""
+    """Asks the clouds for held capacity: in every place, not only in those with low prices."""
     types: dict[tuple[str, str], set[str]] = {}
     for candidate in candidates:
         types.setdefault((candidate.cloud, candidate.region), set()).add(candidate.instance_type)
@@ -399,9 +400,9 @@ def _answer(context: Context, call: Call) -> Sequence[Any]:
 
 
 def wish_for(spec: Spec, *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
-    """What a spec asks a launch to plan for.
+    """The wish of a spec.
 
-    Held capacity is sold at no price of its own, so it is looked for among the on-demand offers.
+    Held capacity has no price of its own, so it is searched for among the on-demand offers.
     """
     wanted = [str(p) for p in spec.purchase if p is not Purchase.RESERVED]
     if Purchase.RESERVED in spec.purchase and str(Purchase.ON_DEMAND) not in wanted:

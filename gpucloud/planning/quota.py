@@ -1,4 +1,4 @@
-"""Quotas before buying: what an account may not rent is not tried."""
+"""Quotas before buying: offers that exceed a quota are not tried."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ QUOTA_TIMEOUT_S = 20.0
 FRESH_FOR = timedelta(minutes=15)
 
 Place = tuple[str, str, Purchase]
-"""A cloud, a region and a way of paying: what is asked for in one call."""
+"""A cloud, a region and a way of paying: the scope of one call."""
 
 
-# --- what does not fit
+# --- quotas that are too small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """A quota that a candidate does not fit under."""
+    """A quota that a candidate exceeds."""
 
     quota: Quota
     needed: Decimal
@@ -49,7 +49,7 @@ class Shortfall:
 
 
 def shortfall(candidate: Candidate, nodes: int, quotas: Iterable[Quota]) -> Shortfall | None:
-    """The first quota that a launch of this candidate would exceed; ``None`` where it fits."""
+    """The first quota that a launch of this candidate would exceed; ``None`` if it exceeds none."""
     for quota in quotas:
         same_place = (quota.cloud, quota.region) == (candidate.cloud, candidate.region)
         if not same_place or candidate.instance_type not in quota.instance_types:
@@ -61,7 +61,7 @@ def shortfall(candidate: Candidate, nodes: int, quotas: Iterable[Quota]) -> Shor
 
 
 def refusal(short: Shortfall) -> CloudError:
-    """The error when nothing is left because of quotas."""
+    """The error when quotas exclude every candidate."""
     return CloudError(
         f"{short.quota.cloud}: not enough quota: {short.text}",
         error_class=ErrorClass.QUOTA,
@@ -76,7 +76,7 @@ def refusal(short: Shortfall) -> CloudError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a cloud said of a place: the quotas of these types, of an account, at a time."""
+    """The answer of a cloud for a place: the quotas of these types, of an account, at a time."""
 
     account: str
     at: datetime
@@ -85,10 +85,10 @@ class Answered:
 
 
 class Quotas:
-    """What the clouds say of quotas, remembered for a while for each account.
+    """The quotas of the clouds, cached for a while for each account.
 
-    A remembered figure alone never refuses anything: what would not fit is asked for again. An unanswered
-    question refuses nothing either.
+    A cached quota alone never excludes a candidate: it is asked for again first. A call without an answer
+    excludes none either.
 
     Args:
         context: clouds, journal, clock and progress of this call.
@@ -102,7 +102,7 @@ class Quotas:
         self._old = _read(self._memory, context.clock()) if self._memory else {}
 
     def shortfalls(self, candidates: Sequence[Candidate], nodes: int) -> Mapping[tuple[str, ...], Shortfall]:
-        """Which candidates do not fit, by their keys."""
+        """The candidates that exceed a quota, by their keys."""
         types: dict[Place, set[str]] = {}
         for each in candidates:
             if each.purchase is not Purchase.RESERVED:
@@ -135,7 +135,7 @@ class Quotas:
         return found
 
     def _ask_accounts(self, clouds: Iterable[str]) -> None:
-        """Whose quotas they are. Of a cloud that does not tell, nothing is remembered."""
+        """Asks for the accounts of the quotas. Nothing is cached for a cloud that does not answer."""
         calls = {
             cloud: self._context.tasks.start(self._context.clouds[cloud].account)
             for cloud in clouds
@@ -170,7 +170,7 @@ class Quotas:
 
 
 def _read(file: Path, now: datetime) -> dict[tuple[str, Place], Answered]:
-    """What was remembered, as far as it is fresh; nothing where the file is missing or damaged."""
+    """The cached quotas that are still fresh; empty if the file is missing or damaged."""
     try:
         document: Any = json.loads(file.read_text(encoding="utf-8"))
         remembered = {

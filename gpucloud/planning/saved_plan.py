@@ -1,6 +1,6 @@
-"""A saved plan held against today's: nothing of the file is bought on but the spec and the order of attempts.
+"""Compares a saved plan with today's: only the spec and the order of attempts are used from the file.
 
-Pure functions. That the file is as it was saved, :meth:`gpucloud.planning.plan.Plan.from_json` sees to.
+Pure functions. :meth:`gpucloud.planning.plan.Plan.from_json` checks that the file was not changed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _FIXED = (
     "arch",
     "reservation",
 )
-"""What an offer is, whatever it costs."""
+"""The properties of an offer other than its price."""
 
 
 def renewed(saved: Plan, today: Plan) -> Plan:
-    """A saved plan with every figure as it is computed today: the same attempts in the same order.
+    """A saved plan with every figure computed today: the same attempts in the same order.
 
     Raises:
-        UsageError: what is no price is not as the market and the spec tell, so the file was edited.
-        PriceError: a price moved, or an offer is gone; says which.
+        UsageError: a field other than a price differs from the market or the spec, so the file was edited.
+        PriceError: a price changed, or an offer is gone; the message lists them.
     """
     now = {candidate.key: candidate for candidate in today.attempts}
     found = [(then, now.get(then.key)) for then in saved.attempts]
@@ -51,7 +51,7 @@ def _differs(one: Candidate, other: Candidate, name: str) -> bool:
 
 
 def changes(saved: Plan, today: Plan) -> list[str]:
-    """What costs or may cost something else than the saved plan says: one sentence per attempt."""
+    """The attempts whose price or ceiling differs from the saved plan: one sentence each."""
     now = {candidate.key: candidate for candidate in today.attempts}
     sentences: list[str] = []
     for then in saved.attempts:

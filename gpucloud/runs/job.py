@@ -1,4 +1,4 @@
-"""A job on a box, followed to its end: it goes on while a connection that broke is opened again."""
+"""A job on a box, followed to its end: it keeps running while a broken connection is opened again."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gpucloud.ssh.job import Follower, script_of, start, stop
 
 FOREVER_S = 1e8
 TIMED_OUT = 124
-"""The exit code of a command that did not end in time, as that of timeout(1)."""
+"""The exit code of a command that did not end in time, the same as timeout(1)."""
 COME_BACK_S = 600.0
 TRY_AGAIN_S = 3.0
 
 Write = Callable[[bytes], None]
-"""Takes what the command writes, as it comes."""
+"""Receives the command's output as it arrives."""
 
 
 def discard(_: bytes) -> None:
@@ -36,14 +36,14 @@ def discard(_: bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What runs on a box, and who takes its output.
+    """A command to run on a box, and the receivers of its output.
 
     Attributes:
         command: a shell command, or the arguments of a program.
-        environment: variables for it; they go over ssh alone.
-        out: takes its standard output.
-        err: takes its standard error.
-        timeout_s: it is ended after this, with the exit code :data:`TIMED_OUT`; ``None`` for never.
+        environment: variables for it; they are sent over ssh only.
+        out: receives its standard output.
+        err: receives its standard error.
+        timeout_s: stopped after this, with the exit code :data:`TIMED_OUT`; ``None`` for never.
     """
 
     command: Sequence[str] | str
@@ -54,12 +54,12 @@ class Job:
 
 
 def follow_job(context: Context, box: Box, target: Target, job: Job) -> int:
-    """Starts a job and follows it; gives its exit code, :data:`TIMED_OUT` where its time ended first.
+    """Starts a job and follows it; returns its exit code, :data:`TIMED_OUT` if it was stopped.
 
     Raises:
         BoxLostError: the box ended before the job did.
-        ConnectionFailedError: the box does not answer any more.
-        InterruptedBySignal: a signal came first, or nobody takes the output any more.
+        ConnectionFailedError: the box no longer answers.
+        InterruptedBySignal: a signal came, or the reader of the output closed it.
     """
     text = job.command if isinstance(job.command, str) else " ".join(job.command)
     context.emit(JobStarted("job", text))
@@ -98,8 +98,8 @@ def _come_back(context: Context, box: Box, target: Target, lost: ConnectionFaile
     """Waits until the box can be reached again.
 
     Raises:
-        BoxLostError: it is gone.
-        ConnectionFailedError: it is not, but does not answer.
+        BoxLostError: the box is gone.
+        ConnectionFailedError: the box exists, but does not answer.
     """
     context.tell("job", f"{lost.message}; connecting again")
     end = context.clock() + timedelta(seconds=COME_BACK_S)
@@ -116,10 +116,10 @@ def _come_back(context: Context, box: Box, target: Target, lost: ConnectionFaile
 
 
 def check_there(context: Context, box: Box) -> None:
-    """Makes sure that a box still has its first node.
+    """Checks that a box still has its first node.
 
     Raises:
-        BoxLostError: it has not.
+        BoxLostError: the node is gone.
     """
     first = box.nodes[0]
     if box.state is BoxState.READY and first.state is not State.GONE:

@@ -27,23 +27,23 @@ from gpucloud.ssh.files import NotCopiedError, rsync_down
 from gpucloud.ssh.keys import key_folder
 
 RUN_TTL = timedelta(hours=6)
-"""How long the box of a run lives where its spec does not say."""
+"""The lifetime of a run's box by default."""
 RETRIES = 3
 CAPACITY_PAUSE_S = 60.0
 TAKE_DOWN_S = 600.0
 REASONS = ("interruption", "capacity")
-"""The failures after which a run may begin anew."""
+"""The failures after which a run may be retried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What is to be done on the box.
+    """The work of a run.
 
     Attributes:
         job: the command.
-        retry_on: some of :data:`REASONS`: the run begins anew, at most :data:`RETRIES` times.
-        fetch: what is brought back at the end: (path on the box, path here).
-        keep_on_failure: leaves the box to its own end where the command fails.
+        retry_on: some of :data:`REASONS`: the run is retried after these, at most :data:`RETRIES` times.
+        fetch: what to copy back at the end: (path on the box, path here).
+        keep_on_failure: keep the box until its deadline if the command fails.
     """
 
     job: Job
@@ -54,9 +54,9 @@ class Orders:
 
 @dataclass(slots=True)
 class Attendant:
-    """Sees to it that the command is run, and that the box ends with it.
+    """Runs the command on a box, and ends the box with it.
 
-    ``buy`` gives a box that this process holds.
+    ``buy`` returns a box that this process holds.
     """
 
     context: Context
@@ -67,12 +67,12 @@ class Attendant:
     _tries: int = 0
 
     def run(self) -> int:
-        """Runs it, and again after failures on which it may begin anew; gives the command's exit code.
+        """Runs it, with retries after the failures of ``retry_on``; returns the command's exit code.
 
         Raises:
             BoxLostError: the box ended before its command did.
             NotCopiedError: the command succeeded, and its files could not be fetched.
-            GpucloudError: anything else; nothing is left, unless it says so.
+            GpucloudError: any other failure; nothing is left, unless the error says so.
         """
         while True:
             try:
@@ -126,10 +126,10 @@ class Attendant:
         return code
 
     def _fetch(self, target: Target, code: int) -> None:
-        """Brings the files back, as many as there are. A command that failed may have written none.
+        """Copies the files back, as far as they exist. A command that failed may have written none.
 
         Raises:
-            NotCopiedError: some could not be brought, and the command's exit code says that it succeeded.
+            NotCopiedError: some could not be copied, and the command succeeded by its exit code.
         """
         failures: list[NotCopiedError] = []
         for source, destination in self.orders.fetch:
@@ -146,7 +146,7 @@ class Attendant:
             raise failures[0]
 
     def _keep(self, box: Box) -> None:
-        """From now on a box like any other."""
+        """Keeps the box: from now on it is a box like any other."""
         self.context.journal.write(box, Seen(facts=Facts(attended=False)))
         self.context.journal.release(box)
         self.context.notice(
@@ -155,7 +155,7 @@ class Attendant:
 
 
 def refuse_live(context: Context, run_id: str) -> None:
-    """Refuses a run id that something living has, also on another machine.
+    """Refuses a run id that a living machine has, also one that was launched elsewhere.
 
     Raises:
         UsageError: it is in use.

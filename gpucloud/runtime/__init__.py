@@ -1,1 +1,1 @@
-"""What the work of a command stands on: its context, threads with deadlines, and isolation of failures."""
+"""The runtime of a command: its context, threads with deadlines, and isolation of failures."""

@@ -1,4 +1,4 @@
-"""What the engine needs from outside, in one value: journal, clouds, time, randomness, signals, the user."""
+"""The engine's dependencies in one value: journal, clouds, time, randomness, signals, progress."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gpucloud.runtime.tasks import Call, Tasks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Everything outside the engine. Tests give their own clock, randomness and clouds.
+    """The engine's dependencies. Tests pass their own clock, randomness and clouds.
 
-    ``emit`` takes the events of progress, in the thread that has news. ``state`` is the folder of the
-    journal, the keys and the history of prices. ``proxy_command`` is ssh's way to boxes that are not reached
-    directly. ``call`` is the id that its leases carry (:func:`gpucloud.journal.leases.calling`). ``silent``
-    has the clouds that did not answer this command, each with the question that was put to it: the command
-    goes on without them where it can.
+    ``emit`` receives the progress events, in the thread that they come from. ``state`` is the folder of the
+    journal, the keys and the history of prices. ``proxy_command`` is ssh's ``ProxyCommand`` for boxes that
+    are not reached directly. ``call`` is the id in its leases (:func:`gpucloud.journal.leases.calling`).
+    ``silent`` has the clouds that did not answer this command, each with the call that was sent: the command
+    continues without them where it can.
     """
 
     owner: str
@@ -41,7 +41,7 @@ class Context:
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
 
     def tell(self, step: str, text: str) -> None:
-        """Emits news of a step of the timeline that have no event of their own."""
+        """Emits progress of a step of the timeline that has no event type of its own."""
         self.emit(Progress(step, text))
 
     def notice(self, step: str, text: str) -> None:
@@ -49,7 +49,7 @@ class Context:
         self.emit(Noticed(step, text))
 
     def warn(self, step: str, text: str, hint: str | None = None) -> None:
-        """Emits what was left undone, or is not known."""
+        """Emits a warning: something was left undone, or is not known."""
         self.emit(Warned(step, text, hint))
 
     def is_silent(self, cloud: str) -> bool:
@@ -57,15 +57,15 @@ class Context:
         return cloud in self.silent and not self.silent[cloud].done
 
     def lease(self) -> Lease:
-        """What this call writes when it works on a box."""
+        """The lease that this call writes when it works on a box."""
         return this_process(self.journal.now(), self.call)
 
     def claim(self, lease: Lease | None) -> Claim:
-        """What a lease in the journal means to this call."""
+        """The meaning of a lease in the journal for this call."""
         return claim(lease, self.journal.now(), self.call)
 
     def may_take(self, lease: Lease | None) -> bool:
-        """Whether nobody who lives is working on a box with this lease."""
+        """Whether no living process works on a box with this lease."""
         return self.claim(lease) is not Claim.HELD
 
     def take(self, box: Box, *, by_force: bool = False) -> Box | None:

@@ -1,7 +1,7 @@
-"""Progress as typed events, given to one callback: a timeline on a terminal, a log, a metric.
+"""Progress as typed events for one callback: a timeline on a terminal, a log, a metric.
 
 Every command imports this module. Making a dataclass costs half a millisecond, so an event without fields of
-its own is a plain subclass, which has all that its parent has.
+its own is a plain subclass with the fields of its parent.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Event:
 
 
 class Progress(Event):
-    """A step began or has news."""
+    """A step started or progressed."""
 
 
 class Noticed(Event):
-    """News that a user should see even where progress is not shown; nothing is wrong."""
+    """A notice that is printed even if progress is not; nothing is wrong."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class MachinesCreated(Event):
 
 
 class BootStep(Event):
-    """The first boot of a machine has reached a step, as its own log tells."""
+    """The first boot of a machine has reached a step, by the machine's own log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PricesAnswered(Event):
-    """A cloud has answered one more question of a refresh of prices: so many of those it is asked."""
+    """A cloud has answered one more query of a price refresh: ``answered`` of ``asked``."""
 
     cloud: str
     answered: int
@@ -82,16 +82,16 @@ class PricesAnswered(Event):
 
 
 class JobStarted(Event):
-    """A command is started on a box; until :class:`JobEnded` its output comes."""
+    """A command starts on a box; its output arrives until :class:`JobEnded`."""
 
 
 class JobEnded(Event):
-    """No more output of the command comes; the news may also be that it was lost."""
+    """The output of the command has ended, or the connection to it was lost."""
 
 
 Sink = Callable[[Event], None]
-"""Takes events, in the thread that called; it must not raise."""
+"""Receives events, in the thread of their origin; it must not raise."""
 
 
 def ignore(event: Event) -> None:
-    """Takes events and does nothing with them."""
+    """Ignores an event."""

@@ -1,4 +1,4 @@
-"""One of several things that fails keeps nothing from the others: the one rule of every loop over boxes."""
+"""Isolation of failures: in every loop over boxes, the failure of one does not affect the others."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ log = logging.getLogger("gpucloud.runtime.isolation")
 
 
 class UnforeseenError(GpucloudError):
-    """Something failed in a way that gpucloud does not know; the message names it."""
+    """An unexpected exception; the message names it."""
 
 
 @contextmanager
 def isolated(troubles: list[GpucloudError], what: str) -> Generator[None]:
-    """Runs the body for one of several things; whatever fails in it is added to the troubles.
+    """Runs the body for one of several items, and adds its failure to the troubles.
 
     A signal still ends the loop.
 
     Args:
-        troubles: where the failure goes, as an error that names the thing.
-        what: names the thing, for people.
+        troubles: receives the failure, as an error that names the item.
+        what: the name of the item, for people.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Where a thread waits: a signal is answered at once while calls run in threads, and no wait is endless.
+"""Calls in threads, and how the calling thread waits: signals are handled at once, and every wait ends.
 
-The rule for the end of every wait is here, and only here: the budget that was given with
-:meth:`Tasks.within`, and a minute after the first signal.
+The rule for the end of every wait is here, and only here: the budget of :meth:`Tasks.within`, and a minute
+after the first signal.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gpucloud.errors import GpucloudError, InterruptedBySignal
 T = TypeVar("T")
 
 CALL_TIMEOUT_S = 90.0
-"""How long a call may take where nothing else is said: a call with all its repetitions."""
+"""How long a call may take by default, with all its retries."""
 AFTER_SIGNAL_S = 60.0
-"""How long a command goes on after the first signal, to end what is billed."""
+"""How long a command continues after the first signal, to end what is billed."""
 LISTEN_S = 0.5
-"""The kernel may give a signal to any thread (signal(7)), and that alone does not wake the main one."""
+"""The kernel may deliver a signal to any thread (signal(7)), and that alone does not wake the main one."""
 
 
 class TimedOutError(GpucloudError):
@@ -46,21 +46,21 @@ class Call:
     done: bool = False
 
     def value(self) -> Any:
-        """What the call returned. Raises what it raised."""
+        """The result of the call. Raises its exception."""
         if self.error is not None:
             raise self.error
         return self.result
 
 
 class Tasks:
-    """Where the thread that made it waits. Calls run in daemon threads; a signal ends the wait, not the call.
+    """Runs calls in daemon threads and waits for them. A signal ends the wait, not the call.
 
     The first SIGINT, SIGTERM or SIGHUP makes the present or next wait raise :class:`InterruptedBySignal`;
-    inside :meth:`finishing` waits go on, for a minute at most. A second signal ends the process at once,
-    after printing ``clean_up``, the command that cleans up. ``heard`` is told when a signal has to wait.
+    inside :meth:`finishing` waits continue, for a minute at most. A second signal ends the process at once,
+    after printing ``clean_up``, the command that cleans up. ``heard`` is called when a signal is deferred.
 
     Args:
-        nap: takes the place of sleeping; tests move their clock with it.
+        nap: replaces sleeping; tests move their clock with it.
         monotonic: the clock of the budgets, in seconds.
     """
 
@@ -94,7 +94,7 @@ class Tasks:
 
     @contextmanager
     def finishing(self) -> Generator[None]:
-        """While the body runs, the first signal does not end waits: what was begun is finished."""
+        """While the body runs, the first signal does not end waits: work that was started is finished."""
         self._deaf += 1
         try:
             yield
@@ -103,7 +103,7 @@ class Tasks:
 
     @contextmanager
     def within(self, budget_s: float) -> Generator[None]:
-        """While the body runs, no wait goes on for longer than this in all; an earlier end stays."""
+        """While the body runs, all waits together take no longer than this; an earlier end stays."""
         outer = self._end
         self._end = min(outer, self._monotonic() + budget_s)
         try:
@@ -113,12 +113,12 @@ class Tasks:
 
     @property
     def left_s(self) -> float:
-        """How long what is under way may still take; infinite without a budget and without a signal."""
+        """The seconds left for the work under way; infinite without a budget and without a signal."""
         end = self._end if self._signal_at is None else min(self._end, self._signal_at + AFTER_SIGNAL_S)
         return max(end - self._monotonic(), 0.0)
 
     def for_another_thread(self) -> Tasks:
-        """One of the same kind for the thread that calls this. It hears no signals: it needs a budget."""
+        """An instance for the thread that calls this. It receives no signals, so it needs a budget."""
         return Tasks(self._nap, self._monotonic)
 
     @contextmanager
@@ -136,7 +136,7 @@ class Tasks:
         context = copy_context()
 
         def run() -> None:
-            if (tracer := threading.gettrace()) is not None:  # a debugger, or who measures coverage
+            if (tracer := threading.gettrace()) is not None:  # a debugger, or a coverage tool
                 sys.settrace(tracer)
             try:
                 running.result = context.run(call)
@@ -147,7 +147,7 @@ class Tasks:
 
         try:  # Thread.start() would wait for ever for a thread that runs out of memory before its first line
             start_new_thread(run, ())
-        except RuntimeError:  # no memory for one more: a signal has to wait, but what was begun is finished
+        except RuntimeError:  # no memory for a thread: a signal is deferred, but the call is made
             run()
         return running
 
@@ -155,8 +155,8 @@ class Tasks:
         """Waits for a started call and returns its result.
 
         Raises:
-            TimedOutError: it did not end in time, or within the budget; it goes on in its thread.
-            InterruptedBySignal: a signal came first; the call goes on in its thread.
+            TimedOutError: it did not end in time, or within the budget; it continues in its thread.
+            InterruptedBySignal: a signal came first; the call continues in its thread.
         """
         began = time.monotonic()
         if not self.until_done([running], timeout_s):
@@ -171,17 +171,17 @@ class Tasks:
         Args:
             calls: what to wait for.
             timeout_s: how long to wait at the most.
-            but: how many of them may go on.
+            but: the number of calls that may still be running.
 
         Returns:
             Whether they have ended.
 
         Raises:
-            InterruptedBySignal: a signal came first; the calls go on in their threads.
+            InterruptedBySignal: a signal came first; the calls continue in their threads.
         """
         if (
             threading.get_ident() != self._thread
-        ):  # who waits here too would take the news that the other waits for
+        ):  # a second waiting thread would consume the wake-up of the first
             raise RuntimeError("only one thread may wait here")
         deadline = time.monotonic() + min(timeout_s, self.left_s)
         while sum(not call.done for call in calls) > but:
@@ -194,11 +194,11 @@ class Tasks:
         return True
 
     def run(self, call: Callable[[], T], timeout_s: float = CALL_TIMEOUT_S) -> T:
-        """Starts a call and waits for it; what there is no time for is not started.
+        """Starts a call and waits for it; without time left, it is not started.
 
         Raises:
-            TimedOutError: it did not end in time; it goes on in its thread.
-            InterruptedBySignal: a signal came first; the call goes on in its thread.
+            TimedOutError: it did not end in time; it continues in its thread.
+            InterruptedBySignal: a signal came first; the call continues in its thread.
         """
         self.check()
         if not self.left_s:
@@ -207,11 +207,11 @@ class Tasks:
         return result
 
     def run_all(self, calls: Iterable[Callable[[], Any]], timeout_s: float = CALL_TIMEOUT_S) -> list[Call]:
-        """Starts calls at the same time; gives them, in order, when all have ended or the time is over.
+        """Starts calls at the same time; returns them, in order, when all have ended or the time is over.
 
         Raises:
-            TimedOutError: there is no time; none was started.
-            InterruptedBySignal: a signal came first; the calls go on in their threads.
+            TimedOutError: no time is left; none was started.
+            InterruptedBySignal: a signal came first; the calls continue in their threads.
         """
         self.check()
         if not self.left_s:
@@ -221,7 +221,7 @@ class Tasks:
         return running
 
     def pause(self, seconds: float) -> None:
-        """Sleeps, but a signal or the end of the budget ends it."""
+        """Sleeps, until a signal or the end of the budget at the latest."""
         if self._nap is not None:
             self.check()
             self._nap(min(seconds, self.left_s))
@@ -232,9 +232,9 @@ class Tasks:
             return
 
     def check(self) -> None:
-        """Raises :class:`InterruptedBySignal` if a signal came and nothing must be finished first.
+        """Raises :class:`InterruptedBySignal` if a signal came and no work must be finished first.
 
-        Where something must be, ``heard`` is told so, once.
+        If work must be finished first, ``heard`` is called, once.
         """
         if self.signum is None:
             return

@@ -147,15 +147,16 @@ async def _session(box: Serving, process: asyncssh.SSHServerProcess[bytes]) -> N
                 head = await _moved_arguments(box, user, process)
             code = await _in_pipes(process, arguments, environment, head)
     except OSError as error:
-        process.stderr.write(f"sandbox: {error}\n".encode())
         code = 126
+        with suppress(BrokenPipeError):  # its client is gone; what is raised here would end the connection
+            process.stderr.write(f"sandbox: {error}\n".encode())
     finally:
         box.left(user)
-    if -code in _SIGNAL_NAMES:
-        process.exit_with_signal(_SIGNAL_NAMES[-code])
-    else:
-        process.exit(code)
     with suppress(TimeoutError, OSError):
+        if -code in _SIGNAL_NAMES:
+            process.exit_with_signal(_SIGNAL_NAMES[-code])
+        else:
+            process.exit(code)
         await asyncio.wait_for(process.wait_closed(), 5)
 
 

@@ -15,7 +15,7 @@ class Flag:
 
     Attributes:
         panel: the section of ``--help`` that shows it.
-        metavar: the placeholder of its value in the help; ``None`` for a switch.
+        metavar: the name of its value in the help, such as ``GIB``; ``None`` for a switch.
         names: its spellings, the usual one first; derived from the field's name if empty.
         switches: values with their own switch, such as ``--spot``, and its help text.
     """

@@ -1,1 +1,1 @@
-"""The way into a box: the client, its keys, the boot, files, the guard and jobs."""
+"""Access to a box over ssh: the client, its keys, the boot, files, the guard and jobs."""

@@ -1,4 +1,4 @@
-"""Bringing a box up over ssh: its host key replaced, its bootstrap waited for, its GPUs counted."""
+"""Brings a box up over ssh: replaces its host key, waits for its bootstrap, lists its GPUs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ REBOOTING = {"mig"}
 RELOAD_TIMEOUT_S = 30.0
 LOG_LINES = 12
 LOG_BYTES = 8192
-"""How much of a failed boot is told: the box, and its log, are gone soon."""
+"""How many lines of a failed boot's log to show: the box and its log are gone soon."""
 MOST_BYTES = 65536
-"""Of what a box says of its boot."""
+"""The most bytes to read of a box's boot state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU as the box's driver names it."""
+    """One GPU as the box's driver lists it."""
 
     index: int
     name: str
@@ -38,12 +38,12 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootState:
-    """How far a box's bootstrap is.
+    """The progress of a box's bootstrap.
 
     Attributes:
-        ready: whether it is through.
-        guarded: whether the guard that ends the box watches.
-        seconds: how long each step took, once it is.
+        ready: whether it is finished.
+        guarded: whether the guard that ends the box runs.
+        seconds: how long each step took, once finished.
         step: the step that runs now, or that failed.
         exit_code: of the step that failed.
     """
@@ -57,7 +57,7 @@ class BootState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One MIG device: ``uuid`` is what ``CUDA_VISIBLE_DEVICES`` takes."""
+    """One MIG device: ``uuid`` is its value for ``CUDA_VISIBLE_DEVICES``."""
 
     gpu: int
     profile: str
@@ -81,14 +81,15 @@ systemctl reload ssh || systemctl reload sshd
 
 
 def rotate_host_key(target: Target, *, steps: Sequence[str] = ()) -> None:
-    """Has the box make a new host key and pins it, so that the one in the user-data is good for nothing.
+    """Makes the box create a new host key and pins it, so that the one in the user-data becomes useless.
 
-    To be done in the first connection, before anything else is sent. Does nothing once it is done, and can be
-    repeated after a crash at any point: both keys are accepted until the new one is in use.
+    Must be called in the first connection, before anything else is sent. Does nothing if the key was
+    replaced before, and can be repeated after a crash at any point: both keys are accepted until the new one
+    is in use.
 
     Args:
-        target: where.
-        steps: those of the boot, one of which may reboot the box meanwhile.
+        target: the node.
+        steps: the steps of the boot, one of which may reboot the box meanwhile.
 
     Raises:
         ConnectionFailedError: the box could not be reached, or could not change its key.
@@ -101,7 +102,7 @@ def rotate_host_key(target: Target, *, steps: Sequence[str] = ()) -> None:
 
 
 def reboots(steps: Sequence[str]) -> int:
-    """How often a box may reboot while it does these steps."""
+    """How often a box may reboot during these steps."""
     return sum(step.partition(":")[0] in REBOOTING for step in steps)
 
 
@@ -114,12 +115,12 @@ def _rotate_host_key(target: Target) -> None:
     _on_box(target, _USE_HOST_KEY)
     disconnect(target)
     pin(target.keys, target.alias, [new])
-    wait_until_reachable(target, timeout_s=RELOAD_TIMEOUT_S)  # while it reloads nobody listens
+    wait_until_reachable(target, timeout_s=RELOAD_TIMEOUT_S)  # no server listens during the reload
     discard_one_time_key(target.keys)
 
 
 def _on_box(target: Target, script: str) -> str:
-    """Runs a script of ours as root on the box, and gives its output."""
+    """Runs a script of ours as root on the box, and returns its output."""
     done = run(target, ["sudo", "-n", "sh", "-c", script], timeout_s=60)
     if done.code:
         said = done.err.decode(errors="replace").strip()[:200]
@@ -144,7 +145,7 @@ def _public_key(text: str) -> str:
 
 
 def boot_state(target: Target) -> BootState:
-    """How far the bootstrap is.
+    """Reads the progress of the bootstrap.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
@@ -180,21 +181,21 @@ def wait_until_ready(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> BootState:
-    """Looks until the bootstrap is through, and the guard watches. A box with a step that may
-    reboot it may be out of reach meanwhile.
+    """Polls until the bootstrap is finished and the guard runs. A box with a step that reboots it may be
+    unreachable meanwhile.
 
     Args:
-        target: where.
-        timeout_s: for how long.
-        guard_timeout_s: how long a box may be without its guard.
-        steps: those that must have been done; what follows a colon is a step's argument.
-        tell: told the step that runs, whenever it is another.
+        target: the node.
+        timeout_s: how long to wait.
+        guard_timeout_s: how long the box may run without its guard.
+        steps: the steps that must have been done; the text after a colon is a step's argument.
+        tell: called with the step that runs, whenever it changes.
         clock: seconds.
         pause: waits.
 
     Raises:
-        ConnectionFailedError: a step of it failed or was left out, it is not through in time, or nothing
-            would end the box.
+        ConnectionFailedError: a step failed or was left out, the bootstrap did not finish in time, or the
+            guard did not start.
     """
     told = None
     reboots_left = reboots(steps)
@@ -238,7 +239,7 @@ def wait_until_ready(
 
 
 def _log_end(target: Target) -> str:
-    """The last lines of the boot's log; why there are none, where they cannot be had."""
+    """The last lines of the boot's log, or the reason why it cannot be read."""
     try:
         said = run(target, ["tail", "-n", str(LOG_LINES), BOOT_LOG], most_bytes=LOG_BYTES, only_end=True).out
     except ConnectionFailedError as error:
@@ -247,7 +248,7 @@ def _log_end(target: Target) -> str:
 
 
 def gpu_list(target: Target) -> list[Gpu]:
-    """The GPUs that answer on the box; empty when the driver shows none.
+    """The GPUs that the box's driver lists; may be empty.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
@@ -279,7 +280,7 @@ def mig_slices(target: Target) -> list[Slice]:
 
 
 def parse_slices(text: str) -> list[Slice]:
-    """The MIG devices in what ``nvidia-smi -L`` prints, under the GPU that each is of."""
+    """The MIG devices in the output of ``nvidia-smi -L``, each with its GPU."""
     found: list[Slice] = []
     gpu = 0
     for line in text.splitlines():

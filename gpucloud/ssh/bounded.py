@@ -1,4 +1,4 @@
-"""A program that is listened to within limits: what it writes may be endless, whoever made it so."""
+"""Runs a program with limits on its time and output: the output of a box may be endless."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = 65536
 
 
 class Finished(NamedTuple):
-    """A command that ended: its exit code and what it wrote."""
+    """A command that ended: its exit code and its output."""
 
     code: int
     out: bytes
@@ -28,14 +28,14 @@ class TooMuchError(Exception):
 def talk(
     command: Sequence[str], stdin: bytes, *, timeout_s: float, most_bytes: int, only_end: bool = False
 ) -> Finished:
-    """Runs a program to its end. One that passes a limit is killed.
+    """Runs a program to its end. A program that exceeds a limit is killed.
 
     Args:
         command: the program and its arguments.
-        stdin: what it reads.
+        stdin: its input.
         timeout_s: how long it may take.
         most_bytes: how much it may write to stdout, and to stderr.
-        only_end: whether to give the end of what it writes, where that is more, instead of a failure.
+        only_end: keep only the end of a longer output, instead of failing.
 
     Raises:
         TimeoutError: it took longer.
@@ -57,7 +57,7 @@ def talk(
 def _exchange(
     child: subprocess.Popen[bytes], stdin: bytes, end: float, most_bytes: int, *, only_end: bool
 ) -> tuple[bytes, bytes]:
-    """Gives a program what it reads and takes what it writes, until it has closed both of its streams."""
+    """Writes a program's input and reads its output, until it has closed both of its streams."""
     assert child.stdin is not None  # noqa: S101  (all three are pipes)
     assert child.stdout is not None  # noqa: S101
     assert child.stderr is not None  # noqa: S101
@@ -92,7 +92,7 @@ def _exchange(
 
 
 def _feed(stdin: IO[bytes], left: memoryview) -> memoryview:
-    """Writes as much as fits; gives the rest, which is nothing for who reads no more."""
+    """Writes as much as fits; returns the rest, which is empty for a program that has closed its input."""
     try:
         return left[os.write(stdin.fileno(), left[:CHUNK]) :]
     except BlockingIOError:

@@ -1,6 +1,6 @@
-"""Into a box: OpenSSH and rsync as the client, never through a shell, never to a host that is not pinned.
+"""Connects to a box with OpenSSH and rsync: never through a shell, never to a host that is not pinned.
 
-One connection is shared by everything that is done on a box, and ends by itself a minute after its last use.
+All commands on a box share one connection, which ends by itself a minute after its last use.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SOCKET_PATH_LIMIT = 104
 
 RUN_TIMEOUT_S = 60.0
 MOST_BYTES = 1 << 20
-"""What a command on a box may take and write where nothing else is said."""
+"""The default limits of a command on a box."""
 LONGEST_LINE = 65536
 MOST_WORDS = 65536
-"""Of what ssh itself says of a connection."""
+"""The most bytes to keep of ssh's own messages."""
 
 SSH_FAILED = 255
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -45,17 +45,17 @@ _USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 class Failure(StrEnum):
-    """Why ssh did not get in: what helps is different for each."""
+    """Why ssh could not connect; each has its own hint."""
 
-    UNREACHABLE = "unreachable"  # nobody answers: gone, or our address is not let in
+    UNREACHABLE = "unreachable"  # no answer: gone, or our address is not allowed
     REFUSED = "refused"  # the machine answers, its ssh server does not (yet)
-    HOST_KEY = "host_key"  # somebody answers who is not the box
-    AUTH = "auth"  # the box does not take our key
-    BROKEN = "broken"  # anything else, and a connection that broke
+    HOST_KEY = "host_key"  # another machine answers
+    AUTH = "auth"  # the box does not accept our key
+    BROKEN = "broken"  # any other failure, and a connection that broke
 
 
 class ConnectionFailedError(GpucloudError):
-    """ssh did not get into the box, or lost it. ``failure`` says which kind; the message has ssh's words."""
+    """ssh could not connect, or lost the connection. ``failure`` is the kind; the message quotes ssh."""
 
     def __init__(self, message: str, *, failure: Failure, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -79,7 +79,7 @@ class Target:
     proxy_command: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what ssh could take for an option; all of this may have come from a cloud."""
+        """Refuses values that ssh could read as options; all of them may have come from a cloud."""
         host_alias(self.box_id)
         if not _USER_NAME.fullmatch(self.user):
             raise ValueError(f"{self.user[:80]!r} is not a user name")
@@ -99,13 +99,13 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
     """Opens the shared connection, unless it is open already.
 
     Raises:
-        ConnectionFailedError: the box did not let us in.
+        ConnectionFailedError: ssh could not connect.
         UsageError: ssh is not installed.
     """
     if _control(target, "check"):
         return
-    # To files: the connection that stays behind would keep a pipe open. The proxy has one of its own, because
-    # ssh sends its words nowhere when ControlPersist is set.
+    # To files: the connection that stays open would keep a pipe open. The proxy has a file of its own,
+    # because ssh discards its messages when ControlPersist is set.
     with tempfile.TemporaryFile() as words, tempfile.NamedTemporaryFile() as proxy_words:
         argv = client(_heard(target, proxy_words.name), timeout_s)
         argv += ["-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_S}"]
@@ -122,19 +122,19 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
             raise _explained(target, "Connection timed out") from error
         words.seek(0)
         said = (proxy_words.read(MOST_WORDS) + words.read(MOST_WORDS)).decode(errors="replace").strip()
-    if done.returncode and not _control(target, "check"):  # another shell may have been faster
+    if done.returncode and not _control(target, "check"):  # another process may have been faster
         raise _explained(target, said)
 
 
 def _heard(target: Target, file: str) -> Target:
-    """The same target, its proxy's words kept in a file."""
+    """The same target, with its proxy's messages kept in a file."""
     if target.proxy_command is None:
         return target
     return replace(target, proxy_command=f"{target.proxy_command} 2>{shlex.quote(file).replace('%', '%%')}")
 
 
 def _connected(target: Target) -> None:
-    """Opens the shared connection where there is none. A socket left by a dead one is passed over by ssh."""
+    """Opens the shared connection if there is none. ssh ignores a socket left by a dead one."""
     if not _socket(target).exists():
         connect(target)
 
@@ -142,7 +142,7 @@ def _connected(target: Target) -> None:
 def disconnect(target: Target) -> None:
     """Closes the shared connection, if there is one, and waits until its socket is gone.
 
-    A connection that is on its way out removes the socket by name, also a new one's.
+    A connection that is closing removes the socket by name, even the socket of a new connection.
     """
     if _control(target, "exit"):
         end = time.monotonic() + DISCONNECT_TIMEOUT_S
@@ -160,7 +160,7 @@ def wait_until_reachable(
     """Tries to connect until the box answers: often at first, then every few seconds.
 
     Raises:
-        ConnectionFailedError: the box did not let us in in time.
+        ConnectionFailedError: ssh could not connect in time.
     """
     end = clock() + timeout_s
     wait_s = 0.05
@@ -189,17 +189,17 @@ def run(
     most_bytes: int = MOST_BYTES,
     only_end: bool = False,
 ) -> Finished:
-    """Runs a command on the box with exactly these arguments, and gives what it wrote.
+    """Runs a command on the box with exactly these arguments, and returns its output.
 
-    What a box says may be endless, whoever made it so: it is held against a limit before it is kept.
+    The output of a box may be endless: it is limited while it is read.
 
     Args:
-        target: where.
-        argv: the command's arguments, which arrive exactly so.
-        stdin: what it reads.
+        target: the node.
+        argv: the command's arguments, passed unchanged.
+        stdin: its input.
         timeout_s: how long it may take.
         most_bytes: how much it may write to stdout, and to stderr.
-        only_end: whether to give the end of what it writes, where that is more, instead of a failure.
+        only_end: keep only the end of a longer output, instead of failing.
 
     Raises:
         ConnectionFailedError: the box could not be reached, the connection broke, or a limit was passed.
@@ -217,12 +217,12 @@ def run(
 def relay(
     target: Target, argv: Sequence[str], *, terminal: bool = False, out: IO[bytes] | None = None
 ) -> int:
-    """Runs a command, or the login shell where ``argv`` is empty, on our own stdin, stdout and stderr.
+    """Runs a command, or the login shell if ``argv`` is empty, on our own stdin, stdout and stderr.
 
     Args:
-        target: where.
-        argv: the command's arguments, which arrive exactly so.
-        terminal: whether the box gives it a terminal.
+        target: the node.
+        argv: the command's arguments, passed unchanged.
+        terminal: whether to allocate a terminal on the box.
         out: another place for its stdout.
 
     Returns:
@@ -244,13 +244,13 @@ def relay(
 
 
 def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None) -> Generator[str]:
-    """Runs a command on the box and gives the lines of its stdout as they come, until it or the reader ends.
+    """Runs a command on the box and yields the lines of its stdout, until it ends or the reader stops.
 
-    A line that is longer than :data:`LONGEST_LINE` bytes comes in pieces.
+    A line that is longer than :data:`LONGEST_LINE` bytes is split.
 
     Args:
-        target: where.
-        argv: the command's arguments, which arrive exactly so.
+        target: the node.
+        argv: the command's arguments, passed unchanged.
         timeout_s: how long it may take; ``None`` for as long as there is a reader.
 
     Raises:
@@ -274,17 +274,17 @@ def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None
 
 
 def forget(keys: Path, box_id: str, *, nodes: int = 1) -> None:
-    """Closes the connections to a box that is gone and deletes its keys. Twice is no error."""
+    """Closes the connections to a box that is gone and deletes its keys. May be repeated."""
     for node in range(nodes):
         disconnect(Target(box_id=box_id, host="127.0.0.1", user="nobody", keys=keys, node=node))
     delete_keys(keys)
 
 
-# --- inside
+# --- internals
 
 
 def client(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> list[str]:
-    """ssh with every setting that matters; nothing is taken from the user's or the system's configuration."""
+    """ssh with every setting that matters; the user's and the system's configuration are ignored."""
     options = {
         "HostName": target.host,
         "Port": str(target.port),
@@ -318,13 +318,13 @@ def client(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> list[str]:
 
 
 def _quoted(path: Path) -> str:
-    """A path as an option's value: spaces kept, percent signs not expanded."""
+    """A path as an option's value: with its spaces, and percent signs not expanded."""
     text = str(path).replace("%", "%%")
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _socket(target: Target) -> Path:
-    """Where the shared connection's socket is: a short path in a folder of the user's own."""
+    """The path of the shared connection's socket: short, in a folder of the user's own."""
     name = hashlib.sha256(f"{target.keys.absolute()}\n{target.alias}".encode()).hexdigest()[:16]
     path = socket_folder() / name
     if len(os.fsencode(path)) + 17 >= SOCKET_PATH_LIMIT:
@@ -336,17 +336,17 @@ def _socket(target: Target) -> Path:
 
 
 def socket_folder() -> Path:
-    """Where the sockets of shared connections are, made if need be.
+    """The folder of the shared connections' sockets, created if missing.
 
     Raises:
-        UsageError: it belongs to another user, or others can enter it: they could answer in a box's place.
+        UsageError: it belongs to another user, or others can access it: they could impersonate a box.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime, "gpucloud") if runtime and Path(runtime).is_dir() else None
     folder = folder or Path(tempfile.gettempdir(), f"gpucloud-{os.getuid()}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-        folder.chmod(0o700)  # whatever the umask has taken away
+        folder.chmod(0o700)  # independently of the umask
     found = folder.lstat()
     if found.st_uid != os.getuid():
         raise UsageError(
@@ -362,7 +362,7 @@ def socket_folder() -> Path:
 
 
 def _control(target: Target, verb: str) -> bool:
-    """Asks the shared connection; False where there is none."""
+    """Sends a control command to the shared connection; False if there is none."""
     if not _socket(target).exists():
         return False
     try:
@@ -380,9 +380,9 @@ def _control(target: Target, verb: str) -> bool:
 
 @contextmanager
 def _passing_signals_to(child: subprocess.Popen[bytes]) -> Generator[list[int]]:
-    """While the body runs, what ends us ends the command too; gives the signals that came.
+    """Passes the signals that end us on to the command while the body runs; yields those that came.
 
-    A terminal's Ctrl-C reaches both by itself.
+    A terminal's Ctrl-C reaches both directly.
     """
     came: list[int] = []
 
@@ -402,7 +402,7 @@ def _passing_signals_to(child: subprocess.Popen[bytes]) -> Generator[list[int]]:
 
 
 def _check_not_broken(target: Target, code: int, said: str) -> None:
-    """Tells ssh's own 255 from a command's: after the command's own, the connection is still there."""
+    """Distinguishes ssh's own exit code 255 from a command's: after the latter the connection still works."""
     if code == SSH_FAILED and not _control(target, "check"):
         raise _explained(target, said)
 
@@ -431,7 +431,7 @@ _HINTS: Mapping[Failure, str] = {
 
 
 def explain_failure(said: str) -> Failure:
-    """What kind of failure ssh's own words mean."""
+    """The kind of failure by ssh's own message."""
     return next(
         (failure for words, failure in _WORDS.items() if words.lower() in said.lower()), Failure.BROKEN
     )

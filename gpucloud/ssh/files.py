@@ -13,11 +13,11 @@ FILE_CODES = frozenset({3, 11, 23, 24})
 
 
 class NotCopiedError(ConnectionFailedError):
-    """The box was reached, and a file could not be copied: above all because there is none."""
+    """The box was reached, and a file could not be copied, mostly because it does not exist."""
 
 
 def rsync_up(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
-    """Copies a file or folder of this machine to the box; a slash at the source's end means what is in it.
+    """Copies a file or folder of this machine to the box; a slash at the source's end means its contents.
 
     Raises:
         ConnectionFailedError: the box could not be reached, or rsync failed.
@@ -26,20 +26,20 @@ def rsync_up(target: Target, source: str, destination: str, *, quiet: bool = Tru
 
 
 def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
-    """Copies a file or folder of the box to this machine. Nothing of it can land outside ``destination``.
+    """Copies a file or folder of the box to this machine. Nothing can be written outside ``destination``.
 
     Raises:
         NotCopiedError: there is no such file, or it cannot be read or written.
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
-    # Links that lead out of the tree are not made: what follows could be written through them.
+    # Links that point out of the tree are not created: later files could be written through them.
     safe = ["--safe-links", "--chmod=u-s,g-s"]
     _rsync(target, [*safe, _remote(target, source), _local(destination)], quiet=quiet)
 
 
 def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:
     connect(target)
-    # Not -a: owners and devices are of no use on another machine. -s: no shell of the box sees the paths.
+    # Not -a: owners and devices are useless on another machine. -s: no shell of the box sees the paths.
     command = [find_program("rsync"), "-rlptsz", "--no-devices", "--no-specials", "--partial"]
     command += ["-q" if quiet else "--info=progress2", "-e", _rsync_shell(client(target))]
     done = subprocess.run(
@@ -66,10 +66,10 @@ def _remote(target: Target, path: str) -> str:
 
 
 def _local(path: str) -> str:
-    """A path that rsync takes for neither an option nor a remote one."""
+    """A path that rsync reads as neither an option nor a remote path."""
     return path if path.startswith("/") else f"./{path}"
 
 
 def _rsync_shell(argv: Sequence[str]) -> str:
-    """An argument list as rsync's ``-e`` reads it: a quote inside quotes is doubled."""
+    """An argument list for rsync's ``-e``: a quote inside quotes is doubled."""
     return " ".join("'" + argument.replace("'", "''") + "'" for argument in argv)

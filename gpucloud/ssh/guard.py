@@ -16,14 +16,14 @@ MOST_BYTES = 65536
 MOST_ENTRIES = 64
 MOST_CHARACTERS = 200
 MOST = 1e11
-"""No time, in seconds since 1970, and no duration is beyond it."""
+"""The limit of times, in seconds since 1970, and of durations."""
 
 NUMBERS = ("at", "left_s", "deadline", "clock_ahead_s", "idle_s", "sessions", "taken_back_at")
 FLAGS = ("clock_is_right", "jobs")
 
 
 def guard_status(target: Target) -> Mapping[str, Any] | None:
-    """What the guard last said (see :func:`read_status`); ``None`` where it has not said anything.
+    """The guard's last status (see :func:`read_status`); ``None`` if it has written none.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
@@ -35,11 +35,11 @@ def guard_status(target: Target) -> Mapping[str, Any] | None:
 
 
 def move_end(target: Target, deadline: datetime | None, *, left_s: float | None) -> None:
-    """Tells the guard a new end, by the clock and by uptime; ``None`` is no end.
+    """Sets the guard's deadline, by the clock and by uptime; ``None`` is no deadline.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
-        GpucloudError: its guard did not take it.
+        GpucloudError: the guard did not accept it.
     """
     words = [
         "none" if value is None else f"{value:.0f}" for value in (deadline and deadline.timestamp(), left_s)
@@ -51,10 +51,11 @@ def move_end(target: Target, deadline: datetime | None, *, left_s: float | None)
 
 
 def read_status(text: bytes) -> Mapping[str, Any] | None:
-    """The guard's words as plain JSON of known fields and types, whoever wrote them; ``None`` for no sense.
+    """The guard's status as plain JSON of known fields and types, which any user of the box may have written.
 
     ``at``, ``deadline`` and ``taken_back_at`` are seconds since 1970, ``left_s``, ``clock_ahead_s`` and
-    ``idle_s`` durations; ``gpu_percent`` has one number per GPU, ``health`` what is wrong, in words.
+    ``idle_s`` durations; ``gpu_percent`` has one number per GPU, ``health`` the faults, in words. ``None``
+    for text that cannot be parsed.
     """
     try:
         found: Any = json.loads(text)

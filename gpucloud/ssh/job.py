@@ -1,8 +1,8 @@
-"""A command that runs on a box by itself, over ssh: a lost connection neither ends it nor loses its output.
+"""A detached command on a box, over ssh: a lost connection neither ends it nor loses its output.
 
-The command, with its environment, is a script that only the box's user can read; it arrives on a pipe, so
-that no process list and no log shows what is in it. Its output goes to files, from which it is followed; who
-comes back goes on where the connection was lost.
+The command, with its environment, is a script that only the box's user can read; it is sent on a pipe, so
+that no process list and no log shows its contents. Its output goes to files, from which it is followed; a
+new connection continues where the old one was lost.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gpucloud.errors import GpucloudError
 from gpucloud.ssh.client import SSH_FAILED, ConnectionFailedError, Failure, Target, client, connect, run
 
 FOLDER = ".gpucloud/job"
-"""Of a box's one job, in its user's home folder: ``script``, ``out``, ``err``, ``pid``, ``exit``."""
+"""The folder of a box's one job, in its user's home: ``script``, ``out``, ``err``, ``pid``, ``exit``."""
 JOBS = "/run/gpucloud/jobs"
-"""Where the guard looks for the process ids of jobs, to know that the box is not idle."""
+"""Where the guard finds the process ids of jobs, to know that the box is not idle."""
 CHUNK = 65536
 CALL_TIMEOUT_S = 60.0
 MOST_BYTES = 1024
-"""Of what a box says of how its job ended."""
+"""The most bytes to read of a job's exit code."""
 
 _START = f"""
 set -e; umask 077; cd; mkdir -p {FOLDER}; cd {FOLDER}
@@ -43,7 +43,7 @@ sudo -n sh -c 'mkdir -p {JOBS}; : >"{JOBS}/$1"' sh "$(cat pid)"
 """
 _FOLLOW = f'cd; exec tail -q -c "+$1" -s 0.1 -f --pid="$(cat {FOLDER}/pid)" "{FOLDER}/$2"'
 _REST = f'cd; tail -q -c "+$1" "{FOLDER}/$2"'
-"""What came between the last look and the end."""
+"""The output between the last read and the end."""
 _ENDED = f"""
 cd {FOLDER}
 for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e exit ] || {{ cat exit; exit; }}; sleep 0.1; done
@@ -57,14 +57,14 @@ kill -KILL -- "-$(cat pid)"
 
 
 class JobLostError(GpucloudError):
-    """The job is gone without having said how it ended: the box has been restarted, or ran out of memory."""
+    """The job ended without an exit code: the box was restarted, or ran out of memory."""
 
 
 def script_of(command: Sequence[str] | str, environment: Mapping[str, str]) -> bytes:
-    """What runs on the box.
+    """The script that runs on the box.
 
     Args:
-        command: a program and its arguments, which arrive exactly so; or a text for bash.
+        command: a program and its arguments, passed unchanged; or a text for bash.
         environment: its variables.
     """
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
@@ -87,7 +87,7 @@ def start(target: Target, script: bytes) -> None:
 
 
 def stop(target: Target) -> None:
-    """Ends the job and everything that it started: asks, and insists after ten seconds.
+    """Ends the job and every process that it started: SIGTERM first, SIGKILL after ten seconds.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
@@ -97,11 +97,11 @@ def stop(target: Target) -> None:
 
 @dataclass(slots=True)
 class Follower:
-    """Brings a job's output here as it comes.
+    """Copies a job's output to this machine as it arrives.
 
     Args:
-        target: where it runs.
-        sinks: what takes the bytes of ``out`` and of ``err``, in threads of their own.
+        target: the node of the job.
+        sinks: receive the bytes of ``out`` and of ``err``, in threads of their own.
     """
 
     target: Target
@@ -111,12 +111,12 @@ class Follower:
     _trouble: list[Exception] = field(default_factory=list[Exception])
 
     def follow(self) -> int:
-        """Brings output until the job has ended; gives its exit code. May be called again after a failure.
+        """Copies output until the job has ended; returns its exit code. May be called again after a failure.
 
         Raises:
             ConnectionFailedError: the connection was lost.
-            JobLostError: it ended without a word.
-            OSError: a sink takes no more.
+            JobLostError: it ended without an exit code.
+            OSError: a sink is closed.
         """
         connect(self.target)
         self._bring(_FOLLOW)
@@ -135,12 +135,12 @@ class Follower:
         return int(said)
 
     def close(self) -> None:
-        """Stops bringing output; the job goes on."""
+        """Stops copying output; the job continues."""
         for reader in self._readers:
             reader.kill()
 
     def _bring(self, script: str) -> None:
-        """Brings what a script gives of each output: as it comes, so that none of it is kept here."""
+        """Copies the output of a script as it arrives, so that none of it is kept in memory."""
         threads = [
             threading.Thread(target=self._pump, args=(name, script), daemon=True) for name in self.sinks
         ]

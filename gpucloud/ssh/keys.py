@@ -1,8 +1,8 @@
 """The keys of a box: one for its user, and a host key that is pinned before the first connection.
 
 A box's folder (0700) holds ``id_ed25519`` and one ``known_hosts`` file per node; until the first connection
-has replaced it also ``host_ed25519``, the one-time host key that travels in the user-data. ``ready.json`` is
-what the box was when it became ready: an older copy of the journal does not know that.
+has replaced it also ``host_ed25519``, the one-time host key in the user-data. ``ready.json`` is the state of
+the box when it became ready, which an older copy of the journal lacks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ONE_TIME = "one-time"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxKeys:
-    """What user-data needs of a box's keys, in OpenSSH's formats."""
+    """The keys of a box for its user-data, in OpenSSH's formats."""
 
     public_key: str
     host_private_key: str
@@ -58,12 +58,12 @@ def find_program(name: str) -> str:
 
 
 def key_folder(state: Path, box_id: str) -> Path:
-    """Where a box's keys are, beside the journal."""
+    """The folder of a box's keys, next to the journal."""
     return state / "keys" / host_alias(box_id)
 
 
 def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
-    """Makes the keys of a new box in its folder, and pins the host key under the names of all its nodes.
+    """Creates the keys of a new box in its folder, and pins the host key under the names of all its nodes.
 
     Raises:
         UsageError: ssh-keygen is missing, or the folder cannot be written.
@@ -85,9 +85,9 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
 
 
 def keep_ready(folder: Path, note: Mapping[str, Any]) -> None:
-    """Keeps a note beside a box's keys that it became ready, and what it was, as plain JSON.
+    """Writes the state of a box that became ready next to its keys, as plain JSON.
 
-    A failure is not told: the note is needed only after an older copy of the journal was put back.
+    A failure is ignored: the file is needed only after an older copy of the journal was restored.
     """
     draft = folder / f".{_READY}"
     with suppress(OSError):
@@ -97,7 +97,7 @@ def keep_ready(folder: Path, note: Mapping[str, Any]) -> None:
 
 
 def read_ready(folder: Path) -> Mapping[str, Any] | None:
-    """What :func:`keep_ready` noted of a box that became ready; ``None`` where nothing is noted."""
+    """The state that :func:`keep_ready` wrote; ``None`` if there is none."""
     try:
         note: Mapping[str, Any] = json.loads((folder / _READY).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -106,15 +106,15 @@ def read_ready(folder: Path) -> Mapping[str, Any] | None:
 
 
 def delete_keys(folder: Path) -> None:
-    """Removes a box's keys. What is gone already is no error."""
+    """Removes a box's keys, as far as they exist."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def host_alias(box_id: str, node: int = 0) -> str:
-    """The name under which a node's host key is pinned: addresses are used again, ids never.
+    """The name under which a node's host key is pinned: clouds reuse addresses, ids are unique.
 
     Raises:
-        ValueError: the id could be taken for an option or a pattern.
+        ValueError: the id could be read as an option or a pattern.
     """
     if not BOX_ID.fullmatch(box_id):
         raise ValueError(f"{box_id[:80]!r} is not a box id")
@@ -122,7 +122,7 @@ def host_alias(box_id: str, node: int = 0) -> str:
 
 
 def known_hosts(folder: Path, alias: str) -> Path:
-    """The file with a node's accepted host keys; one per node, for nodes are brought up at the same time."""
+    """The file of a node's accepted host keys; one per node, as nodes are brought up at the same time."""
     return folder / f"known_hosts-{alias}"
 
 
@@ -152,7 +152,7 @@ def discard_one_time_key(folder: Path) -> None:
 
 
 def checked_public_key(text: str) -> str:
-    """A host key that a box named, without its comment.
+    """A host key that a box reported, without its comment.
 
     Raises:
         ValueError: it is not one ed25519 key.
@@ -164,7 +164,7 @@ def checked_public_key(text: str) -> str:
 
 
 def read_public_key(text: str) -> str:
-    """A public key that the user named, as text or by its file, without its comment.
+    """A public key of the user, given as text or by its file, without its comment.
 
     Raises:
         UsageError: it is neither, or a private key.
@@ -175,11 +175,11 @@ def read_public_key(text: str) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"--ssh-key: cannot read a public key from {text!r}: {error}",
-                hint="name the .pub file, or give the key itself",
+                hint="specify the .pub file, or the key itself",
             ) from error
     found = _ANY_PUBLIC_KEY.match(text)
     if found is None:
-        raise UsageError("--ssh-key: this file holds no public key", hint="name the .pub file")
+        raise UsageError("--ssh-key: this file holds no public key", hint="specify the .pub file")
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""What a box writes: which files hold each kind of log, and the command that reads them."""
+"""The logs of a box: the files of each kind of log, and the command that reads them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LOGS = {
 """The files of each kind of log, on the box."""
 LOGS_TIMEOUT_S = 300.0
 MOST_LOG_BYTES = 32 * 1024 * 1024
-"""Of a log that is not followed: what a box says may be endless."""
+"""The most bytes to read of a log that is not followed: it may be endless."""
 
 
 def log_command(kind: str, *, follow: bool = False) -> list[str]:
-    """The command that writes a log, as far as its files are there; with ``follow``, on as they grow."""
+    """The command that prints a log, as far as its files exist; with ``follow``, also while they grow."""
     script = 'for file; do [ ! -r "$file" ] || files="$files $file"; done; exec '
     script += 'tail -q -n +1 -F "$@"' if follow else "cat $files </dev/null"
     return ["sh", "-c", script, "sh", *LOGS[kind]]

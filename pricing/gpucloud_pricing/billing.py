@@ -1,6 +1,6 @@
-"""How clouds bill: facts of their documentation that are in no price list.
+"""How clouds bill: facts from their documentation that are in no price list.
 
-Every instance type of a market carries those of its cloud; the shipped market takes them from here.
+Every instance type of a market has those of its cloud; the shipped market takes them from here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ class Billing:
     """How one cloud bills.
 
     Attributes:
-        vendor: who sends the bill.
-        minimum_s: for how long a machine is billed at least, each time that one starts.
-        disk_sizes_gib: a disk is billed as the next of these; empty where its own size counts.
-        iops: what the disk of a box does at no extra price.
+        vendor: the issuer of the bill.
+        minimum_s: the least time that is billed for each start of a machine.
+        disk_sizes_gib: a disk is billed as the next larger of these; empty if its own size is billed.
+        iops: the performance of a box's disk at no extra price.
     """
 
     vendor: str = ""
@@ -25,7 +25,7 @@ class Billing:
     iops: str = ""
 
     def disk_gib(self, gib: int) -> int:
-        """The size that a disk of ``gib`` GiB is billed as."""
+        """The billed size of a disk of ``gib`` GiB."""
         return next((size for size in self.disk_sizes_gib if size >= gib), gib)
 
 
@@ -43,9 +43,9 @@ BILLING = {
     # Source: ECS documentation, "Block storage billing": an ESSD is billed by its size and performance level.
     "alibaba": Billing(vendor="Alibaba Cloud", iops="the IOPS of its size of ESSD"),
 }
-"""Of the clouds whose prices are shipped, by provider's name."""
+"""The billing of the clouds whose prices are shipped, by provider's name."""
 
 
 def billing_of(cloud: str) -> Billing:
-    """How a shipped cloud bills; nothing special is known of any other."""
+    """How a shipped cloud bills; the default for any other cloud."""
     return BILLING.get(cloud, NOTHING_SPECIAL)

@@ -1,6 +1,6 @@
-"""What somebody has paid for already, as prices: what a machine costs them besides.
+"""Commitments of a user as prices: the cost of a machine in addition to them.
 
-Everything is reckoned as if nothing else used it.
+The figures assume that no other machine uses the commitments.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gpucloud_pricing.values import Commitment, Derivation, InstanceType, Money,
 
 SAVINGS_PLAN = "savings_plan"
 CAPACITY = frozenset({"capacity_reservation", "capacity_block"})
-"""Kinds that hold machines ready. All nodes of a box start in one of these, so they do not add up."""
+"""Kinds that reserve capacity. All nodes of a box start in one reservation, so these do not add up."""
 
 _MILLIONTH = Decimal("0.000001")
 
 
 def last_whole_day(end: datetime) -> date:
-    """The last day, in UTC, that is over before something ends. A second before midnight is midnight."""
+    """The last day, in UTC, that is complete at an end. A second before midnight counts as midnight."""
     return (end.astimezone(UTC) + timedelta(seconds=1)).date() - timedelta(days=1)
 
 
 def lasting(commitments: Iterable[Commitment], last: date) -> list[Commitment]:
-    """The commitments that last to the end of a day, those that add up as one."""
+    """The commitments that last to the end of a day; those that add up are merged."""
     alike: dict[object, list[Commitment]] = {}
     for each in commitments:
         if each.until is None or each.until >= last:
@@ -35,7 +35,7 @@ def lasting(commitments: Iterable[Commitment], last: date) -> list[Commitment]:
 
 
 def _what(commitment: Commitment) -> object:
-    """What commitments that add up have in common."""
+    """The key that is equal for commitments that add up."""
     plan = commitment.plan
     return replace(
         commitment,
@@ -48,7 +48,7 @@ def _what(commitment: Commitment) -> object:
 
 
 def _together(alike: Sequence[Commitment]) -> Commitment:
-    """One commitment that is as much as several, as long as all of them last."""
+    """One commitment for several, as long as all of them last."""
     first = alike[0]
     plans = [each.plan for each in alike if each.plan]
     in_all = sum((plan.per_hour.amount for plan in plans), Decimal(0))
@@ -64,13 +64,13 @@ def _together(alike: Sequence[Commitment]) -> Commitment:
 def owned_prices(
     commitments: Iterable[Commitment], kind: InstanceType, listed: Sequence[Price], *, nodes: int
 ) -> Iterator[Price]:
-    """What an hour of a type costs besides what is paid for already, where that is anything less.
+    """The prices of a type in addition to the commitments, if they are lower.
 
     Args:
         commitments: those that last long enough; see :func:`lasting`.
         kind: the type.
         listed: its prices.
-        nodes: how many machines run at a time.
+        nodes: the number of machines at the same time.
     """
     for each in commitments:
         if each.plan is not None:
@@ -95,9 +95,9 @@ def owned_prices(
 def _with_plan(
     commitment: Commitment, plan: SavingsPlan, kind: InstanceType, listed: Sequence[Price], nodes: int
 ) -> Iterator[Price]:
-    """The on-demand prices, less what the plan covers.
+    """The on-demand prices less the part that the plan covers.
 
-    A plan is used up at its own rates, and what is left is billed on demand. Source: Savings Plans User
+    A plan is used up at its own rates, and the rest is billed on demand. Source: Savings Plans User
     Guide, "Understanding how Savings Plans apply to your AWS usage":
     https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html
     """
@@ -126,7 +126,7 @@ def _with_plan(
 
 
 def reaches(commitment: Commitment, kind: InstanceType) -> bool:
-    """Whether a savings plan is for a type, wherever that is."""
+    """Whether a savings plan applies to a type, in any region."""
     plan = commitment.plan
     if plan is None or commitment.cloud != kind.cloud:
         return False
@@ -134,9 +134,9 @@ def reaches(commitment: Commitment, kind: InstanceType) -> bool:
 
 
 def rate_of(plan: SavingsPlan, listed: Iterable[Price], region: str) -> Price | None:
-    """At which price of a type a plan is used up in a region; ``None`` where that is not known.
+    """The price of a type at which a plan is used up in a region; ``None`` if unknown.
 
-    A price without terms is of the only plan that its cloud sells.
+    A price without terms belongs to the only plan that its cloud sells.
     """
     wanted = (plan.purchase, plan.per_hour.currency, region, None)
     fitting = (p for p in listed if (p.purchase, p.currency, p.region, p.zone) == wanted)
@@ -145,7 +145,7 @@ def rate_of(plan: SavingsPlan, listed: Iterable[Price], region: str) -> Price | 
 
 
 def text_of(commitment: Commitment) -> str:
-    """For people: how much, and until when."""
+    """The amount and the end of a commitment, for people."""
     plan = commitment.plan
     until = "" if commitment.until is None else f" until {commitment.until}"
     if plan is not None:

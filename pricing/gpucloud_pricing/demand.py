@@ -1,4 +1,4 @@
-"""What a box must have, to be held against the market."""
+"""The requirements for a box, to search the market with."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ TERM_HOURS = {
     "subscription_1m": HOURS_PER_MONTH,
     "subscription_1y": Decimal(8760),
 }
-"""How long a commitment is paid for, used or not."""
+"""The term of a commitment, which is billed whether used or not."""
 
 OWNED = "owned"
-"""What somebody has paid for already; only conditions of their own tell of it."""
+"""A commitment that is paid for already; known only from the user's own conditions."""
 
 CAPACITY_BLOCK = "capacity_block"
-"""Machines for some days that are paid for beforehand; an hour's price is that of a block of one day."""
+"""Machines for some days, paid in advance; the price per hour is that of a block of one day."""
 
 INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 """The links between the GPUs of one machine, the slowest first."""
 
 RDMA = ("none", "efa", "infiniband", "erdma")
-"""The networks between machines by which GPUs reach each other's memory."""
+"""The networks between machines with access to the memory of remote GPUs."""
 
 
 class Purchase(StrEnum):
@@ -45,29 +45,29 @@ PURCHASES = ("on_demand", "spot", *TERM_HOURS, CAPACITY_BLOCK, OWNED)
 """The ways of paying that the market knows."""
 
 COMMITMENTS = frozenset({*TERM_HOURS, CAPACITY_BLOCK})
-"""Those that would have to be bought: never launchable."""
+"""The ways of paying that must be bought first: never launchable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """A search of the market. An empty or ``None`` field demands nothing.
+    """A search of the market. An empty or ``None`` field is no requirement.
 
     Attributes:
         gpus: alternatives; empty means any model, whole GPUs.
-        gpu_memory_gib: at least this much on each GPU (on the share, where a share is rented).
+        gpu_memory_gib: at least this much on each GPU (of the share, if a share is rented).
         total_gpu_memory_gib: at least this much on all GPUs of the instance together.
         cpus: at least this many vCPUs.
         memory_gib: at least this much main memory.
         arch: ``x86_64`` or ``arm64``.
         interconnect: at least this between GPUs, of :data:`INTERCONNECTS`.
-        rdma: exactly this network, of :data:`RDMA`; ``none`` demands nothing.
+        rdma: exactly this network, of :data:`RDMA`; ``none`` is no requirement.
         purchases: ways of paying that may be used, of :data:`PURCHASES`.
         clouds: names, globs, ``!x`` to leave out.
         regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.
         zones: names, globs, ``!x`` to leave out.
         max_price_usd: per hour and box, compute only.
         max_age: quotes older than this are left out.
-        include_hidden: show retired, confidential and not publicly sold types too.
+        include_hidden: include types that are retired, confidential or not sold publicly.
     """
 
     gpus: tuple[GpuWish, ...] = ()

@@ -1,6 +1,6 @@
-"""What a box will cost before it is bought: pure functions over offers and tariffs, everything in USD.
+"""Estimates the cost of a box before it is bought: pure functions over offers and tariffs, all in USD.
 
-What the data lacks is unknown, with the reason, never zero.
+An amount that is missing in the data is unknown, with the reason, never zero.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ Place = tuple[str, str, str]
 """Cloud, region and instance type."""
 
 PARTS = ("compute", "disk", "address", "egress", "snapshots")
-"""What a total is the sum of."""
+"""The parts of a total."""
 
 DAY = Decimal(24)
 BLOCK_DAYS = 14
-"""Up to so many days a capacity block is of whole days; a longer one is of whole weeks."""
+"""Up to this many days a capacity block is of whole days; a longer one is of whole weeks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a box is needed for.
+    """The usage of boxes.
 
     Attributes:
-        hours: of work.
+        hours: hours of work.
         nodes: identical boxes.
         disk_gib: root disk of each node.
-        egress_gib: sent to the internet, all nodes together.
-        snapshot_gib: snapshots of each node, kept as long as it.
-        boot_s: billed before the work can begin; spent again after every interruption.
-        boot_limit_s: when a boot is given up; the dearest case has boots as long as this.
-        failed_attempts: machines that were started and given up before one worked; each is paid for as
-            long as a boot takes.
+        egress_gib: data sent to the internet, all nodes together.
+        snapshot_gib: snapshots of each node, kept as long as the node.
+        boot_s: billed before work begins, and again after every interruption.
+        boot_limit_s: the timeout of a boot; the highest estimate has boots as long as this.
+        failed_attempts: machines that were started and discarded before one worked; each is billed for the
+            time of a boot.
         idle_s: billed after the work has ended.
-        checkpoint_s: work between two checkpoints; ``None`` where an interruption loses all of it.
-        save_s: what it takes to write a checkpoint.
+        checkpoint_s: work between two checkpoints; ``None`` if an interruption loses all work.
+        save_s: the time to write a checkpoint.
     """
 
     hours: Decimal
@@ -62,18 +62,18 @@ class Usage:
 
     @property
     def billed_hours(self) -> Decimal:
-        """Work, boot and idle tail, of one node that nothing interrupts and that writes no checkpoints."""
+        """Work, boot and idle tail of one node, without interruptions and checkpoints."""
         return self.hours + Decimal(self.boot_s + self.idle_s) / 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotEstimate:
-    """What interruptions do to a usage. Times in hours.
+    """The effect of interruptions on a usage. Times in hours.
 
     Attributes:
-        outlook: how long it takes, and how often it is interrupted.
-        best_interval: between which hours of work to write a checkpoint; ``None`` where that does not pay.
-        dearer: whether the same is expected to cost less on demand; ``None`` where that price is not known.
+        outlook: the duration, and the number of interruptions.
+        best_interval: the best hours of work between checkpoints; ``None`` if checkpoints do not pay off.
+        dearer: whether on demand is expected to cost less; ``None`` if that price is unknown.
     """
 
     outlook: Outlook
@@ -100,13 +100,13 @@ class SpotEstimate:
 class Estimate:
     """The cost of one usage on one offer, in USD.
 
-    A part is ``None`` where it is not known; ``unknown`` then says why. ``total`` is the sum of the known
-    parts: while ``complete`` is False it is a lower bound. ``compute`` of a commitment is what the whole term
-    costs, because that is what would be owed, ``upfront`` the part of it that is due at once.
-    ``expected_total`` counts the work that interruptions repeat; in nine of ten cases spot's total is between
-    ``low_total`` and ``high_total``. For all else the low one has no idle tail and no failed attempt, the
-    high one boots that take as long as they may. ``break_even_hours`` are hours per month from which a
-    commitment is cheaper than on-demand, ``None`` if never. ``spot`` is only there for spot.
+    A part is ``None`` if it is unknown, with the reason in ``unknown``. ``total`` is the sum of the known
+    parts: a lower bound, if ``complete`` is False. ``compute`` of a commitment is the cost of the whole term,
+    which would be owed, ``upfront`` the part of it that is due at once. ``expected_total`` includes the work
+    that interruptions repeat; in nine of ten cases the total of spot is between ``low_total`` and
+    ``high_total``. For other ways of paying the low one has no idle tail and no failed attempt, and the high
+    one has boots up to their timeout. ``break_even_hours`` are the hours per month from which a commitment is
+    cheaper than on-demand, ``None`` if never. ``spot`` is set for spot only.
     """
 
     offer: Offer
@@ -130,7 +130,7 @@ class Estimate:
 
     @property
     def total(self) -> Decimal | None:
-        """The sum of the known parts; ``None`` when the compute itself is not known."""
+        """The sum of the known parts; ``None`` if the compute itself is unknown."""
         return None if self.compute is None else _sum(self.parts.values())
 
     @property
@@ -139,7 +139,7 @@ class Estimate:
         return None not in self.parts.values()
 
     def document(self) -> dict[str, Any]:
-        """The estimate as the contract writes it in JSON."""
+        """The estimate for JSON."""
         amounts = {
             **self.parts,
             "total": self.total,
@@ -162,12 +162,12 @@ class Estimate:
 
 
 def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decimal | None) -> Estimate:
-    """What a usage costs on an offer.
+    """Estimates the cost of a usage on an offer.
 
     Args:
-        market: for tariffs and rates.
-        offer: what would be rented.
-        usage: what for.
+        market: the tariffs and exchange rates.
+        offer: the offer.
+        usage: the usage.
         on_demand_usd: the same type's on-demand price in the same region, for the break-even.
     """
     unknown: dict[str, str] = {}
@@ -215,7 +215,7 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
 def compare(
     market: Market, offers: Iterable[Offer], usage: Usage, on_demand: dict[Place, Decimal]
 ) -> list[Estimate]:
-    """Estimates side by side, what is expected to cost least first, unknown totals last."""
+    """Estimates side by side: the lowest expected cost first, unknown totals last."""
     estimates = [
         estimate(market, offer, usage, on_demand_usd=on_demand.get(place_of(offer))) for offer in offers
     ]
@@ -223,12 +223,12 @@ def compare(
 
 
 def place_of(offer: Offer) -> Place:
-    """What the ways of paying are compared for: the same type in the same region."""
+    """The key for comparing ways of paying: the same type in the same region."""
     return offer.cloud, offer.region, offer.instance_type
 
 
 def one_per_place(offers: Iterable[Offer]) -> list[Offer]:
-    """The first offer of each type, region, way of paying and its terms: its zones cost the same or more."""
+    """The first offer of each type, region, way of paying and terms: further zones cost the same or more."""
     first: dict[tuple[Place, str, str], Offer] = {}
     for offer in offers:
         first.setdefault((place_of(offer), offer.purchase, offer.terms), offer)
@@ -239,9 +239,9 @@ def ways(offers: Sequence[Offer], purchases: Sequence[str], limit: int) -> list[
     """The ways of paying in the best places.
 
     Args:
-        offers: in the order of choosing.
-        purchases: the ways of paying asked for.
-        limit: how many places to keep for each way of paying.
+        offers: in the order of choice.
+        purchases: the requested ways of paying.
+        limit: the number of places for each way of paying.
     """
     single = one_per_place(offers)
     places: set[Place] = set()
@@ -251,7 +251,7 @@ def ways(offers: Sequence[Offer], purchases: Sequence[str], limit: int) -> list[
 
 
 def hourly(market: Market, offer: Offer, usage: Usage) -> tuple[Decimal | None, dict[str, str]]:
-    """What running costs per hour, all but what is sent, with reasons for what is left out."""
+    """The cost of running per hour without data transfer, with reasons for missing parts."""
     unknown: dict[str, str] = {}
     if offer.price_usd is None:
         return None, {"compute": "no price is known"}
@@ -260,7 +260,7 @@ def hourly(market: Market, offer: Offer, usage: Usage) -> tuple[Decimal | None, 
 
 
 def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Decimal]:
-    """The regional on-demand price of each offer's type in its region, where one is known."""
+    """The regional on-demand price of each offer's type in its region, if known."""
     found: dict[Place, Decimal] = {}
     for place in {place_of(offer) for offer in offers}:
         price = on_demand_price(market, place)
@@ -271,7 +271,7 @@ def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Dec
 
 
 def on_demand_price(market: Market, place: Place) -> Price | None:
-    """The regional on-demand price of a type in a region; ``None`` where none is known."""
+    """The regional on-demand price of a type in a region; ``None`` if unknown."""
     cloud, region, name = place
     regional = ("on_demand", region, None)
     fitting = (p for p in market.prices_of(cloud, name) if (p.purchase, p.region, p.zone) == regional)
@@ -279,7 +279,7 @@ def on_demand_price(market: Market, place: Place) -> Price | None:
 
 
 def run_hours(offer: Offer, usage: Usage) -> Decimal:
-    """For how many hours machines of one node run: failed attempts, then work with its boot and idle tail."""
+    """The hours that machines of one node run: failed attempts, then work with its boot and idle tail."""
     least = Decimal(offer.kind.billing.minimum_s) / 3600
     return max(usage.billed_hours, least) + _failed_hours(offer, usage)
 
@@ -289,7 +289,7 @@ def _failed_hours(offer: Offer, usage: Usage) -> Decimal:
 
 
 def paid_hours(offer: Offer, usage: Usage) -> Decimal:
-    """How many hours of one machine are paid for: those of the usage, or of as many terms as it needs.
+    """The billed hours of one machine: those of the usage, or of as many terms as it needs.
 
     A capacity block is of whole days, from the fifteenth on of whole weeks. Source: EC2 API Reference,
     DescribeCapacityBlockOfferings, "CapacityDurationHours".
@@ -303,7 +303,7 @@ def paid_hours(offer: Offer, usage: Usage) -> Decimal:
 
 
 def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
-    """What of a commitment is due at once."""
+    """The upfront part of a commitment."""
     if offer.quote is None:
         return None
     upfront = market.usd(offer.quote.upfront * (1 - offer.quote.discount), offer.quote.currency)
@@ -311,14 +311,14 @@ def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
 
 
 def upfront_terms(offer: Offer, usage: Usage) -> Decimal:
-    """How often what is paid upfront is due at once: for each day of a capacity block, else for one term."""
+    """How many times the upfront part is due at once: once per day of a capacity block, otherwise once."""
     return paid_hours(offer, usage) / DAY if offer.purchase == CAPACITY_BLOCK else Decimal(1)
 
 
 def _spot(
     market: Market, offer: Offer, usage: Usage, on_demand_usd: Decimal | None, unknown: dict[str, str]
 ) -> SpotEstimate | None:
-    """What interruptions do, with the middle of the interruption band; a node's loss restarts all nodes."""
+    """The effect of interruptions, at the middle of the band; the loss of a node restarts all nodes."""
     from gpucloud_pricing.spot import Work, best_interval, outlook, rate_per_hour
 
     if offer.price_usd is None:
@@ -346,14 +346,14 @@ def _spot(
 
 
 def _for_hours(market: Market, offer: Offer, usage: Usage, hours: float) -> Decimal:
-    """What so many hours cost, with failed attempts before them and the idle tail after; the known parts."""
+    """The cost of some hours with failed attempts before and the idle tail after; known parts only."""
     billed = Decimal(str(round(hours, 6))) + Decimal(usage.idle_s) / 3600 + _failed_hours(offer, usage)
     beside = _beside(market, offer, usage, billed, {})
     return _sum(((offer.price_usd or Decimal(0)) * billed * usage.nodes, *beside.values()))
 
 
 def _known_total(market: Market, offer: Offer, usage: Usage) -> Decimal:
-    """What a usage costs that nothing interrupts; the known parts."""
+    """The cost of a usage without interruptions; known parts only."""
     beside = _beside(market, offer, usage, run_hours(offer, usage), {})
     return _sum(((offer.price_usd or Decimal(0)) * paid_hours(offer, usage) * usage.nodes, *beside.values()))
 
@@ -369,7 +369,7 @@ def _break_even(offer: Offer, on_demand_usd: Decimal | None, unknown: dict[str, 
 def _beside(
     market: Market, offer: Offer, usage: Usage, hours: Decimal, unknown: dict[str, str]
 ) -> dict[str, Decimal | None]:
-    """What is billed beside the compute of a usage that runs so many hours, by part."""
+    """The cost of the parts other than compute of a usage that runs some hours."""
     costs: dict[str, Decimal | None] = {}
     for part, (kind, quantity) in quantities(offer, usage, hours).items():
         price = Decimal(0) if quantity == 0 else _tariff_usd(market, offer, kind)
@@ -380,7 +380,7 @@ def _beside(
 
 
 def quantities(offer: Offer, usage: Usage, hours: Decimal) -> dict[str, tuple[str, Decimal]]:
-    """What is billed beside the compute of so many hours: the kind of tariff, and how much of it, by part."""
+    """The kind of tariff and the quantity of each part other than compute, for some hours."""
     node_hours = hours * usage.nodes
     node_months = node_hours / HOURS_PER_MONTH
     return {
@@ -397,7 +397,7 @@ def _tariff_usd(market: Market, offer: Offer, kind: str) -> Decimal | None:
 
 
 def find_tariff(tariffs: Iterable[Tariff], offer: Offer, kind: str) -> Tariff | None:
-    """The tariff of an offer's region; subscription prices only go with a subscription."""
+    """The tariff of an offer's region; subscription prices apply only to a subscription."""
     return tariff_at(
         tariffs, offer.cloud, offer.region, kind, subscribed=offer.purchase.startswith("subscription")
     )
@@ -406,7 +406,7 @@ def find_tariff(tariffs: Iterable[Tariff], offer: Offer, kind: str) -> Tariff | 
 def tariff_at(
     tariffs: Iterable[Tariff], cloud: str, region: str, kind: str, *, subscribed: bool = False
 ) -> Tariff | None:
-    """The tariff of a region; ``None`` where none is known."""
+    """The tariff of a region; ``None`` if unknown."""
     fitting = [
         tariff
         for tariff in tariffs
@@ -434,7 +434,7 @@ def _cents(amount: Decimal) -> dict[str, str]:
 
 
 def usage_document(usage: Usage) -> dict[str, Any]:
-    """A usage as the contract writes it in JSON."""
+    """A usage for JSON."""
     return {
         "hours": number(usage.hours),
         "nodes": usage.nodes,

@@ -1,4 +1,4 @@
-"""Why offers were turned down, and which demand to relax."""
+"""Why offers were refused, and which requirement to relax."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An offer that was turned down, with every rule's reason."""
+    """A refused offer, with the reason of every rule."""
 
     offer: Offer
     reasons: tuple[Reason, ...]
@@ -27,7 +27,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxation:
-    """What dropping one demand alone would bring: so many offers, the best of them."""
+    """The number of offers without one requirement, and the best of them."""
 
     rule: str
     offers: int
@@ -36,10 +36,10 @@ class Relaxation:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Every offer of the market, matched or turned down.
+    """Every offer of the market, matched or refused.
 
-    ``refused`` is sorted: ``models`` that were asked for first, then fewest reasons, then in the order of
-    choosing.
+    ``refused`` is sorted: the requested ``models`` first, then by the number of reasons, then in the order of
+    choice.
     """
 
     models: frozenset[str] = frozenset()
@@ -48,15 +48,15 @@ class Explanation:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many offers each rule turned down, the strictest rule first."""
+        """How many offers each rule refused, the strictest rule first."""
         counts = Counter(reason.rule for refusal in self.refused for reason in refusal.reasons)
         return dict(counts.most_common())
 
     @cached_property
     def relaxations(self) -> tuple[Relaxation, ...]:
-        """What dropping one demand alone would bring, the cheapest find first.
+        """The effect of dropping one requirement, the cheapest result first.
 
-        What is not for sale, and another GPU model, is no relaxation of what was asked for.
+        Types that are not for sale and other GPU models are no relaxation.
         """
         alone: dict[str, list[Offer]] = {}
         for refusal in self.refused:

@@ -1,4 +1,4 @@
-"""Where each figure of an estimate comes from: what was multiplied, and rows with their dates and sources."""
+"""The origin of each figure of an estimate: its formula, and the rows of data with dates and sources."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row of the data: an amount, what it is of, and where it was read.
+    """A row of the data: an amount, its subject and its source.
 
-    ``as_of`` is ``None`` where the source states no date; ``source`` is an id of the market's sources.
+    ``as_of`` is ``None`` if the source has no date; ``source`` is an id of the market's sources.
     """
 
     what: str
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A part of an estimate, how it was computed, and from what.
+    """A part of an estimate, with its formula and its rows of data.
 
     ``amount`` is ``None`` if unknown; ``unit`` is ``USD``, ``h``, or ``USD/h`` for a unit of work.
     """
@@ -90,7 +90,7 @@ class Figure:
 
 
 def figures(market: Market, estimate: Estimate, usage: Usage) -> list[Figure]:
-    """The parts of an estimate, with what each rests on; what is not known has the reason in its place."""
+    """The parts of an estimate with formulas and rows; an unknown part has the reason instead."""
     return [
         _compute(market, estimate, usage),
         *_beside(market, estimate, usage),
@@ -133,7 +133,7 @@ def _price_row(price: Price) -> Row:
 
 
 def _upfront(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:
-    """What of a commitment is due at once."""
+    """The upfront part of a commitment."""
     quote = estimate.offer.quote
     if quote is None or not estimate.upfront:
         return
@@ -149,7 +149,7 @@ def _upfront(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figur
 
 
 def _break_even(market: Market, estimate: Estimate) -> Iterator[Figure]:
-    """From how many hours a month on a commitment costs less than paying by the hour."""
+    """The hours per month from which a commitment costs less than paying by the hour."""
     hours, quote = estimate.break_even_hours, estimate.offer.quote
     by_the_hour = on_demand_price(market, place_of(estimate.offer))
     if hours is None or quote is None or by_the_hour is None:
@@ -165,7 +165,7 @@ def _break_even(market: Market, estimate: Estimate) -> Iterator[Figure]:
 
 
 def _hours(offer: Offer, usage: Usage) -> str:
-    """What the hours of a machine are made of."""
+    """The parts of a machine's hours."""
     told = {
         "work": usage.hours,
         "boot": Decimal(usage.boot_s) / 3600,
@@ -179,7 +179,7 @@ def _hours(offer: Offer, usage: Usage) -> str:
 
 
 def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
-    """Between what the total is."""
+    """The low and the high total."""
     if estimate.spot is not None:
         seen = estimate.spot.outlook
         low = f"the same for {seen.low:.4f} h; one of twenty cases takes less"
@@ -235,7 +235,7 @@ def _interruptions(estimate: Estimate) -> Iterator[Figure]:
 
 
 def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[Row, ...], str]:
-    """The row of the exchange rate, where one is needed, and the amount as a formula writes it."""
+    """The row of the exchange rate, if needed, and the amount for a formula."""
     rate = market.rate(currency)
     if currency == "USD" or rate is None:
         return (), f"{amount:f} {currency}"

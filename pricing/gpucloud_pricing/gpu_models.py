@@ -1,6 +1,6 @@
-"""What is known of each GPU model: one table, every fact with its source.
+"""The facts about each GPU model: one table, every fact with its source.
 
-A fact that no source states is ``None``. A fact whose source is weak is named in ``unverified``.
+A fact without a source is ``None``. A fact with a weak source is listed in ``unverified``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ SOURCES = {
     "mig": "docs.nvidia.com/datacenter/tesla/mig-user-guide (supported GPUs and profiles)",
     "a100": "NVIDIA A100 datasheet r4, as quoted at glennklockwood.com/garden/processors/A100",
     "h100": "NVIDIA H100 architecture paper, as quoted at glennklockwood.com/garden/processors/h100",
-    "l4": "NVIDIA L4 datasheet, as quoted at store.sourcecode.com (with sparsity: twice what stands here)",
+    "l4": "NVIDIA L4 datasheet, as quoted at store.sourcecode.com (with sparsity: twice the figures here)",
     "l40s": "NVIDIA L40S datasheet, as quoted at mullet.se/product.html?product_id=355414",
     "a16": "NVIDIA A16 datasheet, as quoted at panchaea.com/products/graphics-cards/nvidia-a16",
     "b200": "NVIDIA Blackwell datasheet, as quoted at glennklockwood.com/garden/processors/B200",
     "b300": "NVIDIA Blackwell Ultra datasheet, as quoted at glennklockwood.com/garden/processors/B300",
     "gpus": "developer.nvidia.com/cuda-gpus (compute capability)",
 }
-"""Where the facts come from."""
+"""The sources of the facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,5 +245,5 @@ BY_NAME: dict[str, GpuModel] = {model.name: model for model in MODELS}
 
 
 def family(catalog_name: str, memory_gib: Decimal) -> str:
-    """The vocabulary's name of a model as the price data writes it: ``A100-80GB`` with 80 GiB is ``A100``."""
+    """The vocabulary's name of a model in the price data: ``A100-80GB`` with 80 GiB is ``A100``."""
     return catalog_name.removesuffix(f"-{memory_gib.normalize():f}GB")

@@ -24,8 +24,8 @@ class BadWishError(ValueError):
     """A GPU demand that cannot be read.
 
     Attributes:
-        value: the part that is wrong.
-        allowed: what may stand there.
+        value: the invalid part.
+        allowed: the valid choices.
         nearest: the nearest valid choice, if one is near.
     """
 
@@ -66,7 +66,7 @@ def parse_wishes(text: str) -> tuple[GpuWish, ...]:
 
 
 def format_wish(w: GpuWish) -> str:
-    """The demand as the grammar writes it; reading it again gives the same wish."""
+    """The wish in the grammar; parsing it returns the same wish."""
     if w.model is None:
         low, high = w.min_memory_gib, w.max_memory_gib
         name = (
@@ -107,7 +107,7 @@ def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Deci
         if exact:
             return None, Decimal(exact), None if open_end else Decimal(exact)
         if low and int(low) > int(high):
-            raise BadWishError(f"the memory range {name!r} is upside down", value=name)
+            raise BadWishError(f"the memory range {name!r} is reversed", value=name)
         return None, Decimal(low) if low else None, Decimal(high)
     named = _names().fullmatch(text)
     if named is None:
@@ -143,7 +143,7 @@ def _parse_count(text: str, part: str) -> tuple[Decimal, Decimal]:
     low, dots, high = text.partition("..")
     lowest, highest = _parse_number(low, part), _parse_number(high if dots else low, part)
     if lowest > highest:
-        raise BadWishError(f"the range {text!r} is upside down", value=text)
+        raise BadWishError(f"the range {text!r} is reversed", value=text)
     return lowest, highest
 
 
@@ -173,7 +173,7 @@ def _format_count(low: Decimal, high: Decimal) -> str:
 
 
 def format_count(count: Decimal) -> str:
-    """A count as people write it: ``8``, ``1/6``."""
+    """A count for people: ``8``, ``1/6``."""
     if count >= 1:
         return f"{count.normalize():f}"
     bottom = next(
@@ -184,7 +184,7 @@ def format_count(count: Decimal) -> str:
 
 @cache
 def _aliases() -> dict[str, tuple[GpuModel, int | None]]:
-    """Every name without separators, to its model and the memory size that the name fixes."""
+    """Every name without separators, with its model and the memory size that the name implies."""
     names: dict[str, tuple[GpuModel, int | None]] = {}
     for model in MODELS:
         for alias, size in {model.name: None, **model.aliases}.items():
@@ -201,7 +201,7 @@ def _names() -> re.Pattern[str]:
 
 
 def _nearest(text: str) -> str | None:
-    """The model that was probably meant: first by characters that look alike (O for 0), then by likeness."""
+    """The model that was probably meant: first by look-alike characters (O for 0), then by similarity."""
     from difflib import get_close_matches
 
     alike = str.maketrans("oil", "011")

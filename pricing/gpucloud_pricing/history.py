@@ -1,7 +1,7 @@
-"""Every price that a cloud has named, in one SQLite file: what it was, and from when to when.
+"""The history of all prices from clouds, in one SQLite file: each price with its start and its end.
 
-A price that stays the same is one row, however often it is asked for: a span. What a refresh does not reach
-keeps the moment at which it was last seen, so no failure makes an old price look new.
+A price that stays the same is one row, a span, for any number of refreshes. A price that a refresh does not
+reach keeps the moment at which it was last seen, so no failure makes an old price look new.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ CREATE TABLE commitments (
 ) STRICT
 """,
 )
-"""What makes a file of each version out of one of the version before."""
+"""The migration to each version from the previous one."""
 VERSION = len(_STEPS)
 _ADD_SERIES = """
 INSERT OR IGNORE INTO series (cloud, instance_type, region, zone, purchase, terms, currency, source)
@@ -122,18 +122,18 @@ InForce = tuple[int, str, str, str, str]
 
 
 class HistoryError(Exception):
-    """The file of prices cannot be used; what it holds can be asked for again."""
+    """The file of prices cannot be used; its content can be fetched again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What an answer speaks of: what of this is not in it is not sold any more.
+    """The offers that an answer covers: those without a price in it are no longer sold.
 
     Attributes:
         cloud: the provider's name.
-        source: where it was asked: an id of the market's sources.
-        regions: where; ``None`` for all that the source tells of.
-        instance_types: likewise.
+        source: the source of the answer: an id of the market's sources.
+        regions: the regions; ``None`` for all of the source.
+        instance_types: the types; ``None`` for all of the source.
     """
 
     cloud: str
@@ -144,7 +144,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A row of an answer that is no price, and why."""
+    """A row of an answer that is no valid price, and why."""
 
     reason: str
     row: str
@@ -152,13 +152,13 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A price while it stayed the same.
+    """The time in which a price stayed the same.
 
     Attributes:
-        price: what it was; ``as_of`` is the day on which it was last seen.
+        price: the price; ``as_of`` is the day on which it was last seen.
         since: when it was first seen.
         seen: when it was last seen.
-        ended: when it was first seen to be otherwise, or not to be there; ``None`` while it holds.
+        ended: when it was first seen to be different or gone; ``None`` while it is in force.
     """
 
     price: Price
@@ -169,7 +169,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A price at two moments; ``None`` where there was none, but not at both."""
+    """A price at two moments; ``None`` if there was none, at one of them at most."""
 
     before: Price | None
     after: Price | None
@@ -183,13 +183,13 @@ class Change:
 
     @property
     def share(self) -> Decimal:
-        """By how much the price moved, as a share of what it was; infinite for what came or went."""
+        """The change as a share of the earlier price; infinite for a new or ended price."""
         if self.before is None or self.after is None:
             return Decimal("Infinity")
         return abs(self.after.amount / self.before.amount - 1)
 
     def document(self) -> dict[str, Any]:
-        """The change as the contract writes it in JSON."""
+        """The change for JSON."""
         return {
             **self.price.subject(),
             "before": self.before and self.before.money.document(),
@@ -199,7 +199,7 @@ class Change:
 
 @dataclass(slots=True)
 class Recorded:
-    """What an answer brought."""
+    """The effect of an answer."""
 
     new: int = 0
     same: int = 0
@@ -215,7 +215,7 @@ class PriceHistory:
 
     @classmethod
     def open(cls, path: Path) -> PriceHistory:
-        """Opens the file, making it where there is none.
+        """Opens the file, and creates it if missing.
 
         Raises:
             HistoryError: it is damaged, cannot be written, or is of a newer version.
@@ -235,15 +235,15 @@ class PriceHistory:
         self._connection.close()
 
     def version(self) -> int:
-        """A number that changes when anybody else has written to the file since it was opened here."""
+        """A number that changes when another connection has written to the file."""
         with _explained():
             found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
         return found
 
     def begin(self, at: datetime, resumed: timedelta) -> datetime:
-        """Begins a refresh; gives since when answers count for it.
+        """Starts a refresh; returns the moment from which answers count for it.
 
-        That is ``at``, or the beginning of a refresh that was cut off no longer ago than ``resumed``.
+        That is ``at``, or the start of a refresh that was interrupted no longer ago than ``resumed``.
         """
         self._commit_without_waiting()
         with _explained(), transaction(self._connection):
@@ -256,12 +256,12 @@ class PriceHistory:
 
     def _commit_without_waiting(self) -> None:
         """A refresh commits once per answer, hundreds in all; a power failure may undo the last of them."""
-        with suppress(sqlite3.OperationalError):  # somebody else is using the file: as it was, only slower
+        with suppress(sqlite3.OperationalError):  # another process uses the file: unchanged, only slower
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def finish(self) -> None:
-        """The refresh went through: the next one asks everything."""
+        """Marks the refresh as finished: the next one sends all inquiries."""
         with _explained():
             self._connection.execute("DELETE FROM unfinished")
 
@@ -275,15 +275,15 @@ class PriceHistory:
         *,
         interruptions: Mapping[tuple[str, str], Interruption] | None = None,
     ) -> Recorded:
-        """Keeps an answer, all of it or nothing.
+        """Stores an answer, all of it or nothing.
 
         Args:
-            inquiry: its name, by which an interrupted refresh knows what has been answered.
-            coverage: what it speaks of.
-            prices: the answer.
-            at: when it was given. A price that was seen later already stays as it is.
-            set_aside: what of it is no price.
-            interruptions: how often spot machines are taken back, by region and type: the newest counts.
+            inquiry: its name, by which a resumed refresh skips it.
+            coverage: the offers that it covers.
+            prices: the prices.
+            at: the time of the answer. A price that was seen later already stays as it is.
+            set_aside: the rows that are no valid prices.
+            interruptions: the rates of spot interruptions, by region and type: the newest counts.
         """
         recorded = Recorded()
         with _explained(), transaction(self._connection):
@@ -335,7 +335,7 @@ class PriceHistory:
         self._begin(number, at, amount, upfront)
 
     def _number(self, key: Key) -> int:
-        """The number of a series, which is made where there is none."""
+        """The number of a series, which is added if missing."""
         self._connection.execute(_ADD_SERIES, key)
         row = self._connection.execute(_FIND_SERIES, key).fetchone()
         number: int = row[0]
@@ -352,7 +352,7 @@ class PriceHistory:
         )
 
     def _in_force(self, coverage: Coverage) -> dict[Key, InForce]:
-        """What an answer speaks of."""
+        """The prices in force that an answer covers."""
         wanted = {
             "cloud": coverage.cloud,
             "source": coverage.source,
@@ -370,7 +370,7 @@ class PriceHistory:
         return [span.price for span in self.spans((kind,), current=True)]
 
     def interruptions(self, kind: InstanceType) -> dict[str, Interruption]:
-        """How often a type's spot machines are taken back, by region, as far as that was asked for."""
+        """The rates of a type's spot interruptions, by region, as far as fetched."""
         with _explained():
             rows = self._connection.execute(
                 "SELECT region, low, high, savings, seen, source FROM interruptions "
@@ -392,14 +392,14 @@ class PriceHistory:
         untold: Collection[str],
         at: datetime,
     ) -> None:
-        """Keeps what a cloud told of an account's commitments, in the place of what it told before.
+        """Stores the commitments of an account, in place of earlier ones.
 
         Args:
             cloud: the provider's name.
-            account: whose they are; those of another account are forgotten.
+            account: the account; commitments of another account are removed.
             told: the answers, by inquiry.
-            untold: the inquiries that have no answer: what was told to these before stays, as old as it is.
-            at: when that was told.
+            untold: the inquiries without an answer: their earlier answers stay.
+            at: the time of the answers.
         """
         with _explained(), transaction(self._connection):
             self._connection.execute(
@@ -417,7 +417,7 @@ class PriceHistory:
             )
 
     def commitments(self) -> list[Commitment]:
-        """What clouds told of accounts' commitments; ``as_of`` is the day on which they did."""
+        """The commitments of accounts; ``as_of`` is the day of the answer."""
         with _explained():
             rows = self._connection.execute(
                 "SELECT * FROM commitments ORDER BY cloud, region, kind, instance_type, until, id"
@@ -437,10 +437,10 @@ class PriceHistory:
 
         Args:
             kinds: the types.
-            purchases: ways of paying; ``None`` for all.
-            regions: likewise.
-            current: only what is in force.
-            at: only what was in force at this moment.
+            purchases: the ways of paying; ``None`` for all.
+            regions: the regions; ``None`` for all.
+            current: only prices in force.
+            at: only prices that were in force at this moment.
         """
         by_cloud: dict[str, list[str]] = {}
         for kind in kinds:
@@ -469,7 +469,7 @@ class PriceHistory:
         return {name: _time(at) for name, at in rows}
 
     def set_aside(self) -> dict[str, list[SetAside]]:
-        """What of the newest answer to each inquiry was no price."""
+        """The rows of the newest answer to each inquiry that were no valid prices."""
         with _explained():
             rows = self._connection.execute(
                 "SELECT name, set_aside FROM inquiries WHERE set_aside != '[]'"
@@ -481,7 +481,7 @@ class PriceHistory:
 
 
 def _list(allowed: Collection[str] | None) -> str | None:
-    """Values for a condition, as JSON; ``None`` demands nothing."""
+    """Values for a condition, as JSON; ``None`` for no condition."""
     return None if allowed is None else json.dumps(sorted(allowed))
 
 
@@ -518,7 +518,7 @@ Cell = str | int | None
 
 
 def _commitment_row(commitment: Commitment) -> tuple[Cell, ...]:
-    """The columns of a commitment after those that say who told it, and when."""
+    """The columns of a commitment after those of its origin and time."""
     plan = commitment.plan
     spending: tuple[Cell, ...] = (None,) * 5
     if plan is not None:

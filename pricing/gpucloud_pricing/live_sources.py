@@ -1,4 +1,4 @@
-"""Where prices and commitments can be asked for."""
+"""The sources of refreshed prices and commitments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIVE_SOURCES = (
     _source("alibaba-spot-price-history", "Alibaba Cloud", "ecs:DescribeSpotPriceHistory"),
     _source("alibaba-spot-advice", "Alibaba Cloud", "ecs:DescribeSpotAdvice"),
 )
-"""Of a refresh of prices."""
+"""The sources of a price refresh."""
 
 ACCOUNT_SOURCES = tuple(
     _source(id_, whose, call, "your account")
@@ -41,4 +41,4 @@ ACCOUNT_SOURCES = tuple(
         ("alibaba-reserved-instances", "Alibaba Cloud", "ecs:DescribeReservedInstances"),
     )
 )
-"""Of an account's commitments."""
+"""The sources of an account's commitments."""

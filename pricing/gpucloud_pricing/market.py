@@ -1,4 +1,4 @@
-"""The market: every offer that the snapshot knows, searched by demand.
+"""The market: every offer of the snapshot, searched by demand.
 
 from gpucloud_pricing import Demand, Market, parse_wishes
 Market.load().search(Demand(gpus=parse_wishes("A100:8")), today=date.today(), limit=5)
@@ -38,13 +38,13 @@ from gpucloud_pricing.values import (
 T = TypeVar("T")
 
 SANITY = 5
-"""How many times cheaper or dearer than anything known a price may be before it is doubted."""
+"""The factor to the lowest or highest known price from which a price is flagged as implausible."""
 
 Key = tuple[str, str]
 """A cloud and a name."""
 
 Ranked = tuple[bool, Decimal, int, int, str, str, str, str, int, InstanceType, str, Price | None]
-"""A price in one zone, in the order of choosing: what is cheaper, fresher, smaller, then by name."""
+"""A price in one zone, in the order of choice: cheaper, newer, smaller, then by name."""
 
 
 class Market:
@@ -116,10 +116,10 @@ class Market:
         rates: Iterable[Rate] = (),
         sources: Iterable[Source] = (),
     ) -> Market:
-        """A market of given values, all of whose prices are ranked at once.
+        """A market of given values, whose prices are all ranked at once.
 
-        ``zones`` and ``interruptions`` are by cloud, region and type. Regions that are not given are made
-        from the offers.
+        ``zones`` and ``interruptions`` are by cloud, region and type. Missing regions are derived from the
+        offers.
         """
         by_type: dict[Key, list[Price]] = defaultdict(list)
         places = {(region.cloud, region.name): region for region in regions}
@@ -147,7 +147,7 @@ class Market:
         return market
 
     def joined(self, other: Market) -> Market:
-        """Both markets in one. What both have (a type, a rate) is as it is here."""
+        """Both markets in one. A type or rate of both is taken from this market."""
 
         def side(kind: InstanceType) -> Market:
             return self if (kind.cloud, kind.name) in self.types else other
@@ -169,7 +169,7 @@ class Market:
         current: Callable[[InstanceType], Iterable[Price]],
         interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
     ) -> Market:
-        """This market with newer prices, which take the place of those for the same thing.
+        """This market with newer prices, which replace those for the same offer.
 
         Args:
             current: the newer prices of a type; their sources are among the market's.
@@ -190,12 +190,12 @@ class Market:
         own: Callable[[InstanceType, Sequence[Price]], Iterable[Price]],
         sources: Iterable[Source],
     ) -> Market:
-        """This market as it is for somebody with conditions of their own.
+        """This market under a user's own conditions.
 
         Args:
-            terms: gives each price with their discount.
-            own: what they have besides of a type, given its prices.
-            sources: where the conditions stand.
+            terms: returns a price with the user's discount.
+            own: returns the user's further prices of a type, from its prices.
+            sources: the sources of the conditions.
         """
 
         def prices(kind: InstanceType) -> Iterator[Price]:
@@ -211,7 +211,7 @@ class Market:
         interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
         sources: Iterable[Source] = (),
     ) -> Market:
-        """This market with other prices and rates of interruption, and where they are from."""
+        """This market with other prices and rates of interruption, and their sources."""
         return Market(
             types=self.types,
             regions=self.regions,
@@ -225,7 +225,7 @@ class Market:
         )
 
     def with_gpus(self, wishes: Iterable[GpuWish]) -> list[InstanceType]:
-        """The types that have one of some alternatives; all types where there is none."""
+        """The types with one of the alternatives; all types without any."""
         wanted = tuple(wishes)
         return [
             kind
@@ -236,13 +236,13 @@ class Market:
     def search(self, demand: Demand, today: date, limit: int | None = None) -> list[Offer]:
         """The offers that meet a demand, the best first.
 
-        Unflagged before flagged, then by price in USD, age, vCPUs, cloud, region, zone and type. Offers whose
-        price is not known come last.
+        Unflagged before flagged, then by price in USD, age, vCPUs, cloud, region, zone and type. Offers
+        without a known price come last.
 
         Args:
-            demand: what is wanted.
-            today: against which quotes are stale and types are retired.
-            limit: at most this many.
+            demand: the demand.
+            today: the date for the age of prices and for retired types.
+            limit: the maximum number of offers.
         """
         vacuous = {"cloud": not demand.clouds, "region": not demand.regions, "zone": not demand.zones}
         place_rules = [rule for name, rule in rules.PLACE_RULES.items() if not vacuous.get(name)]
@@ -253,7 +253,7 @@ class Market:
         unpriced: list[Offer] = []
         for ranked in self._candidates(demand, today):
             place = ranked[4:7]
-            key = place if by_zone or place in self._opt_in else place[:2]  # else the zone decides nothing
+            key = place if by_zone or place in self._opt_in else place[:2]  # else the zone is irrelevant
             verdict = allowed.get(key)
             if verdict is None:
                 where = self._place(*place)
@@ -269,7 +269,7 @@ class Market:
         return (clean + flagged + unpriced)[:limit]
 
     def explain(self, demand: Demand, today: date) -> Explanation:
-        """Holds every offer of the market against every rule.
+        """Checks every offer of the market against every rule.
 
         Same arguments as :meth:`search`; the offers that match are in the same order.
         """
@@ -302,7 +302,7 @@ class Market:
         )
 
     def check(self, demand: Demand) -> None:
-        """Makes sure that every cloud, region and zone of a demand exists.
+        """Checks that every cloud, region and zone of a demand exists.
 
         Raises:
             BadPlaceError: one does not.
@@ -332,17 +332,17 @@ class Market:
         return frozenset(zone for _, _, zone in self._opt_in)
 
     def usd(self, amount: Decimal, currency: str) -> Decimal | None:
-        """An amount in USD at the reference rate, unrounded; ``None`` where no rate is known."""
+        """An amount in USD at the reference rate, unrounded; ``None`` without a rate."""
         rate = self._rates.get(currency)
         return None if rate is None else amount if rate == 1 else amount / rate
 
     def is_plausible(self, model: str, usd_per_gpu: Decimal) -> bool:
-        """Whether a GPU of a model can cost this much an hour, going by all that the snapshot knows of it."""
+        """Whether a price per hour is plausible for a GPU of a model, by all its prices in the snapshot."""
         low, high = self.bounds.get(model, (Decimal(0), Decimal("Infinity")))
         return low / SANITY <= usd_per_gpu <= high * SANITY
 
     def billing_of(self, cloud: str) -> Billing:
-        """How a cloud bills; nothing special where no type of it is known."""
+        """How a cloud bills; the default if the market has no type of it."""
         return next((kind.billing for kind in self.types.values() if kind.cloud == cloud), NOTHING_SPECIAL)
 
     def rate(self, currency: str) -> Rate | None:
@@ -350,7 +350,7 @@ class Market:
         return next((rate for rate in self.rates if (rate.base, rate.quote) == ("USD", currency)), None)
 
     def rates_of(self, offers: Iterable[Offer]) -> list[Rate]:
-        """The reference rates that these offers' prices in USD rest on."""
+        """The reference rates that these offers' prices in USD are based on."""
         currencies = dict.fromkeys(offer.quote.currency for offer in offers if offer.quote)
         return [rate for currency in currencies if (rate := self.rate(currency))]
 
@@ -364,7 +364,7 @@ class Market:
         return self._prices(self.types[cloud, name])
 
     def _candidates(self, demand: Demand, today: date) -> Iterator[Ranked]:
-        """Every price of the types that could do, in the order of choosing."""
+        """Every price of the types that may match, in the order of choice."""
         lists: list[list[Ranked]] = []
         for kind in self._kinds(demand):
             if _first(rules.TYPE_RULES.values(), demand, kind) is not None:
@@ -378,7 +378,7 @@ class Market:
         return heapq.merge(*lists) if len(lists) > 1 else iter(lists[0] if lists else ())
 
     def _kinds(self, demand: Demand) -> Iterable[InstanceType]:
-        """The types that have the GPUs; without a model in the demand, all types."""
+        """The types with the GPUs; all types, if the demand has no model."""
         if any(wish.model is None for wish in demand.gpus) or not demand.gpus:
             return self.types.values()
         models = dict.fromkeys(wish.model or "" for wish in demand.gpus)
@@ -386,7 +386,7 @@ class Market:
         return (kind for kind in kinds if any(rules.grants(wish, kind) for wish in demand.gpus))
 
     def _rank(self, kind: InstanceType) -> dict[str, list[Ranked]]:
-        """A type's prices by way of paying, per zone and in the order of choosing."""
+        """A type's prices by way of paying, per zone and in the order of choice."""
         key = (kind.cloud, kind.name)
         if key not in self._ranked:
             by_purchase: dict[str, list[Ranked]] = defaultdict(list)
@@ -415,7 +415,7 @@ class Market:
         return self._ranked[key]
 
     def _per_zone(self, kind: InstanceType) -> Iterator[tuple[str, str, str | None, Price | None]]:
-        """A type's prices, the regional ones spread over the zones that offer it and have no own price."""
+        """A type's prices; a regional price is repeated for each zone without a price of its own."""
         prices = list(self._prices(kind))
         zones = self._zones(kind)
         own = {(price.purchase, price.region, price.zone) for price in prices}
@@ -466,7 +466,7 @@ class Market:
 
 
 def order(offer: Offer) -> tuple[object, ...]:
-    """The order of choosing, as a key to sort by."""
+    """The order of choice, as a sort key."""
     return (
         offer.price_usd is None,
         bool(offer.flags),

@@ -1,8 +1,7 @@
-"""Ways of paying for the same machine: which is cheapest from how many hours a month on, and for which mix.
+"""Compares ways of paying for the same machine: the cheapest by hours per month, and the cheapest mix.
 
-A machine that is paid for by the hour costs nothing while it is off; a commitment costs the same whether it
-is used or not. So the cost of a month is a straight line over its hours, and the cheapest way changes where
-lines cross.
+A machine that is billed by the hour costs nothing while it is off; a commitment costs the same whether it
+is used or not. So the cost of a month is linear in its hours, and the cheapest way changes where lines cross.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ class Way:
     """A way of paying for one machine, in USD.
 
     Attributes:
-        offer: what would be rented.
-        per_hour: for each hour that it runs.
-        per_month: for each month, also when it does not run.
+        offer: the offer.
+        per_hour: the cost of each hour that it runs.
+        per_month: the cost of each month, also when it does not run.
     """
 
     offer: Offer
@@ -37,7 +36,7 @@ class Way:
     per_month: Decimal
 
     def cost(self, hours: Decimal) -> Decimal:
-        """What a month costs in which the machine runs so many hours."""
+        """The cost of a month in which the machine runs some hours."""
         return self.per_month + self.per_hour * hours
 
 
@@ -60,7 +59,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one layer is best paid with, and what that costs in a month."""
+    """The cheapest way of paying for one layer, and its cost in a month."""
 
     layer: Layer
     way: Way
@@ -68,9 +67,9 @@ class Share:
 
 
 def way_of(offer: Offer) -> Way | None:
-    """An offer as a way of paying for what lasts; ``None`` where its price is not known.
+    """An offer as a lasting way of paying; ``None`` if its price is unknown.
 
-    A capacity block is none: it ends after half a year at the latest, and may not be there the next time.
+    A capacity block is none: it ends after half a year at the latest, and may not be available again.
     """
     if offer.price_usd is None or offer.purchase == CAPACITY_BLOCK:
         return None
@@ -80,7 +79,7 @@ def way_of(offer: Offer) -> Way | None:
 
 
 def cheapest_by_hours(ways: Sequence[Way]) -> list[Stretch]:
-    """Which way is cheapest for how many hours a month; a way that never is does not appear."""
+    """The cheapest way for each range of hours per month."""
     if not ways:
         return []
     stretches: list[Stretch] = []
@@ -101,7 +100,7 @@ def cheapest_by_hours(ways: Sequence[Way]) -> list[Stretch]:
 
 
 def break_even(way: Way, other: Way) -> Decimal | None:
-    """From how many hours a month on one way costs less than another; ``None`` if never within a month."""
+    """The hours per month from which one way costs less than another; ``None`` if never within a month."""
     if way.per_hour >= other.per_hour:
         return None
     hours = (way.per_month - other.per_month) / (other.per_hour - way.per_hour)
@@ -109,7 +108,7 @@ def break_even(way: Way, other: Way) -> Decimal | None:
 
 
 def cheapest_mix(ways: Sequence[Way], layers: Iterable[Layer]) -> list[Share]:
-    """The cheapest way for each layer: a commitment for what runs long enough, by the hour for the rest."""
+    """The cheapest way for each layer: a commitment for machines that run long enough, else by the hour."""
     shares: list[Share] = []
     for layer in layers:
         way = min(ways, key=lambda each: (each.cost(layer.hours), each.per_month))
@@ -121,7 +120,7 @@ def hours_per_month(profile: str) -> Decimal:
     """Hours in a month of 730 hours: ``8h/day``, ``8h/day,5d/week``, ``40h/week``, ``100h/month``.
 
     Raises:
-        BadProfileError: it cannot be read, or has more hours than there are.
+        BadProfileError: it cannot be read, or has too many hours.
     """
     allowed = "allowed: 8h/day, 8h/day,5d/week, 40h/week, 100h/month"
     match = re.fullmatch(

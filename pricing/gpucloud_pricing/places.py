@@ -1,4 +1,4 @@
-"""Patterns that name clouds, regions and zones: names, globs, geo groups, ``!x`` to leave out."""
+"""Patterns for clouds, regions and zones: names, globs, geo groups, ``!x`` to exclude."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WILDCARDS = frozenset("*?[")
 
 
 class BadPlaceError(ValueError):
-    """A pattern that no cloud, region or zone answers to.
+    """A pattern that matches no cloud, region or zone.
 
     Attributes:
         field: ``clouds``, ``regions`` or ``zones``.
@@ -31,14 +31,14 @@ class BadPlaceError(ValueError):
 
 
 def knows(names: frozenset[str], pattern: str) -> bool:
-    """Whether a pattern, with or without ``!``, names anything."""
+    """Whether a pattern, with or without ``!``, matches any name."""
     return _any_match(pattern.removeprefix("!"), names)
 
 
 def admits(patterns: tuple[str, ...], names: frozenset[str]) -> bool:
-    """Whether something with these names is let in.
+    """Whether a place with these names is admitted.
 
-    Every ``!x`` must miss, and some other pattern must hit, if there is one.
+    No ``!x`` may match, and one of the other patterns must match, if there are any.
     """
     positive = False
     hit = False
@@ -53,10 +53,10 @@ def admits(patterns: tuple[str, ...], names: frozenset[str]) -> bool:
 
 
 def names_specially(patterns: tuple[str, ...], name: str, head: str) -> bool:
-    """Whether a pattern asks for a place that is left out by default, and does not only happen to match.
+    """Whether a pattern explicitly requests a place that is left out by default.
 
-    A glob does when what stands before its first wildcard begins with ``head``: ``us-gov-*`` asks for
-    GovCloud, ``us-*`` does not. Geo groups never do.
+    A glob does if the text before its first wildcard begins with ``head``: ``us-gov-*`` requests GovCloud,
+    ``us-*`` does not. Geo groups never do.
     """
     return any(
         pattern == name or (_head(pattern).startswith(head) and fnmatchcase(name, pattern))
@@ -65,12 +65,12 @@ def names_specially(patterns: tuple[str, ...], name: str, head: str) -> bool:
 
 
 def region_names(region: Region) -> frozenset[str]:
-    """What patterns may call a region: its name and its geo groups."""
+    """The names of a region for patterns: its name and its geo groups."""
     return region.geos | {region.name}
 
 
 def opt_in_head(zone: str, region: Region) -> str | None:
-    """For a zone that an account must opt in to, how its name begins; ``None`` for an ordinary zone."""
+    """The prefix of a zone that an account must opt in to; ``None`` for an ordinary zone."""
     head = re.match(region.opt_in_zones, zone) if region.opt_in_zones else None
     return head and head.group()
 

@@ -1,6 +1,6 @@
-"""What a demand asks, one rule each: ``(demand, offer) -> reason | None``. A match is the absence of reasons.
+"""The rules of a demand: ``(demand, offer) -> reason | None``. An offer without a reason matches.
 
-Rules about a type alone take anything with a type's attributes, so that a search can ask them once per type.
+Rules about a type alone take any value with a type's attributes, so that a search applies them once per type.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LIST_STALE_DAYS = 3 * 365
 HIDDEN = frozenset({"retired", "confidential", "no_public_on_demand"})
 FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size"})
 IMPLAUSIBLE = "implausible"
-"""The flag of a price that nothing known of its GPU comes near."""
+"""The flag of a price that is far from all known prices of its GPU."""
 _TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where something is rented; ``names`` are what a demand's ``regions`` may call it."""
+    """The place of an offer; ``names`` are those that a demand's ``regions`` may match."""
 
     region: Region
     zone: str | None
@@ -37,7 +37,7 @@ class Place:
 
 
 def place_of(region: Region, zone: str | None) -> Place:
-    """A place; a group of Local Zones may be asked for like a region."""
+    """A place; a group of Local Zones can be requested like a region."""
     names = region_names(region)
     if zone is not None and opt_in_head(zone, region) is not None:
         names |= {zone}
@@ -45,7 +45,7 @@ def place_of(region: Region, zone: str | None) -> Place:
 
 
 class HasGpus(Protocol):
-    """What is asked of GPUs: their model, how many, and the memory of each."""
+    """The attributes of GPUs: their model, count, and the memory of each."""
 
     @property
     def gpu_model(self) -> str:
@@ -54,17 +54,17 @@ class HasGpus(Protocol):
 
     @property
     def gpu_count(self) -> Decimal:
-        """How many; a share is below 1."""
+        """The number of GPUs; a share is below 1."""
         ...
 
     @property
     def gpu_memory_gib(self) -> Decimal:
-        """Of one whole GPU."""
+        """The memory of one whole GPU."""
         ...
 
 
 class _Hardware(HasGpus, Protocol):
-    """What type rules read; an instance type has it, and so has an offer."""
+    """The attributes for rules about a type; an instance type has them, and so has an offer."""
 
     @property
     def vcpus(self) -> int: ...
@@ -79,7 +79,7 @@ class _Hardware(HasGpus, Protocol):
 
 
 def gpu(demand: Demand, box: _Hardware) -> str | None:
-    """One of the alternatives must be met; without any, whole GPUs."""
+    """One of the alternatives must match; without any, whole GPUs."""
     if demand.gpus:
         if any(grants(wish, box) for wish in demand.gpus):
             return None
@@ -126,7 +126,7 @@ def arch(demand: Demand, box: _Hardware) -> str | None:
 
 
 def interconnect(demand: Demand, box: _Hardware) -> str | None:
-    """What joins the GPUs, at least."""
+    """The least interconnect between the GPUs."""
     if demand.interconnect is None:
         return None
     enough = INTERCONNECTS.index(box.interconnect) >= INTERCONNECTS.index(demand.interconnect)
@@ -153,7 +153,7 @@ TYPE_RULES: dict[str, Callable[[Demand, _Hardware], str | None]] = {
 
 
 def cloud(demand: Demand, place: Place) -> str | None:
-    """The clouds asked for."""
+    """The clouds of the demand."""
     if not demand.clouds:
         return None
     name = place.region.cloud
@@ -161,14 +161,14 @@ def cloud(demand: Demand, place: Place) -> str | None:
 
 
 def region(demand: Demand, place: Place) -> str | None:
-    """The regions asked for."""
+    """The regions of the demand."""
     if not demand.regions or admits(demand.regions, place.names):
         return None
     return f"{place.region.name} is not among {_list(demand.regions)}"
 
 
 def zone(demand: Demand, place: Place) -> str | None:
-    """The zones asked for."""
+    """The zones of the demand."""
     if not demand.zones:
         return None
     if admits(demand.zones, frozenset({place.zone} if place.zone else ())):
@@ -202,14 +202,14 @@ PLACE_RULES: dict[str, Callable[[Demand, Place], str | None]] = {
 
 
 def purchase(demand: Demand, offer: Offer) -> str | None:
-    """The ways of paying asked for."""
+    """The ways of paying of the demand."""
     if offer.purchase in demand.purchases:
         return None
     return f"paid as {offer.purchase}, wanted {_list(demand.purchases)}"
 
 
 def max_price(demand: Demand, offer: Offer) -> str | None:
-    """The limit per hour and box. What has no known price cannot be shown to keep it."""
+    """The limit per hour and box. An offer without a known price is refused."""
     if demand.max_price_usd is None:
         return None
     if offer.price_usd is None:
@@ -231,7 +231,7 @@ def max_age(demand: Demand, offer: Offer, today: date) -> str | None:
 
 
 def status(demand: Demand, kind: InstanceType, purchase: str, today: date) -> str | None:
-    """Types that cannot be had: retired, confidential, or not sold on demand."""
+    """Types that are not available: retired, confidential, or not sold on demand."""
     if demand.include_hidden:
         return None
     for note in hiding(kind, purchase, today) if kind.notes else ():
@@ -251,7 +251,7 @@ def hiding(kind: InstanceType, purchase: str, today: date) -> list[Note]:
 
 
 def flags(kind: InstanceType, purchase: str, as_of: date | None, today: date) -> tuple[str, ...]:
-    """What a buyer should know: the type's standing, and whether the quote is old."""
+    """The warnings for a buyer: the type's status, and an old quote."""
     found: list[str] = []
     if kind.notes:
         found += [note.status for note in kind.notes if note.status in FLAGGED]
@@ -284,8 +284,8 @@ def grants(wish: GpuWish, box: HasGpus) -> bool:
 
 
 def slices(wish: GpuWish, box: HasGpus) -> tuple[int, ...]:
-    """How many slices of its profile a box that a wish grants gets on each GPU: as many as wished, the first
-    GPUs full. Nothing for a wish for whole GPUs.
+    """The number of MIG slices on each GPU of a matching box: as many as requested, the first GPUs full.
+    Empty for a wish for whole GPUs.
     """
     if wish.mig is None:
         return ()

@@ -29,7 +29,7 @@ SNAPSHOT = Path(__file__).with_name("snapshot.json")
 
 
 class Snapshot:
-    """The snapshot's tables, each read when it is first asked for."""
+    """The snapshot's tables, each read at its first use."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self._raw = raw
@@ -92,12 +92,12 @@ class Snapshot:
         return {words[region]: [words[zone] for zone in zones] for region, zones in rows}
 
     def zones_origin(self, cloud: str) -> tuple[date, str]:
-        """Date and source of what is known about a cloud's zones."""
+        """Date and source of the data about a cloud's zones."""
         index: int = self._raw["zone_origins"][cloud]
         return self._origins[index]
 
     def interruptions(self, kind: InstanceType) -> dict[str, Interruption]:
-        """How often a type's spot instances were taken back, by region."""
+        """The rates of a type's spot interruptions, by region."""
         words, origins = self._strings, self._origins
         rows: list[tuple[int, int, int, int, int]] = self._by_type[kind.cloud, kind.name]["interruptions"]
         return {

@@ -1,7 +1,7 @@
-"""How long work takes on machines that can be taken back: on average, in most cases, and how often to save.
+"""The duration of work on spot machines: on average, in most cases, and the best checkpoint interval.
 
-Interruptions are a Poisson process. After each, the machine boots (which may be interrupted too) and the work
-goes on from its last checkpoint; without checkpoints, from its beginning. The formulas are J. T. Daly's, "A
+Interruptions are a Poisson process. After each, a machine boots (which may be interrupted too) and the work
+resumes from its last checkpoint; without checkpoints, from its start. The formulas are J. T. Daly's, "A
 higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation Computer
 Systems 22 (2006), 303-312; the first order is J. W. Young's, Communications of the ACM 17 (1974), 530-531.
 """
@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 
 HOPELESS = 20.0
-"""From so many interruptions that are expected between two checkpoints on, work practically never ends."""
+"""With this many expected interruptions between two checkpoints, work practically never ends."""
 _RUNS = 4000
 _DRAWS = 400_000
-"""How much is simulated for a range: enough for about one percent, in some hundredths of a second."""
+"""The number of simulations for a range: accurate to about one percent, in some hundredths of a second."""
 _SEED = 20260105
 _TAIL = 0.05
-"""What is left out of the 90 % range on each side."""
+"""The share outside of the 90 % range on each side."""
 
 
 def rate_per_hour(percent_per_month: float, nodes: int = 1) -> float:
-    """Interruptions per hour, from the share of machines that are taken back within a month.
+    """Interruptions per hour, from the share of machines that are interrupted within a month.
 
     Args:
         percent_per_month: of one machine, from 0 to below 100.
-        nodes: how many there are; the loss of one interrupts all.
+        nodes: the number of machines; the loss of one interrupts all.
     """
     return -math.log1p(-percent_per_month / 100) / float(HOURS_PER_MONTH) * nodes
 
@@ -39,11 +39,11 @@ class Work:
     """Work that may be interrupted. All times in hours.
 
     Attributes:
-        hours: of work.
-        boot: until work begins or goes on, with what it takes to load a checkpoint.
+        hours: hours of work.
+        boot: the time until work starts or resumes, with the loading of a checkpoint.
         rate: interruptions per hour.
-        interval: of work between two checkpoints; ``None`` for none at all.
-        save: what it takes to write a checkpoint.
+        interval: work between two checkpoints; ``None`` for no checkpoints.
+        save: the time to write a checkpoint.
     """
 
     hours: float
@@ -54,30 +54,30 @@ class Work:
 
     @property
     def segments(self) -> int:
-        """How many times work is saved; its end counts."""
+        """The number of checkpoints, with the end of the work."""
         return 1 if self.interval is None else max(1, math.ceil(self.hours / self.interval - 1e-9))
 
     @property
     def segment(self) -> float:
-        """How long it must run without an interruption to get from one checkpoint to the next."""
+        """The time without interruption from one checkpoint to the next."""
         return self.hours / self.segments + (0.0 if self.interval is None else self.save)
 
     @property
     def undisturbed(self) -> float:
-        """How long it takes where nothing happens."""
+        """The duration without interruptions."""
         return self.boot + self.segments * self.segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What to expect of work. All times in hours, boots and checkpoints included.
+    """The expected course of work. All times in hours, with boots and checkpoints.
 
     Attributes:
-        expected: how long it takes on average.
-        low: nineteen of twenty times it takes longer.
-        high: nineteen of twenty times it does not take longer.
-        interruptions: how many there are on average.
-        lost: what is done in vain on average: repeated work and repeated boots.
+        expected: the average duration.
+        low: the 5th percentile of the duration.
+        high: the 95th percentile of the duration.
+        interruptions: the average number of interruptions.
+        lost: the average time of repeated work and repeated boots.
     """
 
     expected: float
@@ -88,7 +88,7 @@ class Outlook:
 
 
 def outlook(work: Work) -> Outlook | None:
-    """What to expect; ``None`` where it practically never ends.
+    """The outlook of work; ``None`` if it practically never ends.
 
     A stretch of L hours without interruption takes (e^(rL) - 1) / r on average. The first segment needs one
     with its boot; each later one takes e^(rR) (e^(rs) - 1) / r, with boots of R and segments of s hours
@@ -117,7 +117,7 @@ def outlook(work: Work) -> Outlook | None:
 
 
 def simulate(work: Work, chance: random.Random) -> float:
-    """How long it takes once: each machine boots, works until it is taken back, and the next goes on."""
+    """The duration of one simulated run: each machine works until it is interrupted, and the next resumes."""
     took, left = 0.0, work.segments
     while True:
         until = chance.expovariate(work.rate)
@@ -129,7 +129,7 @@ def simulate(work: Work, chance: random.Random) -> float:
 
 
 def best_interval(work: Work) -> float | None:
-    """Between which hours of work to save for the shortest time in all; ``None`` where not to save is best.
+    """The hours between checkpoints for the shortest duration; ``None`` if no checkpoints are best.
 
     Daly's higher order: for a checkpoint that takes d hours and a mean time M between interruptions,
     sqrt(2dM) (1 + sqrt(d / 2M) / 3 + (d / 2M) / 9) - d, and M where d is 2M or more.

@@ -1,4 +1,4 @@
-"""One SQLite file that several processes share: how it is opened, migrated, and changed all or nothing.
+"""Opens, migrates and changes an SQLite file that several processes share.
 
 Statements are text, as in any program that speaks the DB-API.
 """
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 BUSY_S = 30.0
-"""How long another process that writes is waited for."""
+"""How long to wait for another process that writes."""
 _PAUSE_S = 0.02
 
 Step = str | Callable[[sqlite3.Connection], None]
-"""Makes one version of a file out of the one before: statements, or what takes more than statements."""
+"""The migration from one version of a file to the next: statements, or a function."""
 
 
 class NewerFileError(Exception):
@@ -28,14 +28,14 @@ class NewerFileError(Exception):
 
 
 def connect(path: Path, *, busy_s: float = BUSY_S) -> sqlite3.Connection:
-    """A connection that begins no transaction by itself, and whose commits survive a crash of the machine."""
+    """A connection without implicit transactions, whose commits survive a crash of the machine."""
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = FULL")
     return connection
 
 
 def use_wal(connection: sqlite3.Connection, busy_s: float = BUSY_S) -> None:
-    """Gives a new file its write-ahead log. SQLite itself does not wait for another process that does so."""
+    """Enables the write-ahead log of a new file. SQLite itself does not wait for another process here."""
     until = time.monotonic() + busy_s
     while True:
         try:
@@ -49,7 +49,7 @@ def use_wal(connection: sqlite3.Connection, busy_s: float = BUSY_S) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Generator[None]:
-    """Keeps all changes of the body, or none.
+    """Commits all changes of the body, or none.
 
     Writers queue at the start, where waiting is safe, not in the middle.
     """
@@ -58,7 +58,7 @@ def transaction(connection: sqlite3.Connection) -> Generator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite itself takes it back where the disk is full
+        if connection.in_transaction:  # SQLite itself rolls back if the disk is full
             connection.execute("ROLLBACK")
         raise
 
@@ -70,12 +70,12 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Step]) -> None:
-    """Brings a file to the version that the last step makes: all missing steps in one transaction, or none.
+    """Migrates a file to the version of the last step: all missing steps in one transaction, or none.
 
     Args:
-        connection: to the file.
-        steps: what makes version 1 of an empty file, version 2 of that, and so on. A released one is never
-            changed.
+        connection: a connection to the file.
+        steps: the migrations from an empty file to version 1, from that to version 2, and so on. A released
+            one is never changed.
 
     Raises:
         NewerFileError: the file is of a newer version.

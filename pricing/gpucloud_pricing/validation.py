@@ -1,4 +1,4 @@
-"""What of an answer can be used: each thing once, and only what the market knows the hardware of."""
+"""Validates the prices of an answer: each offer once, and only types whose hardware is in the market."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpucloud_pricing.values import Price
 
 
 def validate_prices(market: Market, prices: Iterable[Price]) -> tuple[list[Price], list[SetAside]]:
-    """Prices that can be kept, and what is set aside.
+    """The valid prices, and the rows that are set aside.
 
-    Of several prices for one thing the highest counts: what is paid may be less than was said, never more.
+    Of several prices for one offer the highest counts, so that the bill is never higher than the quote.
 
     Args:
-        market: whose types, regions and rates count.
-        prices: an answer.
+        market: the known types, regions and rates.
+        prices: the answer.
     """
     kept: dict[tuple[object, ...], Price] = {}
     aside: list[SetAside] = []

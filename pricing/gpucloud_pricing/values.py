@@ -1,4 +1,4 @@
-"""The values of the market: instance types, regions, prices, and the offers that they make together."""
+"""The values of the market: instance types, regions, prices, and offers that combine them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Money:
     currency: str
 
     def document(self) -> dict[str, str]:
-        """The contract's form: a decimal string and the currency."""
+        """For JSON: a decimal string and the currency."""
         return {"amount": f"{self.amount:f}", "currency": self.currency}
 
 
@@ -42,7 +42,7 @@ class Rate:
     source: str
 
     def document(self) -> dict[str, str]:
-        """The rate as the contract writes it in JSON."""
+        """The rate for JSON."""
         return {
             "base": self.base,
             "quote": self.quote,
@@ -54,7 +54,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a figure was read; ``live`` ones were asked for from here, and not shipped."""
+    """The source of a figure; ``live`` for refreshed ones, which are not shipped."""
 
     id: str
     repository: str
@@ -68,7 +68,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What is known of a type's standing with its cloud; ``effective`` is when a retirement takes effect."""
+    """The status of a type at its cloud; ``effective`` is when a retirement takes effect."""
 
     status: str
     effective: date | None
@@ -80,9 +80,9 @@ class Note:
 class InstanceType:
     """One size of one cloud. Memory is in GiB; ``gpu_memory_gib`` is of one whole GPU.
 
-    ``gpu_model`` is the vocabulary's name; sizes of memory are told apart by ``gpu_memory_gib``.
-    ``network_gbps`` and ``local_ssd_gib`` are ``None`` where no source states them. ``billing`` is how its
-    cloud bills.
+    ``gpu_model`` is the vocabulary's name; ``gpu_memory_gib`` distinguishes sizes of memory.
+    ``network_gbps`` and ``local_ssd_gib`` are ``None`` if no source has them. ``billing`` is how its cloud
+    bills.
     """
 
     cloud: str
@@ -106,9 +106,9 @@ class InstanceType:
 class Region:
     """One region of one cloud.
 
-    ``geos`` are the groups it belongs to, in lower case (``na``, ``us``). ``partition`` is the beginning of
-    the names of a partition that needs an account of its own (``us-gov-``), else empty. ``opt_in_zones`` is a
-    regular expression of how the names of zones begin that an account must opt in to; empty where none are.
+    ``geos`` are its geo groups, in lower case (``na``, ``us``). ``partition`` is the prefix of the regions of
+    a partition that needs an account of its own (``us-gov-``), otherwise empty. ``opt_in_zones`` is a regular
+    expression for the prefix of zones that an account must opt in to; empty if there are none.
     """
 
     cloud: str
@@ -124,10 +124,10 @@ class Region:
 class Price:
     """One price of one type, per hour and instance. ``zone`` is ``None`` for a regional price.
 
-    A commitment's ``amount`` is what an hour of its term costs, with its share of what is paid ``upfront``,
-    for the whole term and one instance. ``terms`` tells apart what else has one name: ``all upfront``.
-    ``discount`` is which part of it somebody need not pay, by conditions of their own. ``derivation`` says
-    how it follows from other prices, where nobody lists it.
+    A commitment's ``amount`` is the price of an hour of its term, with its share of the ``upfront`` payment
+    for the whole term and one instance. ``terms`` are further terms of the way of paying: ``all upfront``.
+    ``discount`` is the share that the user's own conditions take off. ``derivation`` is how it follows from
+    other prices, if it is not a list price.
     """
 
     cloud: str
@@ -155,7 +155,7 @@ class Price:
         return Money(amount=self.amount, currency=self.currency)
 
     def subject(self) -> dict[str, str | None]:
-        """What the price is of, as the contract writes it in JSON; the amount stands beside it."""
+        """The offer of the price, for JSON; without the amount."""
         return {
             "cloud": self.cloud,
             "region": self.region,
@@ -177,10 +177,10 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavingsPlan:
-    """Spending that was promised for every hour, used or not.
+    """A commitment to spend an amount every hour, used or not.
 
-    ``purchase`` and ``terms`` are those of the market's prices at which it is used up. ``family`` is what the
-    names of the types in reach begin with, up to a dot; ``None`` for all types.
+    ``purchase`` and ``terms`` are those of the market's prices at which it is used up. ``family`` is the
+    prefix of the covered types, up to a dot; ``None`` for all types.
     """
 
     per_hour: Money
@@ -191,20 +191,20 @@ class SavingsPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commitment:
-    """What somebody has paid for, or has promised to pay: machines of a type, or the spending of a plan.
+    """A paid or promised commitment of an account: machines of a type, or the spending of a plan.
 
     Attributes:
         cloud: the provider's name.
         kind: reserved_instance, reservation, capacity_reservation, capacity_block, savings_plan, or machine.
-        id: the cloud's own; empty for what no cloud told.
-        region: where; ``None`` for every region of the cloud.
-        zone: likewise; ``None`` for every zone of the region.
-        instance_type: of the machines; ``None`` for a plan.
-        count: how many machines.
-        plan: the spending, where it is no machines.
-        until: the last day that is covered to its end, in UTC; ``None`` for no end.
-        as_of: when that was told.
-        source: by what: an id of the market's sources.
+        id: the cloud's own id; empty for a commitment from the user's file.
+        region: the region; ``None`` for every region of the cloud.
+        zone: the zone; ``None`` for every zone of the region.
+        instance_type: the type of the machines; ``None`` for a plan.
+        count: the number of machines.
+        plan: the savings plan, if it is one.
+        until: the last day that is covered completely, in UTC; ``None`` for no end.
+        as_of: the date of the data.
+        source: an id of the market's sources.
     """
 
     cloud: str
@@ -222,7 +222,7 @@ class Commitment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruption:
-    """How often spot instances were taken back: percent per month, from ``low`` to ``high``."""
+    """The rate of spot interruptions: percent per month, from ``low`` to ``high``."""
 
     low: int
     high: int
@@ -233,10 +233,10 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """A price beside the compute.
+    """A price other than compute.
 
     ``kind`` is disk_gb_month, egress_gb or public_ip_hour; ``region`` ``*`` is every region; ``as_of`` is
-    ``None`` where the source states no date.
+    ``None`` if the source has no date.
     """
 
     cloud: str
@@ -251,11 +251,11 @@ class Tariff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Something that can be rented: a type, in a place, paid in one way.
+    """An offer to rent: a type, in a place, with a way of paying.
 
-    ``zone`` is ``None`` where no zone that offers the type is known; AWS zones are AZ ids, or groups of Local
+    ``zone`` is ``None`` if no zone that offers the type is known; AWS zones are AZ ids, or groups of Local
     or Wavelength Zones. ``quote`` is the listed price, ``price_usd`` the same per hour and instance in USD at
-    the reference rate, unrounded; both are ``None`` where no price is known.
+    the reference rate, unrounded; both are ``None`` if no price is known.
     """
 
     kind: InstanceType
@@ -289,12 +289,12 @@ class Offer:
 
     @property
     def gpu_memory_gib(self) -> Decimal:
-        """Of one whole GPU."""
+        """The memory of one whole GPU."""
         return self.kind.gpu_memory_gib
 
     @property
     def vcpus(self) -> int:
-        """Of the instance."""
+        """The vCPUs of the instance."""
         return self.kind.vcpus
 
     @property
@@ -304,7 +304,7 @@ class Offer:
 
     @property
     def interconnect(self) -> str:
-        """What joins the GPUs."""
+        """The interconnect between the GPUs."""
         return self.kind.interconnect
 
     @property
@@ -314,7 +314,7 @@ class Offer:
 
     @property
     def arch(self) -> str:
-        """Of the processor."""
+        """The processor's architecture."""
         return self.kind.arch
 
     @property
@@ -324,7 +324,7 @@ class Offer:
 
     @property
     def terms(self) -> str:
-        """What else belongs to the way of paying: ``all upfront``."""
+        """Further terms of the way of paying: ``all upfront``."""
         return self.quote.terms if self.quote else ""
 
     @property
@@ -334,12 +334,12 @@ class Offer:
 
     @property
     def source(self) -> str | None:
-        """Where the price was read: an id of the market's sources."""
+        """The source of the price: an id of the market's sources."""
         return self.quote.source if self.quote else None
 
     @property
     def unknown(self) -> dict[str, str]:
-        """What is not known of this offer, and why."""
+        """The unknown fields of this offer, and why they are unknown."""
         reasons: dict[str, str] = {}
         if self.quote is None:
             reasons["price"] = "the type is offered here, but no public price is known"
@@ -353,11 +353,11 @@ class Offer:
 
     @property
     def to_buy(self) -> bool:
-        """Whether this is a commitment that would have to be bought; such an offer is never launchable."""
+        """Whether this is a commitment that must be bought first; such an offer is never launchable."""
         return self.purchase in COMMITMENTS
 
     def document(self) -> dict[str, Any]:
-        """The offer as the contract writes it in JSON."""
+        """The offer for JSON."""
         usd = None if self.price_usd is None else usd_document(self.price_usd)
         per_gpu = None if self.price_usd is None else usd_document(self.price_usd / self.gpu_count)
         document: dict[str, Any] = {
@@ -401,11 +401,11 @@ class Offer:
 
 
 def usd_document(amount: Decimal) -> dict[str, str]:
-    """An amount of USD for the contract: what was computed is rounded to a millionth, listed digits stay."""
+    """An amount of USD for JSON: computed amounts are rounded to a millionth, listed digits stay."""
     rounded = amount if -amount.as_tuple().exponent <= 6 else amount.quantize(Decimal("0.000001"))  # type: ignore[operator]
     return Money(amount=rounded, currency="USD").document()
 
 
 def number(value: Decimal) -> int | float:
-    """A size or count as a JSON number: whole where it is whole."""
+    """A size or count as a JSON number: an integer if it is whole."""
     return int(value) if value == value.to_integral_value() else float(value)

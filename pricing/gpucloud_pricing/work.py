@@ -1,7 +1,6 @@
-"""What GPUs can do, and what that costs: per GPU, per GiB of their memory, per TFLOP-hour; and what can do as
-much as something else.
+"""The performance of GPUs and its price: per GPU, per GiB of memory, per TFLOP-hour; and equivalent machines.
 
-TFLOPS are the peak figures of the GPU's maker, without sparsity: what a program reaches is a part of them.
+TFLOPS are the peak figures of the GPU's maker, without sparsity: a program reaches a part of them.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ PRECISIONS = {
     "fp16": "fp16_tensor",
     "fp8": "fp8_tensor",
 }
-"""Precisions, and which figure of the vocabulary is theirs: from TF32 down, that of the tensor cores."""
+"""Precisions and their figures in the vocabulary: from TF32 down, that of the tensor cores."""
 
 UNITS = {"gpu": "GPU", "memory": "GiB", **dict.fromkeys(PRECISIONS, "TFLOPS")}
-"""What work is measured in."""
+"""The units of work."""
 
 
 class NoFigureError(ValueError):
@@ -34,13 +33,13 @@ class NoFigureError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalent:
-    """Machines that together have as much of something as was asked for.
+    """Machines that together reach a demanded amount.
 
     Attributes:
         offer: the machine.
-        gpus: how many of its GPUs would be exactly as much.
-        nodes: how many of the machine it takes, as few as there can be of this GPU.
-        per_hour: what they cost together, in USD.
+        gpus: the exact number of its GPUs for the amount.
+        nodes: the least number of these machines.
+        per_hour: their price together, in USD.
     """
 
     offer: Offer
@@ -50,7 +49,7 @@ class Equivalent:
 
 
 def per_gpu(model: str, memory_gib: Decimal, measure: str) -> Decimal | None:
-    """How much of a measure one whole GPU has; ``None`` where no figure is known."""
+    """The amount of a measure of one whole GPU; ``None`` without a figure."""
     if measure == "gpu":
         return Decimal(1)
     if measure == "memory":
@@ -61,19 +60,19 @@ def per_gpu(model: str, memory_gib: Decimal, measure: str) -> Decimal | None:
 
 
 def amount_of(kind: InstanceType, measure: str) -> Decimal | None:
-    """How much of a measure a machine has."""
+    """The amount of a measure of a machine."""
     each = per_gpu(kind.gpu_model, kind.gpu_memory_gib, measure)
     return None if each is None else each * kind.gpu_count
 
 
 def price_for(offer: Offer, measure: str) -> Decimal | None:
-    """USD per hour for one unit of a measure; ``None`` where the price or the figure is not known."""
+    """USD per hour for one unit of a measure; ``None`` if the price or the figure is unknown."""
     amount = amount_of(offer.kind, measure)
     return None if amount is None or offer.price_usd is None else offer.price_usd / amount
 
 
 def source_of(model: str, measure: str) -> str | None:
-    """Where a GPU's figure comes from; ``None`` where no source that can be relied on states it."""
+    """The source of a GPU's figure; ``None`` without a reliable source."""
     if measure not in PRECISIONS:
         return SOURCES["catalog"]
     known = BY_NAME[model]
@@ -81,13 +80,13 @@ def source_of(model: str, measure: str) -> str | None:
 
 
 def amount_wanted(wish: GpuWish, measure: str) -> Decimal:
-    """How much of a measure a demand for GPUs asks for.
+    """The amount of a measure of the GPUs in a wish.
 
     Raises:
-        NoFigureError: it leaves open which GPU, how many of them or how much memory; or there is no figure.
+        NoFigureError: the GPU, the count or the memory is not specified, or there is no figure.
     """
     if wish.model is None or wish.mig or wish.min_count != wish.max_count:
-        raise NoFigureError("name one GPU and how many: A100-80GB:8")
+        raise NoFigureError("specify one GPU and a count: A100-80GB:8")
     sizes = BY_NAME[wish.model].memory_gib
     if wish.min_memory_gib is None and len(sizes) > 1 and measure == "memory":
         names = " or ".join(f"{wish.model}-{size}GB" for size in sizes)
@@ -99,11 +98,11 @@ def amount_wanted(wish: GpuWish, measure: str) -> Decimal:
 
 
 def equivalents(offers: Iterable[Offer], wanted: Decimal, measure: str) -> list[Equivalent]:
-    """The cheapest way to have so much with each GPU, in as few machines as possible; the cheapest first.
+    """The cheapest way to reach an amount with each GPU, in as few machines as possible; the cheapest first.
 
     Args:
-        offers: what can be rented; those without a price, or with doubts about it, count for nothing.
-        wanted: how much of the measure.
+        offers: the offers; those without a price, or with a flagged one, are ignored.
+        wanted: the amount.
         measure: one of :data:`UNITS`.
     """
     best: dict[tuple[str, Decimal], Equivalent] = {}

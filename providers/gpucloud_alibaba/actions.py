@@ -1,8 +1,8 @@
-"""Which calls may leave this machine, whether each may be repeated, and what none of them may ask for.
+"""The calls that gpucloud may send to Alibaba Cloud, whether each may be repeated, and forbidden parameters.
 
-The table is held against every request before it is signed, so that a call that is not on it, a purchase
-above all, cannot be sent even by mistake. ``RunInstances`` itself can be a purchase (a subscription, paid for
-at once), so its parameters are looked at as well.
+Every request is checked against the table before it is signed, so that a call that is not in it, above all a
+purchase, cannot be sent even by mistake. ``RunInstances`` itself can be a purchase (a prepaid subscription),
+so its parameters are checked as well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpucloud_alibaba.errors import ActionRefusedError
 
 
 class Repeat(StrEnum):
-    """Why a call may be repeated. Nothing that must never be repeated is used."""
+    """Why a call may be repeated. No call is used that must never be repeated."""
 
     SAFE = "safe"  # changes nothing
     TOKEN = "token"  # the cloud recognises the repetition by its ClientToken  # noqa: S105
@@ -23,7 +23,7 @@ class Repeat(StrEnum):
 
 
 PRODUCTS = {"2014-05-26": "ecs", "2016-04-28": "vpc", "2015-04-01": "sts"}
-"""The products by the version of their API, which is what a request names."""
+"""The products by the version of their API, which is the only product id in a request."""
 
 ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ecs", "DescribeAccountAttributes"): Repeat.SAFE,
@@ -66,7 +66,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
 }
 
 BUYS = frozenset({"AutoPay", "AutoRenew", "AutoRenewPeriod", "Period", "PeriodUnit", "TerminateSubscription"})
-"""Parameters that exist for what is paid for in advance."""
+"""Parameters of prepaid resources."""
 
 
 def refuse_unlisted(
@@ -75,11 +75,11 @@ def refuse_unlisted(
     """Called with every request before it is signed.
 
     Args:
-        version: the API's version, which tells the product.
+        version: the API's version, which identifies the product.
         action: the API's name of the call.
         parameters: all parameters, as on the wire.
         protocol: ``https`` or ``http``.
-        host: where the request goes.
+        host: the host of the request.
 
     Raises:
         ActionRefusedError: the call is not on the list, would pay in advance, or would go without TLS to
@@ -91,7 +91,7 @@ def refuse_unlisted(
             f"{product}:{action} is not among the calls that gpucloud may send, and was not sent"
         )
     bought = sorted(BUYS & parameters.keys())
-    if bought and ACTIONS[product, action] is not Repeat.SAFE:  # what a month would cost may be asked
+    if bought and ACTIONS[product, action] is not Repeat.SAFE:  # price queries may contain them
         raise ActionRefusedError(f"{product}:{action} with {', '.join(bought)} was not sent: it may buy")
     if action == "RunInstances" and parameters.get("InstanceChargeType") != "PostPaid":
         raise ActionRefusedError("ecs:RunInstances was not sent: it must say InstanceChargeType=PostPaid")

@@ -1,4 +1,4 @@
-"""Whether gpucloud will work with these credentials: who they are, what they may do, what time it is."""
+"""Checks whether gpucloud works with these credentials: identity, permissions, clock."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CREDENTIALS_HINT = (
 FIX = "grant it: gpucloud check --policy alibaba prints the policy; attach it at https://ram.console.alibabacloud.com/policies"
 
 NOBODY = "gpucloud-check"
-"""Stands for an id where a question needs one: nothing has it."""
+"""An id that no resource has, for calls that need one."""
 
 TYPE = "ecs.gn6i-c4g1.xlarge"
 TAGS = Tags(owner=NOBODY, box=NOBODY, op=NOBODY, run="", expires="none").as_dict()
-"""What the policy makes a condition of making anything."""
+"""The tags that the policy requires in every create call."""
 
 FEW = {"max_results": 10}
 OF_TYPE = {"instance_type": TYPE}
@@ -73,12 +73,12 @@ def policy() -> str:
 
 
 def caller(clients: Clients) -> Mapping[str, Any]:
-    """What STS says of the caller: ``body`` and ``headers``."""
+    """The answer of STS about the caller: ``body`` and ``headers``."""
     return clients.call("sts", clients.home_region, "GetCallerIdentity", {})
 
 
 def identity(clients: Clients) -> Identity:
-    """Whose the credentials are, and where the SDK found them."""
+    """The identity of the credentials, and where the SDK found them."""
     body = caller(clients)["body"]
     source = str(clients.credential().get_credential().provider_name or "")
     with reading("GetCallerIdentity"):
@@ -120,7 +120,7 @@ def _tried(item: tuple[str, Callable[[], object]]) -> Permission:
         said = f"{verdict.code}: {verdict.message}"
         if verdict.error_class is ErrorClass.AUTH:
             return Permission(action=action, allowed=False, said=said, fix=FIX)
-        # That something does not exist is told to those only who may ask; other complaints say nothing.
+        # Only a caller with permission gets a "not found"; other errors prove nothing.
         known = True if code.endswith(".NotFound") else None
         return Permission(action=action, allowed=known, said=said, fix="")
     return Permission(action=action, allowed=True, said="", fix="")
@@ -129,8 +129,8 @@ def _tried(item: tuple[str, Callable[[], object]]) -> Permission:
 def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
     """The actions, each with a harmless call.
 
-    Not among them: changes without a dry run (groups, rules, release times), and what ends things: those are
-    allowed by a thing's tags, and no thing is at hand.
+    Without changes that have no dry run (groups, rules, release times), and without deletions: these are
+    allowed by a resource's tags, and there is no resource to try with.
     """
     ecs, vpc = clients.ecs(region), partial(clients.vpc, region)
     calls: dict[str, Callable[[], object]] = {"ecs:RunInstances": partial(_dry_launch, ecs, region)}

@@ -1,6 +1,6 @@
-"""The SDK's clients: one per product and region, made on first use, and what all of them may send.
+"""The SDK's clients: one per product and region, made on first use, with a check of every request.
 
-ECS is asked through its typed client. The few calls to VPC and STS go through the SDK's generic one: the
+ECS is called through its typed client. The few calls to VPC and STS go through the SDK's generic one: the
 typed VPC client costs 18 MB and 0.1 s more in every process (measured with 7.2.2).
 """
 
@@ -27,7 +27,7 @@ REGION_VARIABLE = "ALIBABA_CLOUD_REGION_ID"
 DEFAULT_REGION = "cn-hangzhou"  # answers for accounts of the international site as well
 CONNECT_TIMEOUT_MS = 5_000
 READ_TIMEOUT_MS = 60_000
-CONNECTIONS = 64  # to one host; more than threads that ask
+CONNECTIONS = 64  # to one host; more than there are threads
 
 VPC_CENTRAL = frozenset(
     {"cn-hangzhou", "cn-shanghai-finance-1", "cn-shenzhen-finance-1", "cn-north-2-gov-1", "cn-beijing-gov-1"}
@@ -38,11 +38,11 @@ endpoint map of alibabacloud-vpc20160428 7.2.2."""
 
 _VERSIONS = {product: version for version, product in PRODUCTS.items()}
 _TALKATIVE = {
-    # What these have to say is in the exceptions; each brings a handler that writes to the terminal.
+    # Their messages are in the exceptions; each logger has a handler that writes to the terminal.
     "alibabacloud-tea": logging.CRITICAL,
     "credentials": logging.CRITICAL,
     "darabonba-core": logging.CRITICAL,
-    # At DEBUG it writes whole URLs, in which all parameters travel, boot scripts too.
+    # At DEBUG it logs whole URLs with all parameters, among them boot scripts.
     "urllib3.connectionpool": logging.INFO,
 }
 
@@ -68,7 +68,7 @@ _NAMES = (
     ),
     *("InstanceId", "ResourceId.1", "ClientToken"),
 )
-"""The parameters that name what a call is about, the most telling first. No other is looked at."""
+"""The parameters with the target of a call, the most specific first. No others are read."""
 
 
 def _said(error: Exception) -> tuple[str, str | None]:
@@ -80,12 +80,12 @@ def _said(error: Exception) -> tuple[str, str | None]:
 
 
 def _untold(_outcome: str, _request_id: str | None, /) -> None:
-    """Nobody wants to know."""
+    """Ignores the outcome of a call without a witness."""
 
 
 @cache
 def _guarded(kind: Any) -> Any:
-    """A client class whose every request is held against the list, and whose errors say of which call."""
+    """A client class that checks every request against the list, and notes the call on its errors."""
 
     class Guarded(kind):  # type: ignore[misc]
         """Sends only what :mod:`gpucloud_alibaba.actions` allows."""
@@ -116,7 +116,7 @@ def _guarded(kind: Any) -> Any:
             return answer
 
         def gpucloud_sent(self, params: Any, parameters: Mapping[str, str]) -> Answered:
-            """Tells the witness, if there is one, of a call that changes something."""
+            """Reports a changing call to the witness, if there is one."""
             action = (str(PRODUCTS.get(params.version, params.version)), str(params.action))
             harmless = ACTIONS.get(action) in {None, Repeat.SAFE} or "DryRun" in parameters
             if self.gpucloud_witness is None or harmless:
@@ -134,7 +134,7 @@ def _guarded(kind: Any) -> Any:
 
 
 def ecs_models() -> Any:
-    """The requests of ECS. (Their annotations say nothing of what may be missing, so they stay ``Any``.)"""
+    """The requests of ECS. (Their annotations do not mark optional members, so they stay ``Any``.)"""
     return import_module("alibabacloud_ecs20140526.models")
 
 
@@ -145,20 +145,20 @@ def send(client: Any, request: Any) -> Any:
 
 
 def listed(value: Any) -> list[Any]:
-    """A list out of an answer; the SDK gives ``None`` for what the answer leaves out."""
+    """A list from an answer; the SDK returns ``None`` for a missing member."""
     return list(value or ())
 
 
 class Clients:
     """The clients of one set of credentials. Safe to use from several threads.
 
-    Every request is sent once: the SDK repeats nothing by itself, and repetition is the engine's to decide.
+    Every request is sent once: the SDK retries nothing by itself, and the engine decides about retries.
 
     Args:
         profile: the credentials, endpoints and further settings.
     """
 
-    _lock = threading.RLock()  # of the process: no two threads import parts of the SDK at once
+    _lock = threading.RLock()  # per process: no two threads import parts of the SDK at the same time
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -168,7 +168,7 @@ class Clients:
 
     @property
     def home_region(self) -> str:
-        """The region that is asked what is not regional."""
+        """The region for calls that are not regional."""
         return self.profile.get(REGION_VARIABLE) or DEFAULT_REGION
 
     def ecs(self, region: str) -> Any:
@@ -176,7 +176,7 @@ class Clients:
         return self._client("ecs", region)
 
     def vpc(self, region: str, action: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One call to VPC of a region; gives the answer's body."""
+        """One call to VPC in a region; returns the answer's body."""
         body: Mapping[str, Any] = self.call("vpc", region, action, {"RegionId": region, **parameters})["body"]
         return body
 
@@ -210,7 +210,7 @@ class Clients:
         return answer
 
     def credential(self) -> Any:
-        """What signs requests; looked for once."""
+        """The credentials that sign requests; searched for once."""
         with self._lock:
             if self._credential is None:
                 from gpucloud_alibaba.credentials import credential

@@ -1,4 +1,4 @@
-"""What the account has paid for already: reserved instances."""
+"""The commitments of the account: reserved instances."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpucloud_pricing import Commitment
 from gpucloud_pricing.commitments import last_whole_day
 
 SOURCE = "alibaba-reserved-instances"
-"""Where a commitment was asked for: an id of the market's sources."""
+"""The source of commitments: an id of the market's sources."""
 _PAGES = 100
-"""Of 100 reserved instances each; more is a broken endpoint."""
+"""The most pages of 100 reserved instances each; more means a broken endpoint."""
 
 
 def inquiry(ecs: Any, region: str, today: date) -> CommitmentInquiry:
@@ -28,7 +28,7 @@ def inquiry(ecs: Any, region: str, today: date) -> CommitmentInquiry:
 
 
 def _reserved(ecs: Any, region: str, today: date) -> Sequence[Commitment]:
-    """Those for Linux. Source: ECS API reference, DescribeReservedInstances."""
+    """The reserved instances for Linux. Source: ECS API reference, DescribeReservedInstances."""
     models = ecs_models()
     found: list[Commitment] = []
     for page in range(1, _PAGES + 1):

@@ -22,7 +22,7 @@ USER_DATA_BYTES = 32 * 1024
 """The limit before base64. Source: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``)."""
 
 SHORTEST_LIFE = timedelta(minutes=32)
-"""A release time must be half an hour ahead; two minutes are for the call itself and its repetitions."""
+"""A release time must be half an hour ahead; two minutes are for the call itself and its retries."""
 
 LONGEST_LIFE = timedelta(days=3 * 365 - 1)
 MOST_TAGS = 20
@@ -30,15 +30,15 @@ _FORBIDDEN_STARTS = ("aliyun", "acs:")
 
 
 def tags_of(order: Order) -> dict[str, str]:
-    """The tags of everything that is made for a box: the user's own, and the five, which win."""
+    """The tags of all resources of a box: the user's own, and the five of gpucloud, which win."""
     return {**order.extra_tags, **order.tags.as_dict()}
 
 
 def check(order: Order) -> None:
-    """Refuses, before anything is made, what the cloud would refuse later.
+    """Refuses, before anything is created, an order that the cloud would refuse later.
 
     Raises:
-        UsageError: says what is wrong.
+        UsageError: the cloud would refuse it; the message says why.
     """
     check_user_data(order, USER_DATA_BYTES, cloud="Alibaba Cloud")
     for key, value in order.extra_tags.items():
@@ -70,13 +70,13 @@ def release_time(deadline: datetime | None, now: datetime) -> str | None:
     """When the cloud itself releases the machines; ``None`` for never.
 
     Args:
-        deadline: when the box should end.
+        deadline: the deadline of the box.
         now: the time of the order.
     """
     if deadline is None:
         return None
     end = min(max(deadline, now + SHORTEST_LIFE), now + LONGEST_LIFE)
-    # The cloud cuts the seconds off, so a part of a minute is a minute more.
+    # The cloud truncates to minutes, so the time is rounded up.
     whole = end.astimezone(UTC).replace(second=0, microsecond=0)
     if whole < end:
         whole += timedelta(minutes=1)
@@ -84,20 +84,20 @@ def release_time(deadline: datetime | None, now: datetime) -> str | None:
 
 
 def spot_limit(max_price_usd: Decimal, rate: Decimal) -> float:
-    """The bid in the account's currency: at most three decimals, never above what was said.
+    """The bid in the account's currency: at most three decimals, never above the limit.
 
     Args:
         max_price_usd: per hour and node.
-        rate: what a USD is in that currency.
+        rate: the amount of that currency for one USD.
     """
     return float((max_price_usd * rate).quantize(Decimal("0.001"), rounding=ROUND_DOWN))
 
 
 def market_of(order: Order, limit: float | None) -> dict[str, Any]:
-    """The part of the call that says how the machines are paid for.
+    """The part of the call with the way of paying.
 
     Args:
-        order: what is bought.
+        order: the order.
         limit: the bid of a spot order, in the account's currency; ``None`` for any other.
     """
     if limit is not None:
@@ -116,10 +116,10 @@ def market_of(order: Order, limit: float | None) -> dict[str, Any]:
 def request_of(
     order: Order, *, network_ids: NetworkIds, image: str, market: Mapping[str, Any], ends: str | None
 ) -> Request:
-    """The create call as plain JSON. Pure: the same order gives the same request.
+    """The create call as plain JSON. Pure: the same order yields the same request.
 
     Args:
-        order: what is bought.
+        order: the order.
         network_ids: network and group.
         image: the image's id.
         market: from :func:`market_of`.
@@ -159,14 +159,14 @@ def request_of(
 
 
 def create(request: Request, ecs: Any) -> Sequence[Machine]:
-    """Sends the call, once. The answer holds ids only; all else is as ordered.
+    """Sends the call, once. The answer has ids only; all other fields are as ordered.
 
     Args:
         request: from :func:`request_of`.
         ecs: the client of the request's region.
 
     Raises:
-        MalformedAnswerError: the answer does not name as many machines as were asked for.
+        MalformedAnswerError: the answer does not have as many machines as ordered.
     """
     models = ecs_models()
 

@@ -1,4 +1,4 @@
-"""What signs requests, by a profile's settings. Imports the SDK: import it when needed.
+"""The credentials that sign requests, by a profile's settings. Imports the SDK: import it when needed.
 
 The SDK's own chain reads the process's environment, once, when it is imported; this is the same chain over a
 profile.
@@ -66,7 +66,7 @@ class _Chain:
         raise CredentialException(f"no source has credentials: {'; '.join(failures)}")
 
     def get_provider_name(self) -> str:
-        """How the SDK calls such a chain."""
+        """The SDK's name for such a chain."""
         return "default"
 
 
@@ -102,7 +102,7 @@ def _sources(profile: Profile) -> Iterator[Any]:
         or str(profile.home / ".alibabacloud" / "credentials.ini"),
     )
     instance_role = profile.get(_PREFIX + "ECS_METADATA")
-    # Elsewhere the metadata address answers nobody, and the SDK waits for it for seconds.
+    # Elsewhere the metadata address does not answer, and the SDK waits for it for seconds.
     if (instance_role or _on_an_instance()) and not profile.is_on(_PREFIX + "ECS_METADATA_DISABLED"):
         yield EcsRamRoleCredentialsProvider(
             role_name=instance_role or "", disable_imds_v1=profile.is_on(_PREFIX + "IMDSV1_DISABLED")
@@ -112,7 +112,7 @@ def _sources(profile: Profile) -> Iterator[Any]:
 
 
 def _on_an_instance() -> bool:
-    """Whether this machine is an ECS instance, as its firmware says."""
+    """Whether this machine is an ECS instance, by its firmware."""
     try:
         return "Alibaba" in Path("/sys/class/dmi/id/product_name").read_text(encoding="utf-8")
     except OSError:

@@ -74,11 +74,11 @@ GRAPH = DeletionGraph(
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
 )
-"""An instance holds its address, interface, disk, group and switch; a switch, made later, its network."""
+"""An instance depends on its address, interface, disk, group and switch; a switch on its network."""
 
 
 def delete(ref: Ref, clients: Clients) -> None:
-    """Asks the cloud to delete one resource. One that no longer exists is success.
+    """Requests the deletion of one resource; success if it no longer exists.
 
     Args:
         ref: the resource.

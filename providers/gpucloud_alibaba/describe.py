@@ -1,4 +1,4 @@
-"""How each kind of thing is asked for, page by page, and what Alibaba Cloud shows, as gpucloud's values."""
+"""Lists each kind of resource page by page, and reads Alibaba Cloud's answers as gpucloud's values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE_SIZE = 100
 VPC_PAGE_SIZE = 50  # the VPC API's most
 
 RECYCLING = "Recycling"
-"""Why a spot instance that is being taken back is locked."""
+"""The lock reason of a spot instance that is being interrupted."""
 
 _INSTANCE_STATES = {
     "Pending": State.PENDING,
@@ -28,29 +28,29 @@ _INSTANCE_STATES = {
     "Stopped": State.STOPPED,
 }
 _STATES = {"Creating": State.PENDING, "Pending": State.PENDING, "Deleting": State.STOPPING}
-"""Of everything else; what is not named here exists."""
+"""The states of all other resources; a resource in any other state exists."""
 
 
-# --- what Alibaba Cloud shows, as gpucloud's values
+# --- Alibaba Cloud's answers as gpucloud's values
 
 
 def ref_of(account: str, region: str, kind: ResourceKind, resource_id: str) -> Ref:
-    """Names a thing of this cloud."""
+    """The reference of a resource of this cloud."""
     return Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=resource_id)
 
 
 def moment(text: str | None) -> datetime | None:
-    """A time as the APIs write it (to the minute or the second, UTC)."""
+    """A time in the form of the APIs (to the minute or the second, UTC)."""
     return datetime.fromisoformat(text).astimezone(UTC) if text else None
 
 
 def machine_of(instance: Any, *, account: str, region: str) -> Machine:
-    """An instance as gpucloud's value. Its disks are known by their own tags only.
+    """An instance as gpucloud's value. Its disks are found by their own tags only.
 
     Args:
         instance: an element of ``Instances``.
-        account: whose it is.
-        region: where it is.
+        account: its account.
+        region: its region.
     """
     locks = instance.operation_locks.lock_reason if instance.operation_locks else None
     recycling = any(lock.lock_reason == RECYCLING for lock in listed(locks))
@@ -87,38 +87,38 @@ def _purchase(instance: Any) -> Purchase:
 
 
 def _tags(shown: Any) -> Tags | BadTags | None:
-    """The five tags out of the ``Tags`` of an ECS thing."""
+    """The five tags from the ``Tags`` of an ECS resource."""
     pairs = listed(shown.tag) if shown else []
     return Tags.parse({pair.tag_key: pair.tag_value or "" for pair in pairs})
 
 
 def _vpc_tags(item: Mapping[str, Any]) -> Tags | BadTags | None:
-    """The five tags out of a thing of the VPC API."""
+    """The five tags of a resource of the VPC API."""
     pairs = item.get("Tags", {}).get("Tag", [])
     return Tags.parse({pair["Key"]: pair.get("Value", "") for pair in pairs})
 
 
-# --- how each kind is asked for and read
+# --- listing each kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is looked for: by tags, or one by id. A tag's value may be left open."""
+    """The filter of a list: by tags, or by one id. A tag without a value matches any value."""
 
     tags: Mapping[str, str | None]
     id: str | None = None
 
     @property
     def ids(self) -> str | None:
-        """The id as those parameters take it that hold a list in JSON."""
+        """The id for parameters with a list in JSON."""
         return json.dumps([self.id]) if self.id else None
 
     def ecs_tags(self, kind: Callable[..., Any]) -> Any:
-        """The tags as a typed request takes them."""
+        """The tags for a typed request."""
         return [kind(key=key, value=value) for key, value in self.tags.items()] or None
 
     def vpc_tags(self) -> list[dict[str, str]] | None:
-        """The tags as the VPC API takes them."""
+        """The tags for the VPC API."""
         return [
             {"Key": key, **({"Value": value} if value else {})} for key, value in self.tags.items()
         ] or None
@@ -126,19 +126,19 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where to look, and as whom."""
+    """A region, and the account and clients to read it with."""
 
     clients: Clients
     account: str
     region: str
 
     def ref(self, kind: ResourceKind, resource_id: str) -> Ref:
-        """Names a thing of this place."""
+        """The reference of a resource of this place."""
         return ref_of(self.account, self.region, kind, resource_id)
 
 
 Page = tuple[Iterable[Resource], str | None]
-"""Some things, and what asks for the next page."""
+"""Some resources, and the token of the next page."""
 
 Look = Callable[[Place, Asked, "str | None"], Page]
 
@@ -221,10 +221,10 @@ _GROUPS = _EcsShelf(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _VpcShelf:
-    """A kind that the VPC API holds, which pages by number.
+class _VpcListing:
+    """A kind of the VPC API, whose pages have numbers.
 
-    ``members`` is where an answer holds the items; ``id`` is the parameter and the item's member of an id.
+    ``members`` is the path of the items in an answer; ``id`` is the parameter and the item's member of an id.
     """
 
     kind: ResourceKind
@@ -253,17 +253,17 @@ class _VpcShelf:
         return shown, str(page + 1) if more else None
 
 
-_ADDRESSES = _VpcShelf(
+_ADDRESSES = _VpcListing(
     kind=ResourceKind.ADDRESS,
     action="DescribeEipAddresses",
     members=("EipAddresses", "EipAddress"),
     id="AllocationId",
     created="AllocationTime",
 )
-_SWITCHES = _VpcShelf(
+_SWITCHES = _VpcListing(
     kind=ResourceKind.NETWORK, action="DescribeVSwitches", members=("VSwitches", "VSwitch"), id="VSwitchId"
 )
-_NETWORKS = _VpcShelf(kind=ResourceKind.NETWORK, action="DescribeVpcs", members=("Vpcs", "Vpc"), id="VpcId")
+_NETWORKS = _VpcListing(kind=ResourceKind.NETWORK, action="DescribeVpcs", members=("Vpcs", "Vpc"), id="VpcId")
 
 SHELVES: Sequence[tuple[ResourceKind, str, Look]] = (
     (ResourceKind.INSTANCE, "", _INSTANCES),
@@ -274,4 +274,4 @@ SHELVES: Sequence[tuple[ResourceKind, str, Look]] = (
     (ResourceKind.NETWORK, "vsw-", _SWITCHES),
     (ResourceKind.NETWORK, "vpc-", _NETWORKS),
 )
-"""Kind, how its ids begin where a kind is two things, and how it is looked at."""
+"""Kind, the prefix of its ids if a kind has two resource types, and its list function."""

@@ -1,7 +1,7 @@
-"""What Alibaba Cloud's refusals mean: a table (``errors.csv``, read by :mod:`gpucloud.clouds.error_table`).
+"""The meaning of Alibaba Cloud's errors: ``errors.csv``, read by :mod:`gpucloud.clouds.error_table`.
 
-The SDK wraps whatever goes wrong before an answer in ``UnretryableException``; what is inside decides. Its
-exceptions do not say of which call they are; :mod:`gpucloud_alibaba.clients` notes that on them.
+The SDK wraps every failure before an answer in ``UnretryableException``; the inner exception decides. Its
+exceptions do not name their call; :mod:`gpucloud_alibaba.clients` notes it on them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PACKAGES = frozenset(
     }
 )
 DRY_RUN_PASSED = frozenset({"DryRunOperation", "DRYRUN.SUCCESS"})
-"""What a dry run that would have worked is refused with."""
+"""The error code of a dry run that passed."""
 
 
 class AlibabaRefusal(Exception):  # noqa: N818  (the base of what this package itself refuses)
-    """What the cloud would refuse, or answered by an empty list; classified by the table as well."""
+    """A request that the cloud would refuse, or answered with an empty list; classified by the table too."""
 
 
 class NoZoneError(AlibabaRefusal):
@@ -45,19 +45,19 @@ class NoImageError(AlibabaRefusal):
 
 
 class NotReadyError(AlibabaRefusal):
-    """A network was made and is not usable yet."""
+    """A network was created and is not usable yet."""
 
 
 class GoneError(AlibabaRefusal):
-    """The cloud answered a question by id with an empty list, and the caller may read."""
+    """The cloud answered a query by id with an empty list, and the caller may read."""
 
 
 class UnprovenError(AlibabaRefusal):
-    """An empty list without proof that the caller may read: nothing follows from it."""
+    """An empty list without proof that the caller may read: it proves nothing."""
 
 
 class MalformedAnswerError(AlibabaRefusal):
-    """An answer lacks what every such answer has: after a change, its outcome is unknown."""
+    """An answer lacks a mandatory member: after a changing call, its outcome is unknown."""
 
 
 class ActionRefusedError(AlibabaRefusal):
@@ -66,7 +66,7 @@ class ActionRefusedError(AlibabaRefusal):
 
 @contextmanager
 def reading(operation: str) -> Generator[None]:
-    """Gives a missing member of an answer its name.
+    """Names the missing member of an answer.
 
     Raises:
         MalformedAnswerError: the answer lacks a member, or has it in another form.
@@ -78,10 +78,10 @@ def reading(operation: str) -> Generator[None]:
 
 
 def named(value: Any) -> str:
-    """An id or a name out of an answer.
+    """An id or a name from an answer.
 
     Raises:
-        ValueError: there is none (the SDK gives ``None``); to be caught by :func:`reading`.
+        ValueError: there is none (the SDK returns ``None``); caught by :func:`reading`.
     """
     if not isinstance(value, str) or not value:
         raise ValueError("it lacks an id")
@@ -99,7 +99,7 @@ def row_for(code: str, message: str = "", operation: str | None = None) -> error
 
 
 def _unlisted(code: str, status: int, operation: str | None) -> ErrorClass:
-    """The class of a code that the table does not know, by the shape of the code and HTTP status."""
+    """The class of a code that is not in the table, by the form of the code and HTTP status."""
     log.warning("Alibaba error code %r (HTTP %d) is not in the table", code, status)
     if status == 404 or code.endswith(".NotFound"):
         return ErrorClass.BAD_PARAM if operation == "RunInstances" else ErrorClass.NOT_FOUND
@@ -129,27 +129,27 @@ def _answered(error: Any, operation: str | None) -> Verdict:
 
 
 _UNSENT = {"ConnectTimeout", "ConnectTimeoutError", "NameResolutionError", "NewConnectionError", "SSLError"}
-"""Where requests and urllib3 say that no connection came about."""
+"""The exceptions of requests and urllib3 for a connection that was not established."""
 
 
 def _never_left(error: BaseException) -> bool:
-    """Whether a transport failure happened before a connection was there."""
+    """Whether a transport failure happened before a connection was established."""
     cause = error.__context__
     reason = getattr(cause.args[0], "reason", None) if cause and cause.args else None
     return bool({type(each).__name__ for each in (cause, reason)} & _UNSENT)
 
 
 def _without_url(message: str) -> str:
-    """A message without the request's URL, in which all parameters travel, the boot script too."""
+    """A message without the request's URL, which has all parameters, among them the boot script."""
     return re.sub(r"(url: )\S+", r"\1…", message)
 
 
 _NO_CREDENTIALS = "from any of the providers in the chain"
-"""What the SDK says before it lists every place where it looked."""
+"""The SDK's message before the list of every place that it searched."""
 
 
 def _words(inner: Any) -> str:
-    """An exception's words, without what is secret or helps nobody."""
+    """An exception's message, without secrets and useless parts."""
     said = str(getattr(inner, "message", None) or inner)
     if _NO_CREDENTIALS in said:
         return "no credentials in the environment, in ~/.aliyun or ~/.alibabacloud, or of an instance's role"
@@ -157,7 +157,7 @@ def _words(inner: Any) -> str:
 
 
 def classify(error: Exception) -> Verdict | None:
-    """What an exception of the SDK or of this package means; ``None`` for any other.
+    """The meaning of an exception of the SDK or of this package; ``None`` for any other.
 
     Goes by the names of the exception's classes, so that it needs no import of the SDK.
     """
@@ -184,7 +184,7 @@ def classify(error: Exception) -> Verdict | None:
 
 
 def code_of(error: Exception) -> str:
-    """The cloud's own code of an exception; empty for one of somebody else."""
+    """The cloud's own code of an exception; empty for an exception of any other package."""
     if not error_table.raised_by(error, PACKAGES):
         return ""
     inner: Any = getattr(error, "inner_exception", None) or error

@@ -1,4 +1,4 @@
-"""Moving the end of a box: its release time, and the tag that tells it."""
+"""Moves the deadline of a box: its release time, and its tag."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _TYPES: Mapping[ResourceKind, tuple[str, str]] = {
     ResourceKind.ADDRESS: ("vpc", "EIP"),
     ResourceKind.NETWORK: ("vpc", "VPC"),
 }
-"""The products, and their names for what they can tag (API references of TagResources)."""
+"""The products, and their names of resource types for tags (API references of TagResources)."""
 
 
 def extend(clients: Clients, resources: Sequence[Ref], expires_at: datetime | None, now: datetime) -> None:
-    """Sets the release time of the instances, then the tags of everything.
+    """Sets the release time of the instances, then the tags of all resources.
 
     Args:
         clients: the SDK's.
-        things: all that the box has.
-        expires_at: the new end; ``None`` for none.
+        resources: all resources of the box.
+        expires_at: the new deadline; ``None`` for none.
         now: the time.
     """
     for ref in resources:
@@ -47,7 +47,7 @@ def extend(clients: Clients, resources: Sequence[Ref], expires_at: datetime | No
 
 
 def _set_release_time(clients: Clients, ref: Ref, at: str | None) -> None:
-    """Without a time, the instance is not released any more."""
+    """Sets an instance's release time; without a time, it is no longer released."""
     models = ecs_models()
     clients.ecs(ref.region).modify_instance_auto_release_time(
         models.ModifyInstanceAutoReleaseTimeRequest(

@@ -1,4 +1,4 @@
-"""Reads one resource by id, or all that carry gpucloud's tags, as Alibaba Cloud shows it now."""
+"""Reads one resource by id, or all with gpucloud's tags, in their present state."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from gpucloud_alibaba.errors import (
 from gpucloud_pricing.demand import Purchase
 
 TOKEN_TAG = f"{TAG_PREFIX}key"
-"""The tag that holds the create call's ClientToken: the API cannot be asked by the token itself."""
+"""The tag with the create call's ClientToken: the API has no filter by the token itself."""
 
-THREADS = 48  # every region is asked for every kind: some 200 calls
+THREADS = 48  # one call for each region and kind: some 200 calls
 READ_ATTEMPTS = 3
 PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
 
@@ -48,7 +48,7 @@ VANISHED = "SystemFailure.Delete"
 def _read(look: Look, place: Place, asked: Asked) -> Iterator[Resource]:
     token: str | None = None
     for _ in range(PAGES):
-        with reading("a question for a list"):
+        with reading("a list call"):
             shown, token = look(place, asked, token)
         yield from shown
         if not token:
@@ -56,13 +56,14 @@ def _read(look: Look, place: Place, asked: Asked) -> Iterator[Resource]:
     raise MalformedAnswerError(f"{place.region} gave {PAGES} pages and still more")
 
 
-# --- may we look at all?
+# --- proof of the read permission
 
 
 class Proof:
-    """Knows in which regions the caller may look, so that an empty list means something.
+    """Proves in which regions the caller may read, so that an empty list is conclusive.
 
-    ``DescribeInstances`` gives an empty list, not an error, to a RAM user who may not read (SDK's reference).
+    ``DescribeInstances`` returns an empty list, not an error, to a RAM user who may not read (SDK's
+    reference).
     """
 
     def __init__(self, clients: Clients) -> None:
@@ -70,10 +71,10 @@ class Proof:
         self._proven: set[str] = set()
 
     def demand(self, region: str) -> None:
-        """Passes where the caller may look; asked once per region.
+        """Checks that the caller may read a region; called once per region.
 
         Raises:
-            UnprovenError: the cloud did not say so.
+            UnprovenError: the cloud did not confirm it.
         """
         if region in self._proven:
             return
@@ -91,14 +92,14 @@ class Proof:
         raise UnprovenError(f"{region} did not say whether instances may be listed")
 
 
-# --- one thing
+# --- one resource
 
 
 def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
-    """One thing by its id. A running machine is given with its disks.
+    """One resource by its id; a running machine with its disks.
 
     Raises:
-        GoneError: the cloud does not know the id, and the caller may look.
+        GoneError: the id does not exist, and the caller may read.
         UsageError: Alibaba Cloud has no such kind.
     """
     place = Place(clients=clients, account=ref.account, region=ref.region)
@@ -132,7 +133,7 @@ def _look_for(ref: Ref) -> Look:
 
 
 def _disks_of(ref: Ref, clients: Clients) -> Sequence[Ref]:
-    """The disks of an instance; nothing of another kind has any."""
+    """The disks of an instance; empty for any other kind."""
     if ref.kind is not ResourceKind.INSTANCE:
         return ()
     models = ecs_models()
@@ -147,7 +148,7 @@ def _disks_of(ref: Ref, clients: Clients) -> Sequence[Ref]:
 
 
 def _vanished(ref: Ref, clients: Clients) -> bool:
-    """Whether an instance was removed by the cloud because it could not be made after all."""
+    """Whether the cloud removed an instance because it could not be created after all."""
     models = ecs_models()
 
     asked = models.DescribeInstanceHistoryEventsRequest(
@@ -162,11 +163,11 @@ def _vanished(ref: Ref, clients: Clients) -> bool:
         return any(event.instance_id == ref.id and event.event_type.name == VANISHED for event in events)
 
 
-# --- everything
+# --- all resources
 
 
 def tags_for(search: Search) -> dict[str, str | None]:
-    """The tags that a search asks for; any thing of gpucloud's where it names none."""
+    """The tags of a search; those of any resource of gpucloud, if it has none."""
     tags: dict[str, str | None] = {f"{TAG_PREFIX}{name}": value for name, value in search.asked.items()}
     if search.token:
         tags[TOKEN_TAG] = search.token
@@ -176,15 +177,15 @@ def tags_for(search: Search) -> dict[str, str | None]:
 def find(
     search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[[float], None]
 ) -> SearchResult:
-    """Everything that matches in these places; what ended is not shown by the cloud at all.
+    """All matching resources in these places; the cloud does not list deleted ones.
 
-    A region with no instances counts as read only once it is proven that they may be listed. With a token,
-    only instances are looked for: nothing else carries it.
+    A region without instances counts as read only once it is proven that they may be listed. With a token,
+    only instances are searched: other resources do not have it.
 
     Args:
-        search: what to look for.
-        places: where.
-        proof: of the permission to look.
+        search: the resources to search for.
+        places: the places.
+        proof: the proof of the read permission.
         sleep: waits some seconds.
     """
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit

@@ -1,4 +1,4 @@
-"""Which image an order boots (``images.toml``): public ids carry a date, so the newest is looked up."""
+"""The image of an order (``images.toml``): public ids contain a date, so the newest is looked up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table() -> Sequence[Image]:
 
 
 def is_own(image: str) -> bool:
-    """Whether an order's image is an id of Alibaba's rather than a recipe."""
+    """Whether an order's image is an id of Alibaba Cloud, not a recipe."""
     return bool(_OWN.fullmatch(image))
 
 
@@ -46,14 +46,14 @@ def image_for(recipe: str, arch: str) -> Image:
     """The row of a recipe.
 
     Raises:
-        UsageError: no row fits; names the recipes that there are.
+        UsageError: no row fits; the message lists the recipes.
     """
     own = "an image id of your own (m-…, ….vhd)"
     return image_row(table(), recipe, arch, "", cloud="Alibaba Cloud", own=own)
 
 
 def boot_image(recipe: str, arch: str) -> BootImage:
-    """What a recipe, or a user's own image, boots.
+    """The image of a recipe, or a user's own image.
 
     Raises:
         UsageError: no row fits.
@@ -86,9 +86,9 @@ def newest(image: Image, ecs: Any, order: Order) -> str:
 
 
 def _fits(shown: Any, image: Image, order: Order) -> bool:
-    """Whether a public image has the driver that would be installed otherwise, on the system planned for.
+    """Whether a public image has the driver and the system of the row.
 
-    Goes by what its name says: its id is not known beforehand.
+    Decided by its name: its id is not known in advance.
     """
     said = _DRIVER.search(str(shown.image_name or ""))
     system = " ".join(str(shown.osname_en or shown.osname or "").lower().split())

@@ -1,7 +1,7 @@
 """The network of instances: a VPC, a vSwitch in the order's zone and a security group for each box.
 
-Everything has the order's name and tags. What is there already is found by them; what is made twice at the
-same time is the same thing, by its ClientToken.
+All resources have the order's name and tags, by which existing ones are found. Two calls at the same time
+create one resource, by its ClientToken.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LONGEST_PAUSE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class NetworkIds:
-    """What the create call names."""
+    """The ids for the create call."""
 
     vswitch: str
     group: str
@@ -43,7 +43,7 @@ def token_of(order: Order, part: str) -> str:
 
 
 def switch_cidr(zone: str) -> str:
-    """The addresses of a zone's switch: zones of a region differ in their last letter."""
+    """The CIDR of a zone's switch: zones of a region differ in their last letter."""
     letter = ord(zone[-1].lower()) - ord("a")
     number = letter if 0 <= letter < 26 else 26 + ord(zone[-1]) % 200
     return f"10.42.{number}.0/24"
@@ -58,19 +58,19 @@ def prepare_network(
     *,
     before: Callable[[], object],
 ) -> NetworkIds:
-    """Makes what the order's instances stand on, or finds what was made before.
+    """Creates the network and the group of the order's instances, or finds those created before.
 
     Args:
-        order: what is bought.
-        clients: the SDK's.
-        record: told before and after each thing.
-        tags: of everything made.
+        order: the order.
+        clients: the SDK's clients.
+        record: called before and after each resource is created.
+        tags: the tags of all resources.
         sleep: waits some seconds.
-        before: called before anything is made; what it raises ends this.
+        before: called before anything is created; an exception of it passes.
 
     Raises:
         NotReadyError: a network is not usable yet.
-        UsageError: a source is not a network, or is the whole world.
+        UsageError: a source is not a network, or is the whole internet.
     """
     rules = wanted_rules(order.allow_from, order.ports)  # refuses before anything is made
     maker = _Maker(order, clients, record, tags, sleep)
@@ -89,7 +89,7 @@ def prepare_network(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """How the VPC API shows and makes one kind of thing. ``members`` is where an answer holds the items."""
+    """How the VPC API lists and creates one kind of resource. ``members`` is the path of the items."""
 
     shown_by: str
     members: tuple[str, str]
@@ -112,7 +112,7 @@ _VSWITCH = _Part(
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Finds or makes the parts of one order's ground."""
+    """Finds or creates the network resources of one order."""
 
     order: Order
     clients: Clients
@@ -121,7 +121,7 @@ class _Maker:
     sleep: Callable[[float], None]
 
     def vpc(self, before: Callable[[], object]) -> tuple[str, bool]:
-        """The network's id, and whether it was made just now."""
+        """The network's id, and whether it was created just now."""
         name = {_VPC.name: self.order.name}
         found = self._shown(_VPC, {**name, **self._mine()})
         before()
@@ -135,7 +135,7 @@ class _Maker:
         return self._network(_VSWITCH, found, {**where, _VSWITCH.name: self.order.name, "CidrBlock": cidr})
 
     def group(self, vpc: str, *, look: bool) -> tuple[str, bool]:
-        """The security group's id, and whether it was made just now. Its members may reach each other."""
+        """The security group's id, and whether it was created just now. Its members may reach each other."""
         models = ecs_models()
 
         ecs, region = self.clients.ecs(self.order.region), self.order.region
@@ -172,7 +172,7 @@ class _Maker:
         return group, True
 
     def _mine(self) -> dict[str, list[dict[str, str]]]:
-        """What tells this box's things from others of the same name."""
+        """The tags that distinguish this box's resources from others of the same name."""
         tags = self.order.tags
         mine = {f"{TAG_PREFIX}owner": tags.owner, f"{TAG_PREFIX}box": tags.box}
         return {"Tag": [{"Key": key, "Value": value} for key, value in mine.items()]}
@@ -183,7 +183,7 @@ class _Maker:
             return list(body[part.members[0]][part.members[1]])
 
     def _network(self, part: _Part, found: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> str:
-        """The id of what was found, else of what is made, once it can be used."""
+        """The id of the found resource, otherwise of a new one, once it can be used."""
         if found:
             with reading(part.shown_by):
                 network = named(found[0][part.id])
@@ -225,7 +225,7 @@ class _Maker:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rule:
-    """What may come in: a TCP port from a source."""
+    """An allowed TCP port from a source."""
 
     port: int
     source: str
@@ -239,7 +239,7 @@ def wanted_rules(cidrs: Sequence[str], ports: Sequence[int]) -> list[Rule]:
         ports: TCP ports besides ssh.
 
     Raises:
-        UsageError: a source is not a network, or is the whole world, or none is IPv4.
+        UsageError: a source is not a network, or is the whole internet, or none is IPv4.
     """
     networks = [_network(cidr) for cidr in cidrs]
     sources = sorted({str(network) for network in networks if network.version == 4})
@@ -262,7 +262,7 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def set_rules(clients: Clients, region: str, group: str, wanted: Sequence[Rule]) -> None:
-    """Makes these the group's only ingress rules; new ones first, so that nobody is shut out between."""
+    """Makes these the group's only ingress rules; adds new ones first, so that access goes on."""
     models = ecs_models()
 
     body = (
@@ -288,7 +288,7 @@ def set_rules(clients: Clients, region: str, group: str, wanted: Sequence[Rule])
 
 
 def _rule(shown: Any) -> Rule | None:
-    """A rule as the cloud shows it; ``None`` for one of a form that gpucloud never makes."""
+    """A rule of the cloud's answer; ``None`` for one of a form that gpucloud never creates."""
     first, _, last = str(shown.port_range).partition("/")
     source = str(shown.source_cidr_ip or "")
     plain = (str(shown.ip_protocol).upper(), str(shown.policy).lower()) == ("TCP", "accept")
@@ -298,7 +298,7 @@ def _rule(shown: Any) -> Rule | None:
 
 
 def _let_in(clients: Clients, region: str, group: str, rules: Sequence[Rule]) -> None:
-    """Adds rules; those that are there already are no error."""
+    """Adds rules; existing ones are no error."""
     models = ecs_models()
 
     for batch in _batches(rules):

@@ -20,9 +20,9 @@ from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
 
 LIST, SPOT, ADVICE = "alibaba-price", "alibaba-spot-price-history", "alibaba-spot-advice"
-"""Where a price was asked for: ids of the market's sources."""
+"""The sources of prices: ids of the market's sources."""
 SELLING = "alibaba-available-resource"
-"""Where it was asked what is sold; no price is from there."""
+"""The source of the list of sold types; it has no prices."""
 UNITS = {"on_demand": "Hour", "subscription_1m": "Month", "subscription_1y": "Year"}
 _MILLIONTH = Decimal("0.000001")
 _TYPES_PER_CALL = 10
@@ -30,7 +30,7 @@ _RATE = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?\s*%")
 
 
 def sold(ecs: Any, region: str) -> frozenset[str]:
-    """The types that a region sells in some zone, whether it has any now or not."""
+    """The types that a region sells in some zone, independently of their stock."""
     models = ecs_models()
     body = ecs.describe_available_resource(
         models.DescribeAvailableResourceRequest(
@@ -51,7 +51,7 @@ def sold(ecs: Any, region: str) -> frozenset[str]:
 
 
 def region_inquiry(ecs: Any, region: str, instance_types: Sequence[str], now: datetime) -> Inquiry:
-    """What a region sells, and then what that costs."""
+    """The types that a region sells, with further inquiries for their prices."""
 
     def ask() -> PriceList:
         known = sold(ecs, region)
@@ -64,7 +64,7 @@ def region_inquiry(ecs: Any, region: str, instance_types: Sequence[str], now: da
 def _inquiries(
     ecs: Any, region: str, known: frozenset[str], instance_types: Sequence[str], now: datetime
 ) -> Iterator[Inquiry]:
-    """What to ask of one region, type by type."""
+    """The inquiries for one region, type by type."""
     for name in instance_types:
         if name in known:
             yield _inquiry(LIST, "list prices", region, name, partial(_listed, ecs, region, name, now))
@@ -78,7 +78,7 @@ def _inquiries(
             covers=covers,
             ask=partial(_advised, ecs, region, names, now),
         )
-    # A region that names nothing at all has said nothing.
+    # An empty answer of a region proves nothing.
     gone = sorted(set(instance_types) - known) if known else ()
     for source in (LIST, SPOT) if gone else ():
         covers = Coverage(cloud=CLOUD, source=source, regions=(region,), instance_types=gone)
@@ -88,7 +88,7 @@ def _inquiries(
 
 
 def _advised(ecs: Any, region: str, names: Sequence[str], now: datetime) -> PriceList:
-    """How often spot machines were taken back lately; of a type's zones, the worst counts."""
+    """The recent rates of spot interruptions; the worst of a type's zones counts."""
     body = ecs.describe_spot_advice(
         ecs_models().DescribeSpotAdviceRequest(region_id=region, instance_types=list(names))
     ).body
@@ -110,9 +110,9 @@ def _advised(ecs: Any, region: str, names: Sequence[str], now: datetime) -> Pric
 
 
 def _band(row: Any, now: datetime) -> Interruption | None:
-    """``3-5%``, or ``10%`` and more; ``None`` where it makes no sense.
+    """A band such as ``3-5%``, or ``10%`` and more; ``None`` if it is not valid.
 
-    Source: DescribeSpotAdvice, "InterruptRateDesc": what part was reclaimed in the last thirty days.
+    Source: DescribeSpotAdvice, "InterruptRateDesc": the share that was reclaimed in the last thirty days.
     """
     found = _RATE.search(str(row.interrupt_rate_desc or ""))
     if found is None:

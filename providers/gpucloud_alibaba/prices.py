@@ -34,7 +34,7 @@ def quotes(
 
 
 def if_sold(ask: Callable[[], Iterable[T]]) -> list[T]:
-    """What a question gives; nothing where the cloud says that it does not sell such a thing."""
+    """The results of a query; empty if the cloud does not sell the type."""
     try:
         return list(ask())
     except Exception as error:
@@ -71,12 +71,12 @@ def _on_demand(ecs: Any, region: str, instance_type: str, now: datetime) -> Iter
 
 
 def price_of(ecs: Any, region: str, instance_type: str, unit: str = "Hour") -> tuple[Any, str]:
-    """What a machine alone costs per ``Hour``, ``Month`` or ``Year``, in the cloud's words; the currency."""
+    """The price of a machine alone per ``Hour``, ``Month`` or ``Year``, unparsed, and its currency."""
     body = _priced(ecs, region, instance_type, unit)
     with reading("DescribePrice"):
         price = body.price_info.price
         parts = price.detail_infos.detail_info if price.detail_infos else None
-        # Without a disk in the question, the total holds the smallest disk that the type can have.
+        # Without a disk in the query, the total includes the smallest disk that the type can have.
         alone = [part.trade_price for part in listed(parts) if part.resource == "instanceType"]
         return (alone[0] if alone else price.trade_price), named(price.currency)
 
@@ -97,7 +97,7 @@ def _priced(ecs: Any, region: str, instance_type: str, unit: str = "Hour") -> An
 
 
 def currency_of(ecs: Any, region: str, instance_type: str) -> str:
-    """What the account pays in: CNY on the China site, USD on the international one."""
+    """The currency of the account: CNY on the China site, USD on the international one."""
     body = _priced(ecs, region, instance_type)
     with reading("DescribePrice"):
         return named(body.price_info.price.currency)
@@ -113,7 +113,7 @@ def spot(
     now: datetime,
     refused: Callable[[str, Any], object] = lambda _reason, _row: None,
 ) -> Iterator[Quote]:
-    """The newest price of each zone, without a protected hour; ``refused`` is told what is none, and why."""
+    """The newest price of each zone, without a protected hour; ``refused`` is called with invalid rows."""
     newest: dict[str, tuple[datetime, Quote]] = {}
     for row, currency in _history(ecs, region, instance_type, now):
         amount = amount_of(row.spot_price)
@@ -146,7 +146,7 @@ def spot(
 
 
 def _since(row: Any) -> datetime | None:
-    """When a price of the history began; ``None`` where that cannot be told."""
+    """The start of a price in the history; ``None`` if unknown."""
     try:
         return moment(row.timestamp)
     except (TypeError, ValueError):
@@ -180,11 +180,11 @@ def _history(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterab
     raise MalformedAnswerError(f"the history of spot prices gave {PAGES} pages and still more")
 
 
-# --- capacity that is held
+# --- held capacity
 
 
 def held(ecs: Any, region: str, instance_types: Sequence[str]) -> Sequence[HeldCapacity]:
-    """Private pools of these types with something free: capacity reservations and elasticity assurances."""
+    """Private pools of these types with free capacity: capacity reservations and elasticity assurances."""
     if not instance_types:
         return ()
     return [

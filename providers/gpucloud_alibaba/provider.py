@@ -1,4 +1,4 @@
-"""Alibaba Cloud behind gpucloud's provider interface. What each verb does is in the module named after it."""
+"""Alibaba Cloud behind gpucloud's provider interface. Each method is in the module of its name."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class AlibabaProvider:
 
     Args:
         profile: credentials and endpoints, by the variables that the SDK reads.
-        clock: gives the time in UTC.
+        clock: returns the time in UTC.
         sleep: waits some seconds.
 
     Raises:
@@ -78,7 +78,7 @@ class AlibabaProvider:
         self._clock = clock
         self._sleep = sleep
         self._proof = find.Proof(self.clients)
-        # Caches of what cannot change; two threads at once would only ask twice.
+        # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._account: str | None = None
         self._currency: str | None = None
         self._images: dict[tuple[str, str, str, str, int], str] = {}
@@ -92,7 +92,7 @@ class AlibabaProvider:
 
     @property
     def deletion(self) -> DeletionGraph:
-        """Instances, then what they hold on to, the network last."""
+        """Instances, then the resources that they depend on, the network last."""
         return delete.GRAPH
 
     @property
@@ -117,11 +117,11 @@ class AlibabaProvider:
         )
 
     def watch(self, witness: Witness, /) -> None:
-        """From now on tells of each changing call."""
+        """Reports each changing call from now on."""
         self.clients.witness = witness
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:  # noqa: ARG002  (images fit every type)
-        """What a recipe boots on an instance type (``images.toml``)."""
+        """The image of a recipe on an instance type (``images.toml``)."""
         return images.boot_image(recipe, arch)
 
     def account(self) -> str:
@@ -135,7 +135,7 @@ class AlibabaProvider:
     # --- buying
 
     def prepare(self, order: Order, record: Record, /) -> Request:
-        """Makes the box's network, switch and group, and gives the call of RunInstances."""
+        """Creates the box's network, switch and group, and returns the call of RunInstances."""
         create.check(order)
         network.wanted_rules(order.allow_from, order.ports)
         if not images.is_own(order.image):
@@ -163,7 +163,7 @@ class AlibabaProvider:
         return find.get(ref, self.clients, self._proof)
 
     def find(self, search: Search, /) -> SearchResult:
-        """Everything with gpucloud's tags, in the regions named or in all of the account."""
+        """All resources with gpucloud's tags, in the regions of the search or in all of the account."""
         asked = Ahead(self.account)
         regions = search.regions if search.regions is not None else self._regions()
         account = asked.result()
@@ -176,7 +176,7 @@ class AlibabaProvider:
         delete.delete(ref, self.clients)
 
     def classify(self, error: Exception, /) -> Verdict | None:
-        """What an exception means; see :mod:`gpucloud_alibaba.errors`."""
+        """The meaning of an exception; see :mod:`gpucloud_alibaba.errors`."""
         return errors.classify(error)
 
     # --- abilities
@@ -188,7 +188,7 @@ class AlibabaProvider:
         return prices.quotes(self.clients.ecs(region), region, instance_types, purchase, now=self._clock())
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
-        """What each region sells, and then type by type."""
+        """The types that each region sells, then the prices type by type."""
         from gpucloud_alibaba import price_list
 
         now = self._clock()
@@ -199,7 +199,7 @@ class AlibabaProvider:
         ]
 
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
-        """Private pools with something free."""
+        """Private pools with free capacity."""
         return prices.held(self.clients.ecs(region), region, instance_types)
 
     def commitment_inquiries(self) -> Sequence[CommitmentInquiry]:
@@ -214,7 +214,7 @@ class AlibabaProvider:
         return quotas.headroom(self.clients.ecs(region), region, instance_types, purchase)
 
     def console(self, ref: Ref, /) -> str:
-        """What the machine wrote to its console."""
+        """The console output of the machine."""
         self._refuse_foreign(ref)
         models = ecs_models()
 
@@ -226,7 +226,7 @@ class AlibabaProvider:
             return str(text)
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
-        """Lets only these sources in; what nodes of one box may do among themselves is no rule."""
+        """Allows only these sources; traffic among the nodes of one box needs no rule."""
         self._refuse_foreign(group)
         wanted = network.wanted_rules(cidrs, ports)
         network.set_rules(self.clients, group.region, group.id, wanted)
@@ -239,7 +239,7 @@ class AlibabaProvider:
         note: Callable[[Sequence[str]], None],  # noqa: ARG002
         /,
     ) -> Sequence[str]:
-        """Moves the release time of the instances, never nearer than 32 minutes, and tags everything."""
+        """Moves the release time of the instances, never nearer than 32 minutes, and tags all resources."""
         for ref in resources:
             self._refuse_foreign(ref)
         extend.extend(self.clients, resources, expires_at, self._clock())
@@ -247,7 +247,7 @@ class AlibabaProvider:
 
     @property
     def credentials_hint(self) -> str:
-        """Where a person without credentials gets some."""
+        """Where to get credentials."""
         return checkup.CREDENTIALS_HINT
 
     @property
@@ -256,7 +256,7 @@ class AlibabaProvider:
         return checkup.policy()
 
     def identity(self) -> Identity:
-        """Whose the credentials are."""
+        """The identity of the credentials."""
         return checkup.identity(self.clients)
 
     def permissions(self, region: str, /) -> Sequence[Permission]:
@@ -264,13 +264,13 @@ class AlibabaProvider:
         return checkup.permissions(self.clients, region)
 
     def server_time(self) -> datetime:
-        """What the cloud's clock says."""
+        """The cloud's time."""
         return checkup.server_time(self.clients)
 
-    # --- what does not change while a program runs
+    # --- values that do not change while a program runs
 
     def _refuse_foreign(self, ref: Ref) -> None:
-        """Another account would show nothing, which must never pass for "gone"."""
+        """Another account would return nothing, which must never count as "gone"."""
         hint = "use the credentials that it was made with (ALIBABA_CLOUD_PROFILE)"
         refuse_foreign(ref, self.account(), account="Alibaba Cloud account", hint=hint)
 
@@ -281,7 +281,7 @@ class AlibabaProvider:
         body = ecs.describe_regions(models.DescribeRegionsRequest()).body
         with reading("DescribeRegions"):
             regions = sorted(str(region.region_id) for region in body.regions.region)
-        if not regions:  # to look in none of them would be to find nothing
+        if not regions:  # a search of no region would find nothing
             raise MalformedAnswerError("the answer to DescribeRegions names no region")
         return regions
 

@@ -22,7 +22,7 @@ _COUNTED = {Purchase.ON_DEMAND: "postpaid", Purchase.SPOT: "spot"}
 def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
     """The region's vCPU quota for a way of paying; held capacity counts against none.
 
-    Limits of single types are in the Quota Center only and are not asked for.
+    Limits of single types are in the Quota Center only and are not read.
     """
     models = ecs_models()
 

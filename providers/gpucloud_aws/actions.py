@@ -1,7 +1,7 @@
-"""Which calls may leave this machine, and whether each may be repeated.
+"""The calls that gpucloud may send to AWS, and whether each may be repeated.
 
-The table is held against every request just before it is sent, so that a call that is not on it, a purchase
-above all, cannot be sent even by mistake.
+Every request is checked against the table just before it is sent, so that a call that is not in it, above all
+a purchase, cannot be sent even by mistake.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpucloud_aws.errors import ActionRefusedError, MalformedAnswerError
 
 
 class Repeat(StrEnum):
-    """Why a call may be repeated. Nothing that must never be repeated is used."""
+    """Why a call may be repeated. No call is used that must never be repeated."""
 
     SAFE = "safe"  # changes nothing
     TOKEN = "token"  # the cloud recognises the repetition by its ClientToken  # noqa: S105
@@ -66,8 +66,8 @@ def refuse_nonsense(*, http_response: Any, parsed: Any, model: Any, **_: Any) ->
     """Handler of botocore's ``after-call`` event.
 
     Raises:
-        MalformedAnswerError: an answer of success has not one of the members that such an answer has.
-            Deletions, which have nothing to say, are left out.
+        MalformedAnswerError: a successful answer has none of its members. Deletions, whose answers are empty,
+            are not checked.
     """
     members: Any = model.output_shape.members if model.output_shape is not None else {}
     empty = not any(name in parsed for name in members)

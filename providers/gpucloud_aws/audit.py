@@ -1,4 +1,4 @@
-"""Tells of every call that changes something, before it is sent and with how it ended: botocore's events."""
+"""Reports every call that changes something, before it is sent and with its outcome, by botocore's events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = (
     *("InstanceIds", "GroupId", "VolumeId", "NetworkInterfaceId", "AllocationId", "SpotInstanceRequestIds"),
     *("Resources", "Name", "GroupName", "ClientToken"),
 )
-"""The parameters that name what a call is about, the most telling first. No other is looked at."""
+"""The parameters with the target of a call, the most specific first. No others are read."""
 _TARGET, _DRY, _ANSWERED = "gpucloud_target", "gpucloud_dry_run", "gpucloud_answered"
 
 
@@ -22,8 +22,8 @@ def listen(events: Any, region: str, witness: Witness) -> None:
 
     Args:
         events: ``client.meta.events``.
-        region: the client's.
-        witness: is told.
+        region: the client's region.
+        witness: called for every changing call.
     """
 
     def named(params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whether gpucloud will work with these credentials: who they are, what they may do, what time it is."""
+"""Checks whether gpucloud works with these credentials: identity, permissions, clock."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def policy() -> str:
 
 
 def identity(clients: Clients) -> Identity:
-    """Whose the credentials are, and where the SDK found them."""
+    """The identity of the credentials, and where the SDK found them."""
     with reading("GetCallerIdentity"):
         answer = clients.sts().get_caller_identity()
         return Identity(account=answer["Account"], who=answer["Arn"], source=clients.credentials_source())
 
 
 def server_time(clients: Clients) -> datetime:
-    """The ``Date`` of an answer. A refusal has one too, above all that of what a wrong clock has signed.
+    """The ``Date`` of an answer. A refusal has one too, such as that of a request signed by a wrong clock.
 
     Raises:
         MalformedAnswerError: the answer has none.
@@ -73,22 +73,22 @@ def _tried(item: tuple[str, Callable[[], object]]) -> Permission:
         said = f"{verdict.code}: {verdict.message}"
         if verdict.error_class is ErrorClass.AUTH:
             return Permission(action=action, allowed=False, said=said, fix=FIX)
-        # A complaint about what was asked for says nothing about who asked.
+        # An error about the parameters proves nothing about the permission.
         return Permission(action=action, allowed=None, said=said, fix="")
     return Permission(action=action, allowed=True, said="", fix="")
 
 
 def _dry_run_passed(error: Exception) -> bool:
-    """EC2 says so by an error, which is none."""
+    """Whether an error means that the dry run passed: EC2 reports that as an error."""
     response: Mapping[str, Any] = getattr(error, "response", {})
     return bool(response.get("Error", {}).get("Code") == DRY_RUN_PASSED)
 
 
 def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
-    """The actions, each with a call that has no effect: dry runs of changes name things that nobody has.
+    """The actions, each with a call without effect: dry runs of changes name resources that do not exist.
 
-    What the policy allows by a thing's tags alone (ending things) is refused for what does not exist, so that
-    it is not tried.
+    Deletions are not tried: the policy allows them by a resource's tags only, so they are refused for one
+    that does not exist.
     """
     ec2: Any = clients.ec2_once(region)
     plans: Any = clients.client("savingsplans", "us-east-1", attempts=READ_ATTEMPTS)

@@ -30,15 +30,14 @@ KEPT_BRIEFLY = 4
 class Clients:
     """The clients of one set of credentials. Safe to use from several threads.
 
-    Reads may be repeated by the SDK; what changes anything is sent once, because a repetition must be
-    decided, counted and written down by the engine (a shortage is answered with HTTP 500, which the SDK
-    would repeat by itself).
+    Reads may be retried by the SDK; a changing call is sent once, because the engine decides, counts and
+    journals its retries (AWS answers a shortage with HTTP 500, which the SDK would retry by itself).
 
     Args:
         profile: the credentials, endpoints and further settings.
     """
 
-    _lock = threading.Lock()  # of the process: no two threads import parts of the SDK at once
+    _lock = threading.Lock()  # per process: no two threads import parts of the SDK at the same time
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -49,12 +48,12 @@ class Clients:
 
     @property
     def home_region(self) -> str:
-        """The region that the profile or the SDK's configuration names, else ``us-east-1``."""
+        """The region of the profile or the SDK's configuration, otherwise ``us-east-1``."""
         with self._lock:
             return self._opened().region_name or DEFAULT_REGION
 
     def credentials_source(self) -> str:
-        """Where the SDK found the credentials, in its own word (``env``, ``shared-credentials-file``)."""
+        """Where the SDK found the credentials, in its own terms (``env``, ``shared-credentials-file``)."""
         with self._lock:
             found = self._opened().get_credentials()
         return "" if found is None else str(found.method)
@@ -70,12 +69,12 @@ class Clients:
                 return "aws"
 
     def ec2(self, region: str) -> EC2Client:
-        """EC2 for reading many regions at once, where the SDK's own patience keeps one from spoiling all."""
+        """EC2 for reading many regions at the same time, with the SDK's own retries for each."""
         client: EC2Client = self.client("ec2", region, attempts=READ_ATTEMPTS)
         return client
 
     def ec2_once(self, region: str) -> EC2Client:
-        """EC2 for everything else: every request is sent once, the engine repeats what may be repeated."""
+        """EC2 for all other calls: every request is sent once, and the engine decides about retries."""
         client: EC2Client = self.client("ec2", region, attempts=1)
         return client
 
@@ -100,7 +99,7 @@ class Clients:
 
     @contextmanager
     def briefly(self, region: str) -> Generator[EC2Client]:
-        """EC2 of a region for one inquiry of many. Each client holds several MB: few are kept at a time."""
+        """EC2 of a region for one inquiry of many. Each client takes several MB: few are kept."""
         with self._few:
             try:
                 yield self.ec2(region)

@@ -1,4 +1,4 @@
-"""What the account has paid for already: reserved instances, held capacity, savings plans."""
+"""The commitments of the account: reserved instances, held capacity, savings plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESERVED, CAPACITY, PLANNED = (
     "aws-capacity-reservations",
     "aws-own-savings-plans",
 )
-"""Where a commitment was asked for: ids of the market's sources."""
+"""The sources of commitments: ids of the market's sources."""
 _LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 _PAGES = 100
 """Of 1000 plans each; more is a broken endpoint."""
@@ -33,7 +33,7 @@ _PAGES = 100
 def regional_inquiries(
     ec2: Any, region: str, account: str, zone_id: Callable[[str], str], today: date
 ) -> Iterator[CommitmentInquiry]:
-    """What is bought for one region."""
+    """The commitments of one region."""
     yield CommitmentInquiry(
         name=f"reserved instances in {region}", ask=partial(_reserved, ec2, region, zone_id, today)
     )
@@ -85,7 +85,7 @@ def _reserved(ec2: Any, region: str, zone_id: Callable[[str], str], today: date)
 def _held(
     ec2: Any, region: str, account: str, zone_id: Callable[[str], str], today: date
 ) -> Sequence[Commitment]:
-    """Capacity reservations and blocks for Linux on shared hardware, but those that others share and pay for.
+    """Capacity reservations and blocks for Linux on shared hardware, without those of other payers.
 
     A reservation is billed like running machines as long as it exists, a block was paid for at once. Source:
     EC2 User Guide, "Reserve compute capacity with EC2 On-Demand Capacity Reservations", "Capacity Blocks for
@@ -121,7 +121,7 @@ def _held(
 
 
 def _zone(row: Mapping[str, Any], zone_id: Callable[[str], str]) -> str | None:
-    """The id of a zone that has an id or a name; ``None`` for what is for a whole region."""
+    """The id of a zone, from its id or its name; ``None`` for a whole region."""
     name = row.get("AvailabilityZone")
     return row.get("AvailabilityZoneId") or (zone_id(name) if name else None)
 

@@ -33,16 +33,16 @@ _TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
 
 
 def tags_of(order: Order) -> list[TagTypeDef]:
-    """The tags of everything that is made for a box: a name, the user's own, and the five, which win."""
+    """The tags of all resources of a box: a name, the user's own, and the five of gpucloud, which win."""
     tags = {"Name": order.name, **order.extra_tags, **order.tags.as_dict()}
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def check(order: Order) -> None:
-    """Refuses, before anything is made, what EC2 would refuse later.
+    """Refuses, before anything is created, an order that EC2 would refuse later.
 
     Raises:
-        UsageError: says what is wrong.
+        UsageError: EC2 would refuse it; the message says why.
     """
     check_user_data(order, USER_DATA_BYTES, cloud="AWS")
     for key, value in order.extra_tags.items():
@@ -68,7 +68,7 @@ def root_device_of(ec2: EC2Client, image_id: str) -> str:
 
 
 def image_of(order: Order, ec2: EC2Client) -> tuple[str, str]:
-    """What the order boots: ``ImageId`` and the name of its root device."""
+    """The image of the order: ``ImageId`` and the name of its root device."""
     if is_own(order.image):
         return order.image, root_device_of(ec2, order.image)
     image = image_for(order.image, order.arch, order.instance_type)
@@ -92,12 +92,12 @@ def is_block(order: Order, ec2: EC2Client) -> bool:
 
 
 def market_of(order: Order, *, block: bool, currency: str) -> dict[str, Any]:
-    """The part of the call that says how the machines are paid for.
+    """The part of the call with the way of paying.
 
     Args:
-        order: what is bought.
+        order: the order.
         block: whether its reservation is a capacity block.
-        currency: what the region bids in: CNY in China.
+        currency: the currency of bids in the region: CNY in China.
 
     Raises:
         UsageError: no rate of that currency is known.
@@ -120,7 +120,7 @@ def market_of(order: Order, *, block: bool, currency: str) -> dict[str, Any]:
 
 
 def _bid(max_price_usd: Decimal, currency: str) -> Decimal:
-    """The limit in the currency of the region, never above what was said."""
+    """The limit in the currency of the region, rounded down."""
     if currency == "USD":
         return max_price_usd
     from gpucloud.costs.resource_prices import reference_rate
@@ -131,10 +131,10 @@ def _bid(max_price_usd: Decimal, currency: str) -> Decimal:
 def request_of(
     order: Order, *, subnet: str, group: str, image: tuple[str, str], market: Mapping[str, Any]
 ) -> Request:
-    """The create call as plain JSON. Pure: the same order gives the same request.
+    """The create call as plain JSON. Pure: the same order yields the same request.
 
     Args:
-        order: what is bought.
+        order: the order.
         subnet: the subnet's id; it decides the zone.
         group: the security group's id.
         image: ``ImageId`` and root device.
@@ -180,7 +180,7 @@ def create(request: Request, ec2: EC2Client, zone_id: Callable[[str], str]) -> S
     Args:
         request: from :func:`request_of`.
         ec2: a client that sends once.
-        zone_id: gives the AZ id of an AZ name.
+        zone_id: returns the AZ id of an AZ name.
     """
     account, region = request["account"], request["region"]
     call = dict(request["run_instances"])

@@ -38,11 +38,11 @@ GRAPH = DeletionGraph(
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
 )
-"""A request may start an instance; an instance holds its address, interface, disk and group."""
+"""A spot request may start an instance; an instance depends on its address, interface, disk and group."""
 
 
 def delete(ref: Ref, ec2: EC2Client) -> None:
-    """Asks AWS to delete one resource. One that no longer exists is success.
+    """Requests the deletion of one resource; success if it no longer exists.
 
     Args:
         ref: the resource.

@@ -13,16 +13,16 @@ ECHO_VARIABLE = "GPUCLOUD_AWS_ECHO_URL"
 TIMEOUT_S = 5
 MOST_BYTES = 64  # an IPv6 address is 45 at most
 
-_HINT = "name your address yourself: --allow-from 203.0.113.7/32"
+_HINT = "specify your address: --allow-from 203.0.113.7/32"
 
 
 def caller_address(profile: Profile) -> str:
     """The address from which AWS sees this machine.
 
-    ``GPUCLOUD_AWS_ECHO_URL`` names another echo; without TLS only on this machine.
+    ``GPUCLOUD_AWS_ECHO_URL`` sets another echo service; without TLS only on this machine.
 
     Raises:
-        UsageError: no usable answer; names the flag that makes the question needless.
+        UsageError: no usable answer; the hint names the flag that replaces this call.
     """
     url = profile.get(ECHO_VARIABLE) or ECHO_URL
     if not is_trusted(url):
@@ -36,6 +36,6 @@ def caller_address(profile: Profile) -> str:
         ) from error
     if address.is_unspecified or address.is_multicast:
         raise UsageError(
-            f"{url} gives {address} as this machine's address, which is not a valid one", hint=_HINT
+            f"{url} returned {address} as this machine's address, which is not a valid one", hint=_HINT
         )
     return str(address)

@@ -1,4 +1,4 @@
-"""What AWS's refusals mean: ``errors.csv`` (:mod:`gpucloud.clouds.error_table`), and what EC2 adds to it."""
+"""The meaning of AWS's errors: ``errors.csv`` (:mod:`gpucloud.clouds.error_table`), and rules for EC2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class AwsRefusal(Exception):  # noqa: N818  (the base of what this package itself refuses)
-    """Something that AWS would refuse, or answered by an empty list; classified by the table as well."""
+    """A request that AWS would refuse, or answered with an empty list; classified by the table as well."""
 
 
 class NoNetworkError(AwsRefusal):
@@ -43,19 +43,19 @@ class ForeignGroupError(AwsRefusal):
 
 
 class NotVisibleError(AwsRefusal):
-    """AWS says that a thing exists and does not show it yet."""
+    """AWS reports that a resource exists and does not list it yet."""
 
 
 class GoneError(AwsRefusal):
-    """AWS answered a question by id with an empty list."""
+    """AWS answered a query by id with an empty list."""
 
 
 class NotEndingError(AwsRefusal):
-    """The rule that would end instances from outside was refused."""
+    """AWS refused the schedule that would end instances."""
 
 
 class MalformedAnswerError(AwsRefusal):
-    """An answer lacks what every such answer has: after a change, its outcome is unknown."""
+    """An answer lacks a mandatory member: after a changing call, its outcome is unknown."""
 
 
 class ActionRefusedError(AwsRefusal):
@@ -64,10 +64,10 @@ class ActionRefusedError(AwsRefusal):
 
 @contextmanager
 def reading(operation: str) -> Generator[None]:
-    """Gives a missing member of an answer its name.
+    """Names the missing member of an answer.
 
     Raises:
-        MalformedAnswerError: the answer lacks a member, or has it in another form (the SDK trips over some).
+        MalformedAnswerError: the answer lacks a member, or has it in another form (the SDK fails for some).
     """
     try:
         yield
@@ -83,7 +83,7 @@ def table() -> Table:
 
 
 def _unlisted(code: str, status: int, operation: str | None) -> ErrorClass:
-    """The class of a code that the table does not know, by HTTP status and the shape of the code."""
+    """The class of a code that is not in the table, by HTTP status and the form of the code."""
     log.warning("AWS error code %r (HTTP %d) is not in the table", code, status)
     missing = status == 404 or code.endswith(".NotFound")
     if missing:
@@ -122,7 +122,7 @@ _OURS = {"botocore", "boto3", "gpucloud_aws"}
 
 
 def classify(error: Exception) -> Verdict | None:
-    """What an exception of boto3, botocore or this package means; ``None`` for any other.
+    """The meaning of an exception of boto3, botocore or this package; ``None`` for any other.
 
     Goes by the names of the exception's classes, so that it needs no import of the SDK.
     """
@@ -132,6 +132,6 @@ def classify(error: Exception) -> Verdict | None:
 
 
 def code_of(error: Exception) -> str:
-    """AWS's own code of an exception; empty for one of somebody else."""
+    """AWS's own code of an exception; empty for an exception of any other package."""
     verdict = classify(error)
     return verdict.code if verdict else ""

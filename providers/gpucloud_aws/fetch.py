@@ -1,4 +1,4 @@
-"""Fetching a public file of AWS's: without credentials, without redirects, and no more than was expected."""
+"""Fetches a public file of AWS: without credentials, without redirects, and up to a maximum size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_trusted(url: str) -> bool:
 
 
 def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) -> bytes:
-    """What a URL holds. Follows no redirect: who answers must be who was asked.
+    """The content of a URL. Follows no redirect, so that only the requested host answers.
 
     Raises:
         OSError: there is no answer, or it is a refusal or no HTTP.

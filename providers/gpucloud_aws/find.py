@@ -1,4 +1,4 @@
-"""Reads one resource by id, or all that carry gpucloud's tags, as AWS shows it now."""
+"""Reads one resource by id, or all with gpucloud's tags, in their present state."""
 
 # The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
 # pyright: reportTypedDictNotRequiredAccess=false
@@ -58,7 +58,7 @@ _SPOT_STATES = {
 }
 
 
-# --- what AWS shows, as gpucloud's values
+# --- AWS's answers as gpucloud's values
 
 
 def tags_in(tags: Iterable[TagTypeDef]) -> Tags | BadTags | None:
@@ -73,9 +73,9 @@ def machine_of(
 
     Args:
         instance: an element of ``Instances``.
-        account: whose it is.
-        region: where it is.
-        zone_id: gives the AZ id of an AZ name; asked only where AWS does not say it.
+        account: its account.
+        region: its region.
+        zone_id: returns the AZ id of an AZ name; called only if the answer has no id.
     """
 
     def ref(kind: ResourceKind, resource_id: str) -> Ref:
@@ -131,8 +131,8 @@ def _purchase(instance: InstanceTypeDef) -> Purchase:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
-    """How one kind of thing is asked for and read."""
+class _Listing:
+    """How to list one kind of resource and read the answer."""
 
     operation: str
     items: Callable[[Any], Iterable[Any]]  # of an answer
@@ -149,8 +149,8 @@ def _instances(answer: Any) -> Iterator[Any]:
         yield from reservation["Instances"]
 
 
-_SHELVES: dict[ResourceKind, _Shelf] = {
-    ResourceKind.SPOT_REQUEST: _Shelf(
+_SHELVES: dict[ResourceKind, _Listing] = {
+    ResourceKind.SPOT_REQUEST: _Listing(
         "describe_spot_instance_requests",
         lambda answer: answer["SpotInstanceRequests"],
         "SpotInstanceRequestIds",
@@ -159,18 +159,18 @@ _SHELVES: dict[ResourceKind, _Shelf] = {
         created="CreateTime",
         only=(("state", ("open", "active", "disabled")),),
     ),
-    ResourceKind.INSTANCE: _Shelf("describe_instances", _instances, "InstanceIds", "InstanceId"),
-    ResourceKind.ADDRESS: _Shelf(
+    ResourceKind.INSTANCE: _Listing("describe_instances", _instances, "InstanceIds", "InstanceId"),
+    ResourceKind.ADDRESS: _Listing(
         "describe_addresses", lambda answer: answer["Addresses"], "AllocationIds", "AllocationId"
     ),
-    ResourceKind.NIC: _Shelf(
+    ResourceKind.NIC: _Listing(
         "describe_network_interfaces",
         lambda answer: answer["NetworkInterfaces"],
         "NetworkInterfaceIds",
         "NetworkInterfaceId",
         tags="TagSet",
     ),
-    ResourceKind.DISK: _Shelf(
+    ResourceKind.DISK: _Listing(
         "describe_volumes",
         lambda answer: answer["Volumes"],
         "VolumeIds",
@@ -178,7 +178,7 @@ _SHELVES: dict[ResourceKind, _Shelf] = {
         states=_VOLUME_STATES,
         created="CreateTime",
     ),
-    ResourceKind.GROUP: _Shelf(
+    ResourceKind.GROUP: _Listing(
         "describe_security_groups", lambda answer: answer["SecurityGroups"], "GroupIds", "GroupId"
     ),
 }
@@ -202,14 +202,14 @@ def _resource(
     )
 
 
-# --- one thing
+# --- one resource
 
 
 def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
-    """One thing by its id.
+    """One resource by its id.
 
     Raises:
-        GoneError: AWS shows nothing under the id. (Usually it says so by an error of its own.)
+        GoneError: AWS returns nothing for the id. (Usually it returns an error of its own.)
         UsageError: AWS has no such kind.
     """
     shelf = _SHELVES.get(ref.kind)
@@ -223,7 +223,7 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     raise GoneError(f"AWS shows no {ref.kind} {ref.id} in {ref.region}")
 
 
-# --- everything
+# --- all resources
 
 
 def filters_for(search: Search, kind: ResourceKind) -> list[dict[str, Any]]:
@@ -265,17 +265,17 @@ def find(
     ec2: Callable[[str], EC2Client],
     zone_id: Callable[[str], Callable[[str], str]],
 ) -> SearchResult:
-    """Everything that matches in these regions.
+    """All matching resources in these regions.
 
     An empty answer is proof on AWS: a caller without permission gets an error. Terminated instances are
-    shown as gone for about an hour. With a token, only instances are looked for: nothing else knows it.
+    listed for about an hour. With a token, only instances are searched: other resources do not have it.
 
     Args:
-        search: what to look for.
-        regions: where.
-        account: whose things these are.
-        ec2: gives the client of a region.
-        zone_id: gives, for a region, what gives the AZ id of an AZ name.
+        search: the resources to search for.
+        regions: the regions.
+        account: the account of the credentials.
+        ec2: returns the client of a region.
+        zone_id: returns, for a region, the function from AZ names to AZ ids.
     """
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
 
@@ -289,7 +289,7 @@ def find(
                     _resource(kind, item, account=account, region=region, zone_id=zone_id(region))
                     for item in _read(kind, ec2(region), filters_for(search, kind))
                 ]
-            # EC2's filters take * and ? as wildcards; what they let through is compared exactly.
+            # EC2's filters take * and ? as wildcards; their results are compared exactly.
             return [resource for resource in resources if search.admits(resource.tags)]
         except Exception as error:
             verdict = classify(error)

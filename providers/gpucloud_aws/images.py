@@ -1,4 +1,4 @@
-"""Which image an order boots (``images.toml``)."""
+"""The image of an order (``images.toml``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Image(ImageRow):
 
     @property
     def image_id(self) -> str:
-        """What RunInstances takes as ``ImageId``; EC2 resolves the parameter itself."""
+        """The ``ImageId`` for RunInstances; EC2 resolves the SSM parameter itself."""
         return f"resolve:ssm:{self.ssm}"
 
 
@@ -36,14 +36,14 @@ def image_for(recipe: str, arch: str, instance_type: str) -> Image:
     """The image of a recipe on an instance type.
 
     Raises:
-        UsageError: no row fits; names the recipes that there are.
+        UsageError: no row fits; the message lists the recipes.
     """
     family = instance_type.split(".", maxsplit=1)[0]
     return image_row(table(), recipe, arch, family, cloud="AWS", own="an image id of your own (ami-…)")
 
 
 def boot_image(recipe: str, arch: str, instance_type: str) -> BootImage:
-    """What a recipe, or a user's own image, boots on an instance type.
+    """The image of a recipe, or a user's own image, on an instance type.
 
     Raises:
         UsageError: no row fits.
@@ -55,5 +55,5 @@ def boot_image(recipe: str, arch: str, instance_type: str) -> BootImage:
 
 
 def is_own(recipe: str) -> bool:
-    """Whether an order's image is an id of EC2's rather than a recipe."""
+    """Whether an order's image is an id of EC2, not a recipe."""
     return recipe.startswith("ami-")

@@ -1,4 +1,4 @@
-"""What botocore loads of EC2: the operations that gpucloud may send, and no documentation."""
+"""Loads only a part of botocore's model of EC2: the operations that gpucloud may send, no documentation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AllowedOperations(JSONFileLoader):
     """
 
     def load_file(self, file_path: str) -> Any:
-        """The file's content, ``None`` where there is no such file; as botocore calls it, without suffix."""
+        """The file's content, ``None`` if there is no such file; the path has no suffix, as in botocore."""
         model = Path(file_path)
         zipped = model.with_name(f"{model.name}.json.gz")
         if (model.parts[-3], model.name) != (SERVICE, "service-2") or not zipped.is_file():
@@ -52,5 +52,5 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _without_documentation(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without its text for people; a shape's member of that name is no text, and stays."""
+    """A JSON object without its documentation; a shape's member of that name is not one, and stays."""
     return {name: value for name, value in pairs if name != "documentation" or not isinstance(value, str)}

@@ -44,9 +44,9 @@ class Subnet:
 
 
 def subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:
-    """The subnets of the given VPC, else those of the region's default VPC, public ones first.
+    """The subnets of the given VPC, otherwise those of the region's default VPC, public ones first.
 
-    Default subnets exist in default VPCs only, so that one call tells the VPC as well.
+    Default subnets exist in default VPCs only, so that one call finds the VPC as well.
 
     Raises:
         NoNetworkError: there is none.
@@ -82,7 +82,7 @@ def subnet_in(zone: str, choice: Iterable[Subnet]) -> Subnet:
     Args:
         zone: an AZ id (``use1-az1``), or the group of a Local Zone (``us-west-2-lax-1``), whose zones are
             called like it with a letter.
-        choice: the subnets that there are, the preferred ones first.
+        choice: the subnets, the preferred ones first.
 
     Raises:
         NoSubnetError: none is in the zone.
@@ -94,11 +94,11 @@ def subnet_in(zone: str, choice: Iterable[Subnet]) -> Subnet:
 
 
 def subnet_for(instance_type: str, choice: Iterable[Subnet], ec2: EC2Client) -> Subnet:
-    """A subnet for an order that names no zone: the first in a zone that has the type, as AWS says now.
+    """A subnet for an order without a zone: the first in a zone that offers the type, according to AWS.
 
     Args:
         instance_type: what is bought.
-        choice: the subnets that there are, the preferred ones first.
+        choice: the subnets, the preferred ones first.
         ec2: a client of the region.
 
     Raises:
@@ -129,7 +129,7 @@ def wanted_rules(
         members_of: the group whose members may reach each other, or ``None``.
 
     Raises:
-        UsageError: a source is not a network, or is the whole world.
+        UsageError: a source is not a network, or is the whole internet.
     """
     networks = [_network(cidr) for cidr in cidrs]
     v4 = sorted(str(network) for network in networks if network.version == 4)
@@ -159,13 +159,13 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence[TagTypeDef]) -> str:
-    """Makes the box's security group, or finds the one made before, with exactly the order's rules.
+    """Creates the box's security group, or finds the one created before, with exactly the order's rules.
 
     Args:
-        order: what is bought; its name is the group's name.
-        vpc: where.
+        order: the order; its name is the group's name.
+        vpc: the VPC.
         ec2: a client that sends once.
-        record: told before and after.
+        record: called before and after the group is created.
         tags: the group's tags.
 
     Returns:
@@ -173,7 +173,7 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
 
     Raises:
         ForeignGroupError: the name is taken by a group that is not this box's.
-        NotVisibleError: the group is there, but AWS does not show it yet.
+        NotVisibleError: the group exists, but AWS does not list it yet.
     """
 
     def made(group_id: str) -> None:
@@ -223,7 +223,7 @@ def _named(ec2: EC2Client, order: Order, vpc: str) -> SecurityGroupTypeDef:
 def set_rules(
     ec2: EC2Client, group: SecurityGroupTypeDef, wanted: Sequence[IpPermissionUnionTypeDef]
 ) -> None:
-    """Makes these rules the group's only ingress rules; new ones first, so that nobody is shut out between.
+    """Makes these rules the group's only ingress rules; adds new ones first, so that access goes on.
 
     Args:
         ec2: a client that sends once.
@@ -238,7 +238,7 @@ def set_rules(
 
 
 def _let_in(ec2: EC2Client, group_id: str, rules: Iterable[IpPermissionTypeDef]) -> None:
-    """Adds rules in one call; one by one where somebody was quicker with some, as EC2 then takes none."""
+    """Adds rules in one call; one by one if some exist already, as EC2 then accepts none."""
     together = list(rules)
     if not together:
         return
@@ -253,7 +253,7 @@ def _let_in(ec2: EC2Client, group_id: str, rules: Iterable[IpPermissionTypeDef])
 
 
 def _atoms(rules: Iterable[IpPermissionUnionTypeDef]) -> dict[tuple[object, ...], IpPermissionTypeDef]:
-    """The rules with one source each, by protocol, ports and source: so they can be compared."""
+    """The rules with one source each, by protocol, ports and source, for comparison."""
     atoms: dict[tuple[object, ...], IpPermissionTypeDef] = {}
     for rule in rules:
         base: IpPermissionTypeDef = {"IpProtocol": rule.get("IpProtocol", "-1")}

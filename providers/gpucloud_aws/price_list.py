@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 LIST, SPOT, SAVINGS = "aws-price-list", "aws-spot-price-history", "aws-savings-plans"
 BLOCKS = "aws-capacity-blocks"
-"""Where a price was asked for: ids of the market's sources."""
+"""The sources of prices: ids of the market's sources."""
 _TERMS = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
 PLANS = {31536000: "savings_1y", 94608000: "savings_3y"}
 PLAN_NAMES = {"Compute": "compute plan", "EC2Instance": "instance plan"}
 _PAID_UPFRONT = {"No Upfront": Decimal(0), "Partial Upfront": Decimal("0.5"), "All Upfront": Decimal(1)}
-"""Which part of a savings plan is paid at once. Source: Savings Plans User Guide, "Payment options"."""
+"""The share of a savings plan that is paid upfront. Source: Savings Plans User Guide, "Payment options"."""
 _OURS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
 _TYPES_PER_CALL = 10
 _MILLIONTH = Decimal("0.000001")
 _BLOCK_HOURS = 24
-"""The shortest block; longer ones cost the same per hour, as the published rates say."""
+"""The shortest block; longer ones cost the same per hour, by the published rates."""
 _NOT_IN_BLOCKS = {"InvalidParameterValue", "Unsupported", "UnsupportedException", "UnsupportedOperation"}
-"""What a region answers that has no blocks of a type."""
+"""The error codes of a region without blocks of a type."""
 
 Row = Price | SetAside
 
 
 def sorted_out(rows: Iterable[Row]) -> PriceList:
-    """An answer of rows of both kinds."""
+    """A price list from rows of both kinds."""
     found: list[Price] = []
     set_aside: list[SetAside] = []
     for row in rows:
@@ -54,7 +54,7 @@ def sorted_out(rows: Iterable[Row]) -> PriceList:
 
 
 def _rows(told: Iterable[Any], read: Callable[[Any], Iterable[Row]]) -> Iterator[Row]:
-    """What is read from each part of an answer; a part of a form that nobody expects is set aside."""
+    """The rows of each part of an answer; a part of an unexpected form is set aside."""
     for each in told:
         try:
             yield from list(read(each))
@@ -68,7 +68,7 @@ def _rows(told: Iterable[Any], read: Callable[[Any], Iterable[Row]]) -> Iterator
 def list_inquiry(
     pricing: Any, instance_type: str, regions: Sequence[str] | None, *, currency: str, now: datetime
 ) -> Inquiry:
-    """On demand and reserved, in all regions at once: that is fewer calls than region by region."""
+    """On-demand and reserved prices of all regions: fewer calls than region by region."""
 
     def ask() -> PriceList:
         pages = pricing.get_paginator("get_products").paginate(
@@ -138,7 +138,7 @@ def list_rows(text: str, instance_type: str, currency: str, now: datetime) -> It
     for term in terms.get("Reserved", {}).values():
         said = term.get("termAttributes", {})
         if said.get("OfferingClass") != "standard":
-            continue  # a convertible one is dearer, and cannot be sold on either
+            continue  # a convertible one costs more, and cannot be resold either
         purchase = _TERMS.get(said.get("LeaseContractLength"))
         if purchase is None:
             yield aside("unknown length of a term")
@@ -159,7 +159,7 @@ def region_of(place: str) -> str:
 
 
 def _dimensions(term: Mapping[str, Any], currency: str) -> tuple[Decimal, Decimal, str]:
-    """What a term costs per hour and at once, and why it does not count."""
+    """The price of a term per hour and upfront, and the reason why it does not count, if any."""
     hourly = upfront = Decimal(0)
     for dimension in term.get("priceDimensions", {}).values():
         text = dimension.get("pricePerUnit", {}).get(currency)
@@ -264,7 +264,7 @@ def _ask_savings(
 
 
 def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | None:
-    """A rate; ``None`` for what is no running machine: reserved capacity that stands empty has rates too."""
+    """A rate; ``None`` for one that is not of a running machine: unused reserved capacity has rates too."""
     if "BoxUsage" not in str(rate.get("usageType")):
         return None
     said = {each.get("name"): each.get("value") for each in rate.get("properties", ())}
@@ -312,7 +312,7 @@ def block_inquiry(
     now: datetime,
     zone_id: Callable[[str], str],
 ) -> Inquiry:
-    """What a day in a capacity block costs in a region."""
+    """The prices of a day in a capacity block, in a region."""
 
     def ask() -> PriceList:
         with clients.briefly(region) as ec2:
@@ -328,7 +328,7 @@ def block_inquiry(
 
 
 def sold_in_blocks(instance_type: str) -> bool:
-    """Whether a type may be had in a capacity block.
+    """Whether a type is offered in capacity blocks.
 
     Source: EC2 User Guide, "Capacity Blocks for ML": p4d, p4de, p5 and p6 with their variants.
     """
@@ -383,7 +383,7 @@ def block_row(
 
 
 def _cheapest_starts(rows: Iterable[Row]) -> Iterator[Row]:
-    """Of the blocks of a type in a zone, which begin on different days, the cheapest."""
+    """The cheapest of the blocks of a type in a zone, which start on different days."""
     cheapest: dict[tuple[str, str | None], Price] = {}
     for row in rows:
         if isinstance(row, SetAside):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CLOUD = "aws"
 CURRENCIES = {"aws": "USD", "aws-cn": "CNY", "aws-us-gov": "USD"}
 PRICE_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
-"""Where the price list answers. GovCloud has none: its credentials are not valid in the other partition."""
+"""The regions of the price list. GovCloud has none: its credentials are not valid in the other partition."""
 
 ASKED = {
     "operatingSystem": "Linux",
@@ -32,16 +32,16 @@ ASKED = {
     "capacitystatus": "Used",
     "marketoption": "OnDemand",
 }
-"""Without ``marketoption``, capacity blocks leak in at a price of 0."""
+"""Without ``marketoption``, the list contains capacity blocks at a price of 0."""
 _PAGES = 200
-"""Of up to 1000 rows each; more is a broken endpoint."""
+"""The most pages of up to 1000 rows each; more means a broken endpoint."""
 
 
 def whole(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """All pages of an answer.
 
     Raises:
-        MalformedAnswerError: they do not end.
+        MalformedAnswerError: there are too many.
     """
     for number, page in enumerate(pages):
         if number == _PAGES:
@@ -53,13 +53,13 @@ def whole(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def list_price(products: Iterable[str], region: str, instance_type: str, currency: str) -> Decimal | None:
-    """The hourly price that the price list names for a type; the highest, should it name several.
+    """The hourly price of a type in the price list; the highest of several.
 
     Args:
         products: the elements of ``PriceList``: JSON texts.
-        region: the region asked for; rows about another are left out.
-        instance_type: the type asked for; likewise.
-        currency: what the partition bills in; likewise.
+        region: the region; rows for another one are left out.
+        instance_type: the type; rows for another one are left out.
+        currency: the currency of the partition; rows in another one are left out.
     """
     amounts: list[Decimal] = []
     for text in products:
@@ -129,7 +129,7 @@ def spot(
     zone_id: Callable[[str], str],
     refused: Callable[[str, Mapping[str, Any]], object] = lambda _reason, _row: None,
 ) -> Sequence[Quote]:
-    """The spot prices of this moment, per zone. ``refused`` is told which rows are no price, and why."""
+    """The present spot prices, per zone. ``refused`` is called with each invalid row and the reason."""
     if not instance_types:
         return ()
     newest: dict[tuple[str, str], tuple[datetime, Decimal]] = {}
@@ -173,13 +173,13 @@ def _spot_rows(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
             yield from page["SpotPriceHistory"]
 
 
-# --- capacity that is held
+# --- held capacity
 
 
 def held(
     ec2: EC2Client, region: str, instance_types: Sequence[str], zone_id: Callable[[str], str]
 ) -> Sequence[HeldCapacity]:
-    """Active capacity reservations and blocks of these types with something free, on shared hardware."""
+    """Active capacity reservations and blocks of these types with free capacity, on shared hardware."""
     if not instance_types:
         return ()
     pages = ec2.get_paginator("describe_capacity_reservations").paginate(

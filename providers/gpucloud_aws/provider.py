@@ -1,4 +1,4 @@
-"""AWS behind gpucloud's provider interface. What each verb does is in the module named after it."""
+"""AWS behind gpucloud's provider interface. Each method is in the module of its name."""
 
 # The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
 # pyright: reportTypedDictNotRequiredAccess=false
@@ -67,7 +67,7 @@ class AwsProvider:
         if find_spec("boto3") is None:  # cheaper than importing it before it is needed
             raise ImportError("AWS needs boto3: pip install 'gpucloud[aws]'")
         self.clients = Clients(profile)
-        # Caches of what cannot change; two threads at once would only ask twice.
+        # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._account: str | None = None
         self._subnets: dict[tuple[str, str | None], Sequence[network.Subnet]] = {}
         self._zone_ids: dict[str, Mapping[str, str]] = {}
@@ -79,7 +79,7 @@ class AwsProvider:
 
     @property
     def deletion(self) -> DeletionGraph:
-        """Spot requests, instances, then what instances hold on to."""
+        """Spot requests, instances, then the resources that instances depend on."""
         return delete.GRAPH
 
     @property
@@ -101,24 +101,24 @@ class AwsProvider:
         )
 
     def watch(self, witness: Witness, /) -> None:
-        """From now on tells of each changing call."""
+        """Reports each changing call from now on."""
         self.clients.witness = witness
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
-        """What a recipe boots on an instance type (``images.toml``)."""
+        """The image of a recipe on an instance type (``images.toml``)."""
         return images.boot_image(recipe, arch, instance_type)
 
     def account(self) -> str:
         """The account's number."""
         if self._account is None:
-            with errors.reading("GetCallerIdentity"):  # the SDK's parser misses members of this one, too
+            with errors.reading("GetCallerIdentity"):  # the SDK's parser does not check its members either
                 self._account = self.clients.sts().get_caller_identity()["Account"]
         return self._account
 
     # --- buying
 
     def prepare(self, order: Order, record: Record, /) -> Request:
-        """Makes the box's security group and gives the call of RunInstances."""
+        """Creates the box's security group and returns the call of RunInstances."""
         create.check(order)
         ec2 = self.clients.ec2_once(order.region)
         image = create.image_of(order, ec2)
@@ -140,7 +140,7 @@ class AwsProvider:
         self._subnets_of(region)
 
     def create(self, request: Request, /) -> Sequence[Machine]:
-        """Runs the instances: all or none, recognised by the token when repeated."""
+        """Runs the instances: all or none; AWS recognises a repeated call by its token."""
         region = request["region"]
         return create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
 
@@ -152,7 +152,7 @@ class AwsProvider:
         note: Callable[[Sequence[str]], None],  # noqa: ARG002
         /,
     ) -> Sequence[Ref]:
-        """Makes the rule that ends the machines, where there is a role for it: else they do so themselves."""
+        """Creates the schedule that ends the machines, if there is a role; otherwise they end themselves."""
         if end.at is None or end.ttl_role is None:
             return ()
         scheduler = self._scheduler(machines[0].ref.region)
@@ -161,7 +161,7 @@ class AwsProvider:
     def _scheduler(self, region: str) -> Any:
         return self.clients.client("scheduler", region, attempts=1)
 
-    # --- looking and ending
+    # --- reading and deleting
 
     def get(self, ref: Ref, /) -> Resource:
         """One resource by id."""
@@ -171,7 +171,7 @@ class AwsProvider:
         return find.get(ref, self.clients.ec2_once(ref.region), self._zone_id_in(ref.region))
 
     def find(self, search: Search, /) -> SearchResult:
-        """Everything with gpucloud's tags, in the regions named or in all that are enabled."""
+        """All resources with gpucloud's tags, in the regions of the search or in all enabled ones."""
         account = Ahead(self.account)
         regions = search.regions if search.regions is not None else self._enabled_regions()
         return find.find(search, regions, account.result(), self.clients.ec2, self._zone_id_in)
@@ -185,7 +185,7 @@ class AwsProvider:
         delete.delete(ref, self.clients.ec2_once(ref.region))
 
     def classify(self, error: Exception, /) -> Verdict | None:
-        """What an exception means; see :mod:`gpucloud_aws.errors`."""
+        """The meaning of an exception; see :mod:`gpucloud_aws.errors`."""
         return errors.classify(error)
 
     # --- abilities
@@ -280,7 +280,7 @@ class AwsProvider:
 
     @property
     def credentials_hint(self) -> str:
-        """How a person without credentials gets some."""
+        """How to get credentials."""
         return checkup.CREDENTIALS_HINT
 
     @property
@@ -289,7 +289,7 @@ class AwsProvider:
         return checkup.policy()
 
     def identity(self) -> Identity:
-        """Whose the credentials are."""
+        """The identity of the credentials."""
         return checkup.identity(self.clients)
 
     def permissions(self, region: str, /) -> Sequence[Permission]:
@@ -297,11 +297,11 @@ class AwsProvider:
         return checkup.permissions(self.clients, region)
 
     def server_time(self) -> datetime:
-        """What the cloud's clock says."""
+        """The cloud's time."""
         return checkup.server_time(self.clients)
 
     def console(self, ref: Ref, /) -> str:
-        """The serial console's text: the newest where the type can give it, else that of the boot."""
+        """The serial console's text: the newest if the type supports it, otherwise that of the boot."""
         self._refuse_foreign(ref)
         ec2 = self.clients.ec2_once(ref.region)
         try:
@@ -320,7 +320,7 @@ class AwsProvider:
         note: Callable[[Sequence[str]], None],  # noqa: ARG002
         /,
     ) -> Sequence[str]:
-        """Moves the rule, if there is one, and tags everything; the timer is on the box."""
+        """Moves the schedule, if there is one, and tags all resources; the timer is on the box."""
         for ref in resources:
             self._refuse_foreign(ref)
             if ref.kind is ResourceKind.SCHEDULE:
@@ -334,7 +334,7 @@ class AwsProvider:
         return ()
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
-        """Lets only these sources in; what nodes of one box may do among themselves stays."""
+        """Allows only these sources; the rules among the nodes of one box stay."""
         self._refuse_foreign(group)
         ec2 = self.clients.ec2_once(group.region)
         shown = ec2.describe_security_groups(GroupIds=[group.id])["SecurityGroups"]
@@ -345,13 +345,13 @@ class AwsProvider:
         network.set_rules(ec2, shown[0], wanted)
 
     def caller_address(self) -> str:
-        """What https://checkip.amazonaws.com says."""
+        """The answer of https://checkip.amazonaws.com."""
         return echo.caller_address(self.clients.profile)
 
-    # --- what does not change while a program runs
+    # --- values that do not change while a program runs
 
     def _refuse_foreign(self, ref: Ref) -> None:
-        """Another account would answer "not found", which must never pass for "gone"."""
+        """Another account would answer "not found", which must never count as "gone"."""
         hint = "use the credentials that it was made with (AWS_PROFILE)"
         refuse_foreign(ref, self.account(), account="AWS account", hint=hint)
 
@@ -361,7 +361,7 @@ class AwsProvider:
     def _enabled_regions(self) -> Sequence[str]:
         answer = self.clients.ec2(self.clients.home_region).describe_regions()
         regions = sorted(region["RegionName"] for region in answer["Regions"] if region.get("RegionName"))
-        if not regions:  # to look in none of them would be to find nothing
+        if not regions:  # a search of no region would find nothing
             raise errors.MalformedAnswerError("the answer to DescribeRegions names no region")
         return regions
 
@@ -372,7 +372,7 @@ class AwsProvider:
         return self._subnets[region, vpc]
 
     def _zone_id_in(self, region: str) -> Callable[[str], str]:
-        """Gives the AZ id of an AZ name in a region; the name itself where AWS does not list it."""
+        """Returns a function from AZ names to AZ ids; it returns the name itself if AWS does not list it."""
 
         def zone_id(name: str) -> str:
             if region not in self._zone_ids:

@@ -1,4 +1,4 @@
-"""How much the account may rent: vCPUs per family of types and way of paying.
+"""The quotas of the account: vCPUs per family of types and way of paying.
 
 Codes: the Service Quotas console of EC2 ("Running On-Demand P instances"), as skypilot and dstack use them.
 """
@@ -25,11 +25,11 @@ CODES: Sequence[tuple[str, Purchase, str]] = (
     (r"p[234]", Purchase.SPOT, "L-7212CCBC"),
     (r"p5", Purchase.SPOT, "L-C4BD4855"),
 )
-"""How the types begin that count against a quota, the way of paying, and the quota's code."""
+"""The prefixes of the types that count against a quota, the way of paying, and the quota's code."""
 
 
 def code_for(instance_type: str, purchase: Purchase) -> str | None:
-    """The quota that a type counts against; ``None`` where none is known."""
+    """The quota that a type counts against; ``None`` if unknown."""
     return next((c for head, way, c in CODES if way is purchase and re.match(head, instance_type)), None)
 
 
@@ -40,7 +40,7 @@ def headroom(
 
     Args:
         quotas: the client of Service Quotas in the region.
-        ec2: gives the client of EC2 in the region.
+        ec2: returns the client of EC2 in the region.
         region: the region.
         instance_types: the types.
         purchase: the way of paying.

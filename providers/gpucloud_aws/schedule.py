@@ -98,7 +98,7 @@ def move(scheduler: Any, name: str, expires_at: datetime | None) -> None:
 
 
 def get(scheduler: Any, ref: Ref) -> Resource:
-    """A rule as it is. Raises the SDK's not-found error where there is none."""
+    """The present rule. Raises the SDK's not-found error if there is none."""
     shown = scheduler.get_schedule(Name=ref.id)
     return Resource(ref=ref, state=State.RUNNING, tags=None, created_at=shown.get("CreationDate"))
 

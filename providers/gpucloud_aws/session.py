@@ -1,7 +1,7 @@
 """A session of the SDK that takes its settings from a profile. Imports the SDK: import it when needed.
 
-The SDK's own session reads the process's environment in a dozen places. What is replaced here are those that
-say whose account is used and where it is: settings, credentials, endpoints, proxies, certificates.
+The SDK's own session reads the process's environment in a dozen places. This replaces those that decide
+about the account and its endpoints: settings, credentials, endpoints, proxies, certificates.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ProfileSession(BotocoreSession):
     def create_client(  # type: ignore[override]  # both boto3 and botocore name all that follows the region
         self, service_name: Any, region_name: Any = None, **options: Any
     ) -> Any:
-        """A client that goes where the profile says; also those with which the SDK itself asks for a role."""
+        """A client with the profile's endpoints and proxies, also for the SDK's own calls for roles."""
         profile = self._gpucloud_profile
         endpoint = options.pop("endpoint_url", None) or self._endpoint(service_name)
         verify = options.pop("verify", None) or self.get_config_variable("ca_bundle") or profile.ca_bundle

@@ -1,6 +1,6 @@
 """How often spot instances are interrupted: the file that the page of AWS's Spot Instance Advisor reads.
 
-It is public, asked for without credentials, and speaks of the last thirty days. Source:
+It is public, fetched without credentials, and covers the last thirty days. Source:
 aws.amazon.com/ec2/spot/instance-advisor.
 """
 
@@ -32,7 +32,7 @@ _LABEL = re.compile(r"(<|>)?\s*(\d{1,3})(?:\s*-\s*(\d{1,3}))?\s*%")
 def inquiry(
     profile: Profile, instance_types: Sequence[str], regions: Sequence[str], now: datetime
 ) -> Inquiry:
-    """One file has all regions and types; what is not wanted of it is passed over."""
+    """One file has all regions and types; other rows are skipped."""
     covers = Coverage(cloud=CLOUD, source=SOURCE, regions=regions, instance_types=instance_types)
     return Inquiry(
         name="interruptions, by the spot instance advisor",
@@ -45,7 +45,7 @@ def _asked(profile: Profile, instance_types: Sequence[str], regions: Sequence[st
     """Asks for the file. ``GPUCLOUD_AWS_SPOT_ADVISOR_URL`` names another; without TLS only on this machine.
 
     Raises:
-        MalformedAnswerError: there is none, or it is something else.
+        MalformedAnswerError: it is missing or malformed.
     """
     url = profile.get(VARIABLE) or URL
     if not is_trusted(url):
@@ -76,7 +76,7 @@ def _asked(profile: Profile, instance_types: Sequence[str], regions: Sequence[st
 
 
 def band_of(row: Any, labels: Mapping[int, str], today: date) -> Interruption | None:
-    """A row, ``{"r": index of a range, "s": percent saved}``; ``None`` where it makes no sense."""
+    """A row, ``{"r": index of a range, "s": percent saved}``; ``None`` if it is not valid."""
     try:
         saved = int(row["s"])
         found = _LABEL.fullmatch(labels[int(row["r"])].strip())

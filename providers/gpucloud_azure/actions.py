@@ -1,7 +1,7 @@
-"""Which calls may leave this machine, under which permission, and whether each may be repeated.
+"""The calls that gpucloud may send to Azure, their permissions, and whether each may be repeated.
 
-The table is held against every request just before it is sent, so that a call that is not on it, a purchase
-above all, cannot be sent even by mistake.
+Every request is checked against the table just before it is sent, so that a call that is not in it, above all
+a purchase, cannot be sent even by mistake.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpucloud_azure.errors import ActionRefusedError
 
 
 class Repeat(StrEnum):
-    """Why a call may be repeated. Nothing that must never be repeated is used."""
+    """Why a call may be repeated. No call is used that must never be repeated."""
 
     SAFE = "safe"  # changes nothing
     BY_NAME = "by-name"  # a second call on the same name finds the work done
@@ -65,7 +65,7 @@ def _reads(path: str, permission: str) -> tuple[Action, ...]:
 
 
 def _lives(kind: str, *, made: bool = True) -> tuple[Action, ...]:
-    """Reading, making and deleting things of a kind, which live in resource groups and are put by name."""
+    """The calls to read, create and delete resources of a kind by name in a resource group."""
     path = f"{_GROUP}/providers/{kind}/{{}}"
     return (
         *_reads(path, f"{kind}/read"),
@@ -85,10 +85,10 @@ _CANCEL = "Microsoft.ComputeSchedule/locations/virtualMachinesCancelOperations"
 _CONSOLE = "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData"
 
 ASSIGNING = "Microsoft.Authorization/roleAssignments/write"
-"""For ``--box-identity`` only, and so powerful that ``policy.json`` leaves it to the user."""
+"""For ``--box-identity`` only; too powerful for ``policy.json``, so the user grants it."""
 
 ACTIONS: tuple[Action, ...] = (
-    # looking
+    # reading
     *_reads("/subscriptions", ""),
     *_reads(_SUBSCRIPTION, "Microsoft.Resources/subscriptions/read"),
     *_reads(f"{_SUBSCRIPTION}/resourceGroups", f"{_GROUPS}/read"),
@@ -112,9 +112,9 @@ ACTIONS: tuple[Action, ...] = (
     *_reads(
         f"{_GROUP}/providers/{_HELD}/{{}}/capacityReservations/{{}}", f"{_HELD}/capacityReservations/read"
     ),
-    # of the tenant: no role of the subscription allows it, and who is not allowed sees an empty list
+    # of the tenant: no role of the subscription grants it; without permission the list is empty
     *_reads("/providers/Microsoft.Capacity/reservations", ""),
-    # what a box is made of
+    # the resources of a box
     *_reads(_GROUP, f"{_GROUPS}/read"),
     Action(method="PUT", path=_GROUP, permission=f"{_GROUPS}/write", repeat=Repeat.BY_NAME),
     Action(method="DELETE", path=_GROUP, permission=f"{_GROUPS}/delete", repeat=Repeat.BY_NAME),
@@ -126,7 +126,7 @@ ACTIONS: tuple[Action, ...] = (
     *_lives("Microsoft.Compute/disks", made=False),
     *_lives("Microsoft.Compute/snapshots", made=False),
     *_lives("Microsoft.DevTestLab/schedules"),
-    # what ends a box, and what it said
+    # the timers of a box, and its console
     Action(
         method="POST",
         path=f"{_SUBSCRIPTION}/providers/Microsoft.ComputeSchedule/locations/{{}}/virtualMachinesSubmitDeallocate",
@@ -171,11 +171,11 @@ ON_THE_WAY = (
     "Microsoft.Compute/virtualMachines/deallocate/action",
     "Microsoft.Compute/capacityReservationGroups/deploy/action",
 )
-"""Permissions that the calls need besides: to join things together, and for the timers' deallocation."""
+"""Further permissions of the calls: to attach resources, and for the timers' deallocation."""
 
 
 def changing(method: str, path: str) -> Action | None:
-    """The call that a request is, if it changes something."""
+    """The call of a request, if it changes something."""
     found = (action for action in ACTIONS if action.repeat is not Repeat.SAFE)
     return next((action for action in found if action.fits(method, path)), None)
 
@@ -187,15 +187,15 @@ def region_in(path: str) -> str:
 
 
 def refuse_unlisted(method: str, url: str, endpoint: str) -> None:
-    """Lets a request of a client with credentials pass, or not.
+    """Refuses a request that may not be sent with credentials.
 
     Args:
         method: HTTP method.
-        url: where it goes, query included.
-        endpoint: Resource Manager's own URL: no token goes anywhere else, whatever an answer says.
+        url: its URL with the query.
+        endpoint: Resource Manager's own URL: no token is sent anywhere else.
 
     Raises:
-        ActionRefusedError: the call is not on the list, or would go elsewhere, or without TLS.
+        ActionRefusedError: the call is not in the table, or would go to another host, or without TLS.
     """
     at, home = urlsplit(url), urlsplit(endpoint)
     what = f"{method} {at.path}"

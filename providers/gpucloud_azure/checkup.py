@@ -1,4 +1,4 @@
-"""Whether gpucloud will work with these credentials: whose they are, what they may do, what is registered."""
+"""Checks whether gpucloud works with these credentials: identity, permissions, registered providers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERMISSIONS_API = "2022-04-01"
 PROVIDERS_API = "2021-04-01"
 FEATURES_API = "2021-07-01"
 NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.ComputeSchedule", "Microsoft.DevTestLab")
-"""The last one only for the daily shutdown, which is set besides the exact one."""
+"""The last one only for the daily shutdown, which is set in addition to the exact one."""
 HINT = (
     "az login, then: export AZURE_SUBSCRIPTION_ID=$(az account show --query id -o tsv); or set "
     "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service principal"
@@ -39,7 +39,7 @@ def policy() -> str:
 
 
 def allows(granted: Sequence[Mapping[str, Any]], action: str) -> bool:
-    """Whether one of the roles that were given allows an action, and does not take it back itself.
+    """Whether one of the granted roles allows an action, and does not exclude it itself.
 
     Args:
         granted: the elements of the answer: ``actions`` and ``notActions``, globs with ``*``.
@@ -53,7 +53,7 @@ def allows(granted: Sequence[Mapping[str, Any]], action: str) -> bool:
 
 
 def granted(clients: Clients) -> list[Mapping[str, Any]]:
-    """What the credentials were given in the whole subscription."""
+    """The permissions of the credentials in the whole subscription."""
     return list(clients.pages("/providers/Microsoft.Authorization/permissions", api=PERMISSIONS_API))
 
 
@@ -85,7 +85,7 @@ def permissions(clients: Clients) -> Sequence[Permission]:
 
 
 def registration(clients: Clients, namespace: str) -> str:
-    """Whether a resource provider is registered, in Azure's word."""
+    """The registration state of a resource provider, in Azure's terms."""
     return str(clients.ask(f"/providers/{namespace}", api=PROVIDERS_API).get("registrationState", "unknown"))
 
 
@@ -95,11 +95,11 @@ def host_encryption(clients: Clients) -> bool:
     return text_at(clients.ask(path, api=FEATURES_API), "properties", "state").lower() == "registered"
 
 
-# --- who, and when
+# --- identity and clock
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
-    """What a token says of its bearer, unverified: it was given to us. Nothing for an unreadable one."""
+    """The claims of a token, unverified, as it is our own. Empty for an unreadable one."""
     try:
         payload = token.split(".")[1]
         claims: Any = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -109,7 +109,7 @@ def claims_of(token: str) -> Mapping[str, Any]:
 
 
 def identity(clients: Clients) -> Identity:
-    """Whose the credentials are, and which of the SDK's ways found them."""
+    """The identity of the credentials, and which of the SDK's sources found them."""
     credential: Any = clients.credential
     claims = claims_of(credential.get_token(clients.scope).token)
     who = next(

@@ -26,23 +26,23 @@ READ_TIMEOUT_S = 60
 PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
 SUBSCRIPTIONS_API = "2022-12-01"
 CORE = ("azure.core", "azure.core.rest", "azure.core.pipeline.transport", "azure.core.exceptions")
-"""What is also imported where it is used, by several threads."""
+"""Modules that several threads import at their first use."""
 LOUD = ("azure", "msal", "urllib3")
-"""At DEBUG these write whole requests: boot scripts, signed addresses, what signs in."""
+"""At DEBUG these log whole requests: boot scripts, signed URLs, credentials."""
 
 
 class Clients:
     """The clients of one set of credentials and one subscription. Safe to use from several threads.
 
-    Everything of the network is put, read and deleted by id with the resource client: azure-mgmt-network
-    would take a third of the memory that a launch may use (27 MB, 0.15 s) for the same calls.
+    Network resources are created, read and deleted by id with the resource client: azure-mgmt-network would
+    take a third of the memory that a launch may use (27 MB, 0.15 s) for the same calls.
 
     Args:
         profile: the credentials, endpoints and further settings.
     """
 
-    # Whoever imports parts of the SDK holds it: threads that do so at the same time, also those of another
-    # client in the process, see them half-made.
+    # Held during imports of the SDK: threads that import at the same time, also those of another client in
+    # the process, would see incomplete modules.
     _lock = threading.RLock()
 
     def __init__(self, profile: Profile) -> None:
@@ -59,12 +59,12 @@ class Clients:
 
     @property
     def scope(self) -> str:
-        """What a token is asked for."""
+        """The scope of a token."""
         return f"{self.endpoint}/.default"
 
     @property
     def credential(self) -> TokenCredential:
-        """A service principal, a workload's or machine's identity, or a command line that is signed in."""
+        """A service principal, a workload's or machine's identity, or a signed-in command-line tool."""
         made: TokenCredential = self._once("credential", self._credential)
         return made
 
@@ -72,7 +72,7 @@ class Clients:
         """The id of the subscription in use, as Azure confirms it.
 
         Raises:
-            NoSubscriptionError: the credentials see none or several, and none was chosen.
+            NoSubscriptionError: the credentials have access to none or several, and none was chosen.
         """
         with self._confirming:
             if self._confirmed is None:
@@ -92,7 +92,7 @@ class Clients:
         return client
 
     def resources(self) -> ResourceManagementClient:
-        """Resource groups, and everything else by its id."""
+        """Resource groups, and other resources by their ids."""
         subscription = self.subscription()  # asked for before the lock is taken
 
         def make() -> ResourceManagementClient:
@@ -114,7 +114,7 @@ class Clients:
         return client
 
     def anonymous(self) -> PipelineClient[Any, Any]:
-        """A client that has no credentials to give away."""
+        """A client without credentials."""
 
         def make() -> PipelineClient[Any, Any]:
             from azure.core import PipelineClient
@@ -137,7 +137,7 @@ class Clients:
         return self._get(self.resources(), self._in_subscription(path), api, query)[0]
 
     def pages(self, path: str, *, api: str, **query: str) -> Iterator[Mapping[str, Any]]:
-        """The elements of a list for which the SDK has no method, or one that reads more than is needed."""
+        """The elements of a list for which the SDK has no method, or only one that reads too much."""
         return self.tenant_pages(self._in_subscription(path), api=api, **query)
 
     def tenant_pages(self, path: str, *, api: str, **query: str) -> Iterator[Mapping[str, Any]]:
@@ -157,7 +157,7 @@ class Clients:
         raise MalformedAnswerError(f"{path} gave {PAGES} pages and still more")
 
     def date(self) -> str:
-        """The ``Date`` of an answer; of one that needs no subscription, which may not be known yet."""
+        """The ``Date`` of an answer to a call without a subscription, which may not be known yet."""
         return self._get(self._directory(), "/subscriptions", SUBSCRIPTIONS_API, {})[1]
 
     def _in_subscription(self, path: str) -> str:
@@ -204,7 +204,7 @@ class Clients:
         return response.json(), response.headers.get("Date", "")
 
     def _directory(self) -> ResourceManagementClient:
-        """For what needs no subscription."""
+        """The client for calls without a subscription."""
         client: ResourceManagementClient = self._once("directory", lambda: self._resource_client("none"))
         return client
 

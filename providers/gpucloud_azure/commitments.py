@@ -1,4 +1,4 @@
-"""What the account has paid for already: reservations of virtual machines."""
+"""The commitments of the account: reservations of virtual machines."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpucloud_pricing import Commitment
 from gpucloud_pricing.commitments import last_whole_day
 
 SOURCE = "azure-reservations"
-"""Where a commitment was asked for: an id of the market's sources."""
+"""The source of commitments: an id of the market's sources."""
 API_VERSION = "2022-11-01"
 PATH = "/providers/Microsoft.Capacity/reservations"
 DOUBT = (
-    "no reservation is seen. They belong to the tenant, not to a subscription: only who may read them there "
-    "(role Reservations Reader) sees any"
+    "the list of reservations is empty. They belong to the tenant, not to a subscription, and reading them "
+    "requires the role Reservations Reader there"
 )
 """Source: Azure docs, "Permissions to view and manage Azure reservations"."""
 _IN_FORCE = ("", "Succeeded", "Expiring")
 
 
 def inquiry(clients: Clients, today: date) -> CommitmentInquiry:
-    """All reservations of the tenant that these credentials see."""
+    """All reservations of the tenant that these credentials may read."""
 
     def ask() -> Sequence[Commitment]:
         rows = clients.tenant_pages(PATH, api=API_VERSION)
@@ -37,11 +37,11 @@ def inquiry(clients: Clients, today: date) -> CommitmentInquiry:
 
 
 def _is_ours(row: Mapping[str, Any], subscription: str) -> bool:
-    """Whether a reservation is of machines, in force, and for what is rented in a subscription.
+    """Whether a reservation is of machines, in force, and applies to a subscription.
 
-    Shared ones are for every subscription. Those for a management group are left out, as who is in it is not
-    told; those for one resource group are, as boxes have groups of their own. Source: Azure REST API,
-    "Reservation - List All", ReservationsProperties.
+    Shared ones apply to every subscription. Those for a management group are left out, because its members
+    are not known; so are those for one resource group, because boxes have groups of their own. Source: Azure
+    REST API, "Reservation - List All", ReservationsProperties.
     """
     if text_at(row, "properties", "reservedResourceType") != "VirtualMachines":
         return False

@@ -27,22 +27,22 @@ from gpucloud_pricing.demand import Purchase
 CUSTOM_DATA_BYTES = 64 * 1024 - 1
 """Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""
 ADMIN = "azureuser"
-"""Azure asks for a first user with a key. Nobody has that key; the box's own user comes by cloud-init."""
+"""Azure requires a first user with a key. Its private key is discarded; cloud-init creates the box's user."""
 DISK_TYPE = "Premium_LRS"
 MAX_TAGS = 50 - 8
-"""Resource Manager takes 50; a name, the five and two of this module are ours."""
+"""Resource Manager accepts 50; gpucloud uses a name, its five and two of this module."""
 BID_STEP = Decimal("0.00001")
 TOGETHER_S = 90.0
-"""How long several machines are watched, so that one that finds no place takes the others along."""
+"""How long several machines are watched, so that all are deleted if one gets no capacity."""
 
 Outcome = Machine | Exception
 
 
 def check(order: Order) -> None:
-    """Refuses, before anything is made, what Azure would refuse later.
+    """Refuses, before anything is created, an order that Azure would refuse later.
 
     Raises:
-        UsageError: says what is wrong.
+        UsageError: Azure would refuse it; the message says why.
     """
     check_user_data(order, CUSTOM_DATA_BYTES, cloud="Azure")
     if len(order.extra_tags) > MAX_TAGS:
@@ -66,12 +66,12 @@ def check(order: Order) -> None:
 
 
 def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encryption: bool) -> Request:
-    """The PUTs as plain JSON. Pure: the same order gives the same request.
+    """The PUTs as plain JSON. Pure: the same order yields the same request.
 
     Args:
-        order: what is bought.
+        order: the order.
         nics: the ids of the machines' interfaces.
-        image: what they boot.
+        image: the image.
         host_encryption: whether the subscription has encryption at host.
     """
     tags = {**tags_of(order), TOKEN_TAG: order.key}
@@ -93,7 +93,7 @@ def _body(
 ) -> dict[str, Any]:
     security: dict[str, Any] = {}
     if image.trusted_launch:
-        # Drivers that the box compiles itself carry no signature that the firmware would accept.
+        # Drivers that the box compiles itself have no signature that the firmware accepts.
         uefi = {"secureBootEnabled": image.signed_driver, "vTpmEnabled": True}
         security |= {"securityType": "TrustedLaunch", "uefiSettings": uefi}
     if host_encryption:
@@ -129,7 +129,7 @@ def _body(
 
 
 def _market(order: Order) -> dict[str, Any]:
-    """The part of the body that says how a machine is paid for."""
+    """The part of the body with the way of paying."""
     if order.purchase is Purchase.SPOT:
         bid = float(order.max_price_usd.quantize(BID_STEP, rounding=ROUND_DOWN))
         return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": bid}}
@@ -142,7 +142,7 @@ def _market(order: Order) -> dict[str, Any]:
 
 
 def schedule_end(order: Order, record: Record, clients: Clients) -> None:
-    """Tries to schedule the deallocation of machines before they exist; the record is told what was."""
+    """Tries to schedule the deallocation of machines before they exist; the record receives the timers."""
     ends_at = extend.cloud_end(order.deadline, identified=order.box_identity is not None)
     if ends_at is None:
         return
@@ -162,20 +162,20 @@ def create(
 ) -> Sequence[Machine]:
     """Puts all machines: all or none.
 
-    A machine of a name that exists is the same machine if it was asked for with the same request. When one is
-    refused for good, all are removed in the same breath; when the outcome of one is not known, nothing is
-    removed, and the repeated request finds out.
+    An existing machine of the same name is the same machine if its request was the same. If one is definitely
+    refused, all are removed at once; if the outcome of one is unknown, nothing is removed, and the repeated
+    request resolves it.
 
     Args:
         request: from :func:`request_of`.
         clients: the clients.
-        public_key: gives the RSA key of the first user.
+        public_key: returns the RSA key of the first user.
         pause: waits.
-        monotonic: for how long several machines have been watched.
+        monotonic: the clock for the time that several machines are watched.
 
     Raises:
-        ChangedRequestError: a machine of the name was asked for with another request.
-        LateFailureError: a machine of several found no place; all were removed.
+        ChangedRequestError: a machine of the name exists with another request.
+        LateFailureError: one of several machines got no capacity; all were removed.
     """
     ids = [
         id_in(request["account"], request["group"], ResourceKind.INSTANCE, each["name"])
@@ -225,7 +225,7 @@ def _was_sent(error: Exception) -> bool:
 
 
 def _fail_begun(error: Exception) -> NoReturn:
-    """Fails where a machine may be there: that the last call was not sent says nothing of it."""
+    """Raises for a machine that may exist: that the last call was not sent proves nothing about it."""
     if _was_sent(error):
         raise error
     raise BegunError(str(error)) from error
@@ -237,7 +237,7 @@ def _is_definite(error: Exception) -> bool:
 
 
 def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key: str) -> Machine:
-    """One machine, made or found made."""
+    """One machine, created now or found."""
     from azure.core import MatchConditions
 
     body = copy.deepcopy(dict(each["body"]))
@@ -270,7 +270,7 @@ def _watch(
     pause: Callable[[float], None],
     monotonic: Callable[[], float],
 ) -> None:
-    """Waits until every machine has a place, for a while.
+    """Waits for a while until every machine has capacity.
 
     Raises:
         LateFailureError: one has none.
@@ -290,10 +290,10 @@ def _watch(
 
 
 def remove(ids: Sequence[str], clients: Clients) -> dict[str, Exception]:
-    """Ends machines at once, whatever state they are in: also one that was refused may be there, and failed.
+    """Deletes machines at once, in any state: a refused machine may exist as well, in a failed state.
 
     Returns:
-        Why the end of some was not taken; nothing of those that were never made.
+        The errors of deletions that were not accepted; none for machines that were never created.
     """
 
     def end(machine: str) -> Exception | None:
@@ -311,7 +311,7 @@ def remove(ids: Sequence[str], clients: Clients) -> dict[str, Exception]:
 
 
 def throw_away_key() -> str:
-    """The public half of a new RSA key whose private half is forgotten, in OpenSSH's format."""
+    """The public key of a new RSA key pair whose private key is discarded, in OpenSSH's format."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 

@@ -1,8 +1,8 @@
-"""Who signs in, by a profile's settings. Imports the SDK: import it when needed.
+"""The credentials by a profile's settings. Imports the SDK: import it when needed.
 
-The SDK's ``DefaultAzureCredential`` reads the process's environment; these are the same ways in the same
-order, each with its settings given. For the identity of a machine, and for the command lines, the SDK itself
-reads the process's environment: they belong to the machine and its user.
+The SDK's ``DefaultAzureCredential`` reads the process's environment; these are the same sources in the same
+order, each with its settings passed. For the identity of a machine, and for the command-line tools, the SDK
+itself reads the process's environment: they belong to the machine and its user.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AUTHORITY = "https://login.microsoftonline.com"
 AUTHORITIES = ("login.microsoftonline.com", "login.chinacloudapi.cn", "login.microsoftonline.us")
-"""The sign-in services of Microsoft's own clouds, which know each other."""
+"""The sign-in services of Microsoft's own clouds, whose hosts the SDK need not verify."""
 RETRIES = 2
 CHOICE = "AZURE_TOKEN_CREDENTIALS"
 
@@ -37,14 +37,14 @@ Way = Callable[[Profile, dict[str, Any]], "Iterator[TokenCredential]"]
 
 
 def credential(profile: Profile, transport: Callable[[], Any]) -> TokenCredential:
-    """What signs in: the first of the ways that the profile has settings for and that succeeds.
+    """The first source of credentials that the profile has settings for and that succeeds.
 
     Args:
         profile: the settings, by the names of the variables that azure-identity reads.
-        transport: makes a transport, one for each way of signing in.
+        transport: makes a transport, one for each source.
 
     Raises:
-        CredentialUnavailableError: the profile has settings for none of them.
+        CredentialUnavailableError: the profile has settings for no source.
     """
     made = [each for name in _chosen(profile) for each in WAYS[name](profile, _options(profile, transport))]
     if not made:
@@ -55,7 +55,7 @@ def credential(profile: Profile, transport: Callable[[], Any]) -> TokenCredentia
 
 
 def _chosen(profile: Profile) -> Sequence[str]:
-    """The ways to try. Left out by default: those that take seconds to find out that they are not there."""
+    """The sources to try. By default without those that take seconds to fail."""
     choice = (profile.get(CHOICE) or "").lower()
     if not choice:
         identified = ("managedidentitycredential",) if profile.get("IDENTITY_ENDPOINT") else ()

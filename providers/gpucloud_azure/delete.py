@@ -36,19 +36,19 @@ GRAPH = DeletionGraph(
         ResourceKind.RESOURCE_GROUP: (ResourceKind.NETWORK, ResourceKind.GROUP),
     },
 )
-"""What is billed, one by one and confirmed, and what holds on to it before it; then the resource group, which
-takes the rest along."""
+"""Billed resources one by one, after the resources that depend on them; then the resource group with the
+rest."""
 
 
 def delete(ref: Ref, clients: Clients) -> None:
-    """Asks Azure to delete one resource. One that no longer exists is success.
+    """Requests the deletion of one resource; success if it no longer exists.
 
     Args:
         ref: the resource.
         clients: the clients.
 
     Raises:
-        UsageError: Azure has no such kind, or the resource group, with all that is in it, is not ours.
+        UsageError: Azure has no such kind, or the resource group with its content is not ours.
     """
     if ref.kind not in TYPES:
         raise UsageError(f"Azure has no resources of kind {ref.kind}")

@@ -1,7 +1,7 @@
-"""What Azure's refusals mean: a table (``errors.csv``, :mod:`gpucloud.clouds.error_table`) and its use.
+"""The meaning of Azure's errors: ``errors.csv``, read by :mod:`gpucloud.clouds.error_table`.
 
 Resource Manager's error code comes first: the SDK raises one exception class for every HTTP 409, and a
-long-running operation that failed has HTTP status 200. A wrapper's details are looked at from the inside.
+long-running operation that failed has HTTP status 200. Nested details are read from the innermost outwards.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SDK = frozenset({"azure", "msal", PACKAGE})
 MESSAGE_LENGTH = 1000
 
 _WRAPPERS = frozenset({"retryableerror", "conflict", "badrequest", "multipleerrorsoccurred"})
-"""Codes that say little: their details are asked first."""
+"""Generic codes: their details are read first."""
 
 _SIGN_IN_CODE = re.compile(r"\b(AADSTS\d+)")
 
 
 class AzureRefusal(Exception):  # noqa: N818  (the base of what this package itself refuses)
-    """Something that Azure would refuse, or answered so that it cannot be used; classified by the table."""
+    """A request that Azure would refuse, or an unusable answer; classified by the table as well."""
 
 
 class NoSubscriptionError(AzureRefusal):
-    """Which subscription is meant cannot be told."""
+    """The subscription to use is ambiguous or missing."""
 
 
 class ActionRefusedError(AzureRefusal):
@@ -49,27 +49,27 @@ class ActionRefusedError(AzureRefusal):
 
 
 class MalformedAnswerError(AzureRefusal):
-    """An answer lacks what every such answer has: after a change, its outcome is unknown."""
+    """An answer lacks a mandatory member: after a changing call, its outcome is unknown."""
 
 
 class ChangedRequestError(AzureRefusal):
-    """A machine of this name exists and was asked for with another request."""
+    """A machine of this name exists with another request."""
 
 
 class NotEndingError(AzureRefusal):
-    """Azure took no timer that would end the machine at its deadline."""
+    """Azure accepted no timer that would end the machine at its deadline."""
 
 
 class NotCancelledError(AzureRefusal):
-    """Azure goes on with a timer that was to be cancelled."""
+    """Azure did not cancel a timer."""
 
 
 class LateFailureError(AzureRefusal):
-    """An operation that was accepted failed later; ``code`` is Azure's own word for it.
+    """An operation that was accepted failed later; ``code`` is Azure's own.
 
     Args:
         code: from the machine's instance view.
-        message: likewise.
+        message: from the machine's instance view.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -100,11 +100,11 @@ def _innermost_first(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 _SIGN_IN_TRIED = "Credential: Authentication failed"
-"""How azure-identity tells of one of a chain's credentials that was there and was used."""
+"""azure-identity's message about a credential of a chain that was present and tried."""
 
 
 def telling(error: Mapping[str, Any]) -> tuple[str, str]:
-    """Code and message of the part of an error that says what happened."""
+    """Code and message of the most specific part of an error."""
     table = table_of(PACKAGE)
     code, message = str(error.get("code") or ""), str(error.get("message") or "")
     if code.lower() in _WRAPPERS or row_for(table, code, message) is None:
@@ -116,7 +116,7 @@ def telling(error: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def classify(error: Exception) -> Verdict | None:
-    """What an exception of the SDK or of this package means; ``None`` for any other.
+    """The meaning of an exception of the SDK or of this package; ``None`` for any other.
 
     Goes by the names of the exception's classes, so that it needs no import of the SDK.
     """
@@ -139,7 +139,7 @@ def classify(error: Exception) -> Verdict | None:
     if verdict is None:
         return None
     sign_in = _SIGN_IN_CODE.search(str(error))
-    # A sign-in that was tried, and of which Entra says nothing, has not been refused: it did not get through.
+    # A sign-in that was tried, without an answer from Entra, was not refused: it did not get through.
     lost = _SIGN_IN_TRIED in str(error) and sign_in is None
     return Verdict(
         error_class=ErrorClass.SERVER if lost else verdict.error_class,
@@ -151,7 +151,7 @@ def classify(error: Exception) -> Verdict | None:
 
 
 def _judged(code: str, message: str, *, status: int, headers: Mapping[str, str]) -> Verdict | None:
-    """The verdict on what Azure answered; ``None`` for a success that nobody explains."""
+    """The verdict on Azure's answer; ``None`` for a success without an error."""
     row = row_for(table_of(PACKAGE), code, message) if code else None
     if row is not None:
         error_class, scope = row.error_class, row.scope
@@ -174,12 +174,12 @@ def _judged(code: str, message: str, *, status: int, headers: Mapping[str, str])
 def _body(response: Any) -> Any:
     try:
         return json.loads(response.text())
-    except Exception:  # whatever a broken answer does to a decoder: it has no error object
+    except Exception:  # a broken answer may raise anything in a decoder: it has no error object
         return None
 
 
 def _first_line(error: Exception) -> str:
-    """What an exception says, in a line: of a chain of credentials, what each one said."""
+    """The message of an exception in one line; for a chain of credentials, the message of each."""
     lines = [line.strip() for line in str(error).splitlines()]
     tried = [line for line in lines if re.match(r"\w+Credential: ", line)]
     said = "; ".join(tried) or next(filter(None, lines), "") or type(error).__name__
@@ -191,6 +191,6 @@ def _seconds(text: str) -> float | None:
 
 
 def code_of(error: Exception) -> str:
-    """Azure's own code of an exception; empty for one of somebody else."""
+    """Azure's own code of an exception; empty for an exception of any other package."""
     verdict = classify(error)
     return verdict.code if verdict else ""

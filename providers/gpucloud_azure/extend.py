@@ -1,4 +1,4 @@
-"""Setting and moving the end of a box: its timers, and the tag that tells it."""
+"""Sets and moves the deadline of a box: its timers, and its tag."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpucloud_azure.network import all_tags
 
 
 def cloud_end(at: datetime | None, *, identified: bool) -> datetime | None:
-    """When the cloud's own timers end a machine; one with an identity deletes itself before."""
+    """When the cloud's own timers end a machine; one with an identity deletes itself earlier."""
     return at and at + (identity.AFTER if identified else timedelta())
 
 
@@ -26,17 +26,17 @@ def ensure_end(
     timers: Sequence[str],
     note: Callable[[Sequence[str]], None],
 ) -> None:
-    """Sets the timers that machines do not have yet, and the role with which they delete themselves.
+    """Sets the missing timers of machines, and the role with which they delete themselves.
 
     Args:
         clients: the clients.
-        machines: those of one box.
-        end: when they end.
-        timers: those of the box that are known, as :func:`schedule.timers_in` writes them.
-        note: told the new ones.
+        machines: the machines of one box.
+        end: their deadline.
+        timers: the known timers of the box, in the form of :func:`schedule.timers_in`.
+        note: called with the new ones.
 
     Raises:
-        NotEndingError: Azure takes no timer for a machine, or does not give it its role.
+        NotEndingError: Azure accepts no timer for a machine, or does not assign its role.
     """
     first, ids = machines[0], [machine.ref.id for machine in machines]
     ends_at = cloud_end(end.at, identified=end.box_identity is not None)
@@ -54,28 +54,28 @@ def ensure_end(
 
 def extend(
     clients: Clients,
-    things: Sequence[Ref],
+    resources: Sequence[Ref],
     expires_at: datetime | None,
     timers: Sequence[str],
     note: Callable[[Sequence[str]], None],
 ) -> Sequence[str]:
-    """Sets timers for the new end before it takes the old ones back, and tags everything with it.
+    """Sets timers for the new deadline before it cancels the old ones, and tags all resources with it.
 
     Args:
         clients: the clients.
-        things: all that the box has; its machines are in one region.
-        expires_at: the new end; ``None`` for none.
-        timers: those in force.
-        note: told the new ones before the old ones are cancelled.
+        resources: all resources of the box; its machines are in one region.
+        expires_at: the new deadline; ``None`` for none.
+        timers: the timers in force.
+        note: called with the new ones before the old ones are cancelled.
 
     Returns:
         The timers in force from now on.
 
     Raises:
-        NotEndingError: Azure takes no timer for the new end; nothing was moved.
-        NotCancelledError: Azure goes on with an old one.
+        NotEndingError: Azure accepts no timer for the new deadline; nothing was moved.
+        NotCancelledError: Azure did not cancel an old one.
     """
-    machines = [ref for ref in things if ref.kind is ResourceKind.INSTANCE]
+    machines = [ref for ref in resources if ref.kind is ResourceKind.INSTANCE]
     new: list[str] = []
 
     def learn(set_now: Sequence[str]) -> None:
@@ -86,7 +86,7 @@ def extend(
         ids = [ref.id for ref in machines if ref.region == region]
         _move_timers(clients, region, ids, expires_at, learn)
         schedule.cancel(clients, region, timers)
-    in_threads(lambda ref: _tag(clients, ref, expires_at), things)
+    in_threads(lambda ref: _tag(clients, ref, expires_at), resources)
     return tuple(new)
 
 
@@ -97,7 +97,7 @@ def _move_timers(
     expires_at: datetime | None,
     note: Callable[[Sequence[str]], None],
 ) -> None:
-    """The timers of the new end are set, and the daily one does not go by the old end any more."""
+    """Sets the timers of the new deadline, and moves the daily one to it."""
     now = datetime.now(UTC)
     machine = show(clients, ids[0])
     at = cloud_end(expires_at, identified="identity" in machine)

@@ -1,4 +1,4 @@
-"""Reads one resource by id, or all that carry gpucloud's tags, as Azure shows it now."""
+"""Reads one resource by id, or all with gpucloud's tags, in their present state."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _POWER = {
     "deallocated": State.STOPPED,
 }
 _NOT_BILLED = {"deallocating", "deallocated"}
-"""A machine that is only stopped is billed on (azure-compute-docs, states-billing.md)."""
+"""A machine that is stopped but not deallocated is still billed (azure-compute-docs, states-billing.md)."""
 _PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
 
 
-# --- what Azure shows, as gpucloud's values
+# --- Azure's answers as gpucloud's values
 
 
 def tags_in(tags: Mapping[str, str] | None) -> Tags | BadTags | None:
-    """The five tags out of a resource's; Azure compares their names without regard to case."""
+    """gpucloud's five tags of a resource; Azure compares tag names case-insensitively."""
     return Tags.parse({key.lower(): str(value) for key, value in (tags or {}).items()})
 
 
 def resource_of(resource: Json, account: str) -> Resource | None:
-    """A resource as gpucloud's value; ``None`` for a type that gpucloud neither makes nor ends."""
+    """A resource as gpucloud's value; ``None`` for a type that gpucloud neither creates nor deletes."""
     kind = kind_of(str(resource.get("type") or ""))
     if kind is None:
         return None
@@ -78,7 +78,7 @@ def resource_of(resource: Json, account: str) -> Resource | None:
 
 
 def region_in(resource: Json) -> str:
-    """A resource's region by its id; some answers give the name for people (``East US``)."""
+    """A resource's region by its id; some answers have the display name (``East US``)."""
     return text_at(resource, "location").replace(" ", "").lower()
 
 
@@ -94,7 +94,7 @@ def _statuses(vm: Json) -> Mapping[str, Json]:
 
 
 def failure_of(vm: Json) -> tuple[str, str] | None:
-    """Azure's code and words for why a machine never came to be; ``None`` where that is not so.
+    """Azure's code and message of a machine that was never provisioned; ``None`` for any other machine.
 
     A machine whose guest was late to report (``OSProvisioningTimedOut``) runs all the same, and is billed.
     """
@@ -119,10 +119,10 @@ def _power(vm: Json) -> str:
 
 
 def _evicted(vm: Json) -> bool:
-    """Whether a Spot machine that is shown was taken back.
+    """Whether a Spot machine that still exists was evicted.
 
-    An eviction deletes a machine whose policy is to be deleted: deallocated, it was somebody's wish, or a
-    timer's (azure-compute-docs, spot-vms.md).
+    An eviction deletes a machine with that eviction policy: a deallocated one was stopped by a user or a
+    timer (azure-compute-docs, spot-vms.md).
     """
     policy = text_at(vm, "properties", "evictionPolicy").lower()
     return _purchase(vm) is Purchase.SPOT and policy != "delete" and _power(vm) in _NOT_BILLED
@@ -132,10 +132,10 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
     """A virtual machine as gpucloud's value, without its addresses.
 
     Args:
-        vm: as Azure shows it, with its instance view for a state other than pending.
+        vm: Azure's JSON, with its instance view for a state other than pending.
         account: the subscription.
-        failed: what a machine is that never came to be: over, for who waits for it; still there, for who
-            cleans up, as its shell holds on to disk and interface.
+        failed: the state of a machine that was never provisioned: gone for a launch; existing for a clean-up,
+            as it still holds its disk and interface.
     """
     region = region_in(vm)
 
@@ -162,7 +162,7 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
             reason=failure[0] if failure else None,
             preempted=_evicted(vm),
             billed=not failure and _power(vm) not in _NOT_BILLED,
-            # Nobody stops it from outside but the deallocation at its end, and an eviction.
+            # Only the deallocation at its deadline and an eviction stop it from outside.
             ended_itself=failure is None and _state(vm) is State.STOPPED and not _evicted(vm),
             parts=tuple(parts),
         )
@@ -171,7 +171,7 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
 
 
 def address_of(nic_id: str) -> str:
-    """The id of the address that :mod:`gpucloud_azure.network` makes for an interface."""
+    """The id of the address that :mod:`gpucloud_azure.network` creates for an interface."""
     parts = parts_of(nic_id)
     assert parts is not None  # noqa: S101  (an id of Azure's own)
     return replace(
@@ -186,7 +186,7 @@ def _purchase(vm: Json) -> Purchase:
     return Purchase.RESERVED if held else Purchase.ON_DEMAND
 
 
-# --- one thing
+# --- one resource
 
 
 def show(clients: Clients, ref_id: str) -> Json:
@@ -197,10 +197,10 @@ def show(clients: Clients, ref_id: str) -> Json:
 
 
 def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
-    """One thing by its id.
+    """One resource by its id.
 
     Raises:
-        UsageError: Azure has no such kind, or the id is no id.
+        UsageError: Azure has no such kind, or the id is not valid.
     """
     if ref.kind not in TYPES:
         raise UsageError(f"Azure has no resources of kind {ref.kind}")
@@ -217,13 +217,13 @@ def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
 
 
 class Addresses:
-    """The addresses of interfaces, which keep them for life: asked for once."""
+    """The addresses of interfaces, which never change: read once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str | None, str | None]] = {}
 
     def learn(self, nic_id: str, *, private: str | None, public: str | None) -> None:
-        """Keeps what an answer happened to say."""
+        """Stores the addresses of an answer."""
         if private and public:
             self._known[nic_id.lower()] = (private, public)
 
@@ -264,11 +264,11 @@ def _public(clients: Clients, nic: str) -> str | None:
     return public_in(plain(answer))
 
 
-# --- everything
+# --- all resources
 
 
 def filter_for(search: Search) -> str:
-    """The one condition that Resource Manager takes: a tag's name, and mostly its value."""
+    """The one condition that Resource Manager accepts: a tag's name, and mostly its value."""
     if search.token is not None:
         name, value = TOKEN_TAG, search.token
     else:
@@ -281,7 +281,7 @@ def filter_for(search: Search) -> str:
 
 
 def _matches(thing: Resource, search: Search) -> bool:
-    """What Resource Manager's one condition let through is compared with all of them."""
+    """Whether a resource matches all conditions of a search; Resource Manager checks only one."""
     return (
         search.admits(thing.tags)
         and (search.regions is None or thing.ref.region in search.regions)
@@ -290,15 +290,15 @@ def _matches(thing: Resource, search: Search) -> bool:
 
 
 def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]]) -> SearchResult:
-    """Everything that matches, in one look at the whole subscription.
+    """All matching resources, by one list of the whole subscription.
 
-    Resource Manager leaves out of a list what the caller may not read, so that an empty list counts only
+    Resource Manager's lists omit resources that the caller may not read, so an empty list is conclusive only
     with the permission to read resource groups everywhere.
 
     Args:
-        search: what to look for.
+        search: the resources to search for.
         clients: the clients.
-        regions: gives all regions, to say which are unread when nothing could be read.
+        regions: returns all regions, which are reported as unread if nothing could be read.
     """
     if search.regions == ():
         return SearchResult(resources=())
@@ -342,7 +342,7 @@ def _read(search: Search, clients: Clients, account: str) -> list[Resource]:
         return [plain(each) for each in listed]
 
     def look(thing: Resource) -> Resource | None:
-        """A machine as it is; lists know neither its state nor its size."""
+        """The present state of a machine; lists have neither its state nor its size."""
         if thing.ref.kind is not ResourceKind.INSTANCE:
             return thing
         try:
@@ -350,7 +350,7 @@ def _read(search: Search, clients: Clients, account: str) -> list[Resource]:
         except Exception as error:
             verdict = classify(error)
             if verdict is not None and verdict.error_class is ErrorClass.NOT_FOUND:
-                return None  # ended since it was listed
+                return None  # deleted since it was listed
             raise
 
     listed = [item for items in together(resources, groups) for item in items]

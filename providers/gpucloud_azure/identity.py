@@ -1,7 +1,7 @@
 """The identity with which a machine may delete itself: its own, with a role on its resource group alone.
 
 The role is the user's: a custom one that allows ``Microsoft.Compute/virtualMachines/delete`` and no more.
-What goes with the machine is deleted by Azure.
+Azure deletes the resources that belong to the machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpucloud_azure.json_paths import text_at
 from gpucloud_templates import SelfDelete
 
 AFTER = timedelta(minutes=2)
-"""By how much the cloud's own timers come later for such a machine: they would leave disk and address."""
+"""The delay of the cloud's own timers for such a machine: they would leave disk and address."""
 ASSIGNMENTS_API = "2022-04-01"
 _ROLE = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 _METADATA = "http://169.254.169.254"
@@ -33,7 +33,7 @@ def checked_role(role: str) -> str:
     """The id of a role definition.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not valid.
     """
     name = role.rpartition("/")[2].lower()
     if not _ROLE.fullmatch(name):
@@ -57,7 +57,7 @@ def self_delete(endpoint: str) -> SelfDelete:
 
 
 def assign(clients: Clients, group: str, machines: Sequence[str], role: str) -> None:
-    """Gives the identities of machines a role on their resource group. Again is no second one.
+    """Assigns a role on their resource group to the identities of machines. May be repeated.
 
     Raises:
         NotEndingError: Azure refused for another reason than a missing permission.
@@ -71,7 +71,7 @@ def assign(clients: Clients, group: str, machines: Sequence[str], role: str) -> 
         properties: dict[str, Any] = {
             "roleDefinitionId": definition,
             "principalId": principal,
-            "principalType": "ServicePrincipal",  # else Azure looks for it where it may not be known yet
+            "principalType": "ServicePrincipal",  # else Azure searches a directory that may not have it yet
         }
         name = uuid.uuid5(uuid.NAMESPACE_URL, f"gpucloud:{machine}:{role}")
         clients.resources().resources.begin_create_or_update_by_id(

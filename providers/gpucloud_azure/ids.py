@@ -1,4 +1,4 @@
-"""Resource Manager's ids: which kind of thing, in which resource group, of which name."""
+"""Resource Manager's ids: type, resource group and name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpucloud.resources import ResourceKind
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A resource type and the API version that it is asked for by id with."""
+    """A resource type and the API version for calls by id."""
 
     type: str
     api: str
@@ -42,7 +42,7 @@ _ID = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What an id consists of; ``type`` is empty and ``name`` the group's for a resource group."""
+    """The parts of an id; ``type`` is empty and ``name`` the group's for a resource group."""
 
     subscription: str
     group: str
@@ -50,7 +50,7 @@ class Parts:
     name: str
 
     def canonical(self) -> str:
-        """The id, with subscription, group and type written as this package writes them."""
+        """The id, with subscription, group and type in the case of this package."""
         head = f"/subscriptions/{self.subscription.lower()}/resourceGroups/{self.group.lower()}"
         if not self.type:
             return head
@@ -60,7 +60,7 @@ class Parts:
 
 
 def kind_of(type_: str) -> ResourceKind | None:
-    """The kind of a resource type; ``None`` for one that gpucloud does not know."""
+    """The kind of a resource type; ``None`` for an unknown type."""
     return _KINDS.get(type_.lower())
 
 
@@ -70,7 +70,7 @@ def api(kind: ResourceKind) -> str:
 
 
 def parts_of(resource_id: str) -> Parts | None:
-    """An id's parts; ``None`` for what is no id of a resource group or of something right inside one."""
+    """An id's parts; ``None`` if it is not the id of a resource group or of a resource directly in one."""
     found = _ID.fullmatch(resource_id)
     if found is None:
         return None
@@ -86,7 +86,7 @@ def name_of(resource_id: str) -> tuple[str, str]:
     """Resource group and name of an id.
 
     Raises:
-        UsageError: it is no id.
+        UsageError: it is not valid.
     """
     parts = parts_of(resource_id)
     if parts is None:
@@ -100,11 +100,11 @@ def group_id(subscription: str, group: str) -> str:
 
 
 def id_in(subscription: str, group: str, kind: ResourceKind, name: str) -> str:
-    """The id of something in a resource group."""
+    """The id of a resource in a resource group."""
     return f"{group_id(subscription, group)}/providers/{TYPES[kind].type}/{name.lower()}"
 
 
 def canonical(resource_id: str) -> str:
-    """An id as this package writes it: Resource Manager answers with several capitalisations."""
+    """An id in the case of this package: Resource Manager returns different capitalisations."""
     parts = parts_of(resource_id)
     return resource_id if parts is None else parts.canonical()

@@ -1,4 +1,4 @@
-"""Which image an order boots, and how it is secured (``images.toml``)."""
+"""The image of an order, and its security type (``images.toml``)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _URN = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+:[^:/\s]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """What a machine boots.
+    """The image of a machine.
 
     Attributes:
         reference: the VM's ``imageReference``.
-        trusted_launch: whether size and image take it.
+        trusted_launch: whether size and image support it.
         signed_driver: whether the image's driver boots under Secure Boot.
         driver_ready: whether NVIDIA's driver is on the image.
     """
@@ -53,13 +53,13 @@ def table() -> Sequence[Row]:
 
 @cache
 def without_trusted_launch() -> Sequence[str]:
-    """The sizes that take no Trusted Launch, as globs."""
+    """The sizes without Trusted Launch, as globs."""
     text = files("gpucloud_azure").joinpath("images.toml").read_text(encoding="utf-8")
     return tuple(tomllib.loads(text)["no_trusted_launch"])
 
 
 def reference_of(name: str) -> Mapping[str, str] | None:
-    """An image of the user's own as ``imageReference``; ``None`` for what is no id and no URN."""
+    """A user's own image as ``imageReference``; ``None`` for text that is no id and no URN."""
     if _URN.fullmatch(name):
         publisher, offer, sku, version = name.split(":")
         return {"publisher": publisher, "offer": offer, "sku": sku, "version": version}
@@ -74,12 +74,12 @@ def reference_of(name: str) -> Mapping[str, str] | None:
 
 
 def image_for(recipe: str, arch: str, size: str) -> Image:
-    """The image of a recipe, or the user's own, on a size.
+    """The image of a recipe, or a user's own, on a size.
 
-    An image of the user's own is booted without Trusted Launch: whether it supports that is not known.
+    A user's own image boots without Trusted Launch: whether it supports that is unknown.
 
     Raises:
-        UsageError: no row fits; names the recipes that there are.
+        UsageError: no row fits; the message lists the recipes.
     """
     own = reference_of(recipe)
     if own is not None:
@@ -97,7 +97,7 @@ def image_for(recipe: str, arch: str, size: str) -> Image:
 
 
 def boot_image(recipe: str, arch: str, size: str) -> BootImage:
-    """What a recipe, or a user's own image, boots on a size.
+    """The image of a recipe, or a user's own image, on a size.
 
     Raises:
         UsageError: no row fits.

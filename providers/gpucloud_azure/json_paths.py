@@ -1,4 +1,4 @@
-"""Azure's answers as JSON, and how something is found in them."""
+"""Reads Azure's answers as JSON, by paths."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Json = Mapping[str, Any]
 
 
 def plain(model: Any) -> dict[str, Any]:
-    """An answer of the SDK as the JSON that it was.
+    """The original JSON of an answer of the SDK.
 
-    Its models are made ready by whoever needs one first, without a lock; a thread that comes in between is
-    given the JSON itself (the SDK's model_base hands on what it cannot deserialize: azure-mgmt-network 33.1).
+    The SDK initialises its models at their first use, without a lock; another thread may meanwhile receive
+    the JSON itself (its model_base returns what it cannot deserialize: azure-mgmt-network 33.1).
     """
     if isinstance(model, dict):
         return cast("dict[str, Any]", model)
@@ -26,7 +26,7 @@ def plain(model: Any) -> dict[str, Any]:
 
 
 def at(document: Any, *path: str) -> Any:
-    """What lies at a path of an object in objects; ``None`` where something is missing on the way."""
+    """The value at a path of nested objects; ``None`` if a part of the path is missing."""
     found: Any = document
     for name in path:
         found = cast("Json", found).get(name) if isinstance(found, Mapping) else None
@@ -34,19 +34,19 @@ def at(document: Any, *path: str) -> Any:
 
 
 def text_at(document: Any, *path: str) -> str:
-    """The same as text; empty where it is missing."""
+    """The same as text; empty if missing."""
     found = at(document, *path)
     return "" if found is None else str(found)
 
 
 def list_at(document: Any, *path: str) -> list[Any]:
-    """The same as a list; empty where it is missing."""
+    """The same as a list; empty if missing."""
     found = at(document, *path)
     return list(cast("Iterable[Any]", found)) if isinstance(found, list) else []
 
 
 def moment(text: Any) -> datetime | None:
-    """A time of an answer, in UTC; ``None`` for what is none."""
+    """A time of an answer, in UTC; ``None`` for any other value."""
     if isinstance(text, datetime):
         return text.astimezone(UTC)
     try:
@@ -56,7 +56,7 @@ def moment(text: Any) -> datetime | None:
 
 
 def refuse_nonsense(answer: Any) -> None:
-    """Lets an answer of success pass that makes sense: a JSON object, whose ``value`` is a list, from there.
+    """Refuses a malformed successful answer: it must be a JSON object, and its ``value``, if any, a list.
 
     Args:
         answer: azure-core's ``HttpResponse``; it is read.

@@ -23,7 +23,7 @@ VNET_RANGE = "10.42.0.0/16"
 SUBNET_RANGE = "10.42.0.0/20"
 SUBNET = "default"
 POLLING_S = 0.5
-"""Between two looks at what is still being made, unless Azure says otherwise by Retry-After."""
+"""The pause between two polls of a creation, unless Azure sends Retry-After."""
 
 
 # --- names
@@ -35,18 +35,18 @@ def group_name(order: Order) -> str:
 
 
 def machine_names(order: Order) -> list[str]:
-    """The machines' names: another attempt has another key, and so never meets the remains of this one."""
+    """The machines' names: each attempt has its own key, so its names never clash with remains of another."""
     attempt = hashlib.sha256(order.key.encode()).hexdigest()[:8]
     return [f"{order.name}-{attempt}-{node}" for node in range(order.nodes)]
 
 
 def tags_of(order: Order) -> dict[str, str]:
-    """The tags of everything that is made for a box: a name, the user's own, and the five, which win."""
+    """The tags of all resources of a box: a name, the user's own, and the five of gpucloud, which win."""
     return all_tags(order.name, order.extra_tags, order.tags)
 
 
 def all_tags(name: str, extra: Mapping[str, str], tags: Tags | None) -> dict[str, str]:
-    """A name, the user's own tags, and the five, which win."""
+    """A name, the user's own tags, and the five of gpucloud, which win."""
     own = {key: value for key, value in extra.items() if not key.lower().startswith("gpucloud:")}
     return {"Name": name, **own, **(tags.as_dict() if tags else {})}
 
@@ -64,7 +64,7 @@ def wanted_rules(cidrs: Sequence[str], ports: Sequence[int]) -> list[dict[str, A
         ports: TCP ports besides ssh.
 
     Raises:
-        UsageError: a source is not a network, or is the whole world.
+        UsageError: a source is not a network, or is the whole internet.
     """
     networks = [_network(cidr) for cidr in cidrs]
     rules: list[dict[str, Any]] = []
@@ -101,7 +101,7 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clients) -> None:
-    """Makes these sources the only ones that a firewall lets in.
+    """Makes these sources the only ones that a firewall allows.
 
     Args:
         group: the network security group.
@@ -119,12 +119,12 @@ def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clien
     put(clients, group.id, ResourceKind.GROUP, body)
 
 
-# --- making
+# --- creating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Something to make: its kind, name, and body."""
+    """A resource to create: its kind, name, and body."""
 
     kind: ResourceKind
     name: str
@@ -132,10 +132,10 @@ class Part:
 
 
 def put(clients: Clients, resource_id: str, kind: ResourceKind, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes a resource, or finds it made, and waits until it is there."""
+    """Creates a resource, or finds it, and waits until it is provisioned."""
     from azure.mgmt.core.polling.arm_polling import ARMPolling, BodyContentPolling
 
-    # What is being made says itself when it is there: no other resource has to be asked.
+    # The resource itself has its provisioning state: no other resource has to be polled.
     algorithms: list[Any] = [BodyContentPolling[Any, Any]()]
     polling = ARMPolling(POLLING_S, lro_algorithms=algorithms)
     poller = clients.resources().resources.begin_create_or_update_by_id(
@@ -145,16 +145,16 @@ def put(clients: Clients, resource_id: str, kind: ResourceKind, body: Mapping[st
 
 
 class Announced:
-    """Tells a record of each thing once, however often it is put.
+    """Reports each resource to a record once, for any number of PUTs.
 
-    A repeated PUT by name makes nothing more, and a second announcement would look as if it did.
+    A repeated PUT by name creates nothing more, and a second report would look as if it did.
     """
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
     def making(self, ref: Ref, name: str, record: Record) -> None:
-        """Something is about to be put."""
+        """Reports a resource that is about to be created."""
         if ref.id not in self._ids:
             record.making(ref.kind, name)
             self._ids.add(ref.id)
@@ -163,10 +163,10 @@ class Announced:
 def make(
     order: Order, record: Record, clients: Clients, addresses: Addresses, announced: Announced
 ) -> list[str]:
-    """Makes all that an order's machines stand on, or finds it made; gives the ids of the interfaces.
+    """Creates the network resources of an order's machines, or finds them; returns the ids of the interfaces.
 
-    Network, firewall and addresses are made at the same time. The record is told before any of them is, and
-    in the reverse order once they are there.
+    Network, firewall and addresses are created at the same time. The record is called before any of them is,
+    and in the reverse order once they exist.
     """
     group = group_name(order)
     tags = tags_of(order)
@@ -244,7 +244,7 @@ def _make_all(
     *,
     announced: Announced,
 ) -> list[dict[str, Any]]:
-    """Makes parts at the same time."""
+    """Creates parts at the same time."""
     refs = [_ref(order, part.kind, id_in(order.account, group, part.kind, part.name)) for part in parts]
     for part, ref in zip(parts, refs, strict=True):
         announced.making(ref, part.name, record)
@@ -258,7 +258,7 @@ def _make_all(
 
     answers = in_threads(attempt, zip(parts, refs, strict=True))
     for ref in reversed(refs):
-        # Of what was refused or not answered too: its id is known, and by that it is proven gone later.
+        # Also for refused or unanswered calls: the id is known, and proves later that the resource is gone.
         record.made(ref)
     for answer in answers:
         if isinstance(answer, Exception):

@@ -1,7 +1,7 @@
-"""The policies that every request to Resource Manager passes. Imports the SDK: import it when needed.
+"""The policies of every request to Resource Manager. Imports the SDK: import it when needed.
 
 Unlike the SDK's own pipeline, this one registers no resource provider by itself (that changes the
-subscription), follows no redirect (a token goes to one place only), and repeats nothing but reads.
+subscription), follows no redirect (a token goes to one host only), and retries only reads.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ THROTTLED = 429
 
 
 class ReadRetries(RetryPolicy[Any, Any]):
-    """Repeats reads a little. What changes anything, and waiting while throttled, is for the engine."""
+    """Retries reads a few times. The engine retries changing and throttled calls."""
 
     def __init__(self) -> None:
         super().__init__(retry_total=READ_RETRIES, retry_backoff_factor=0.2, retry_backoff_max=2)
         self._method_whitelist = READS
 
     def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
-        """Whether an answer is asked for again."""
+        """Whether a request is retried."""
         answer = response.http_response
         if answer.status_code == THROTTLED or answer.request.method not in READS:
             return False
@@ -50,7 +50,7 @@ class ReadRetries(RetryPolicy[Any, Any]):
 
 
 class Proxies(SansIOHTTPPolicy[Any, Any]):
-    """Sends each request through the proxies that a profile names for its URL."""
+    """Sends each request through the profile's proxies for its URL."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -72,7 +72,7 @@ class AllowList(SansIOHTTPPolicy[Any, Any]):
 
 
 class Sense(SansIOHTTPPolicy[Any, Any]):
-    """Lets only answers pass that make sense: the SDK would take what it can out of others."""
+    """Refuses malformed answers: the SDK would read them partially."""
 
     def on_response(self, request: Any, response: Any) -> None:  # noqa: ARG002  (the SDK's signature)
         """Refuses, or does nothing."""
@@ -80,7 +80,7 @@ class Sense(SansIOHTTPPolicy[Any, Any]):
 
 
 class Record(HTTPPolicy[Any, Any]):
-    """Tells of every call that changes something, before it is sent and with how it ended."""
+    """Reports every changing call, before it is sent and with its outcome."""
 
     def __init__(self, witness: Witness) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Record(HTTPPolicy[Any, Any]):
 def policies_of(
     profile: Profile, credential: TokenCredential, scope: str, endpoint: str, witness: Witness | None
 ) -> list[Any]:
-    """A fresh chain of policies for one client: the SDK links them to each other, so none is shared."""
+    """A new chain of policies for one client: the SDK links them to each other, so none is shared."""
     from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
     return [
@@ -128,7 +128,7 @@ def policies_of(
 
 
 def open_policies(profile: Profile) -> list[Any]:
-    """A chain for what needs no credentials and must be given none: prices, and the console's blob."""
+    """A chain for requests that must have no credentials: prices, and the console's blob."""
     return [
         RequestIdPolicy(),
         HeadersPolicy(),

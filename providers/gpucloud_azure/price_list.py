@@ -17,15 +17,15 @@ from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
 
 SOURCE = "azure-retail-prices"
-"""Where a price was asked for: an id of the market's sources."""
+"""The source of prices: an id of the market's sources."""
 CURRENCY = "USD"
 _RESERVED = {"1 Year": "reserved_1y", "3 Years": "reserved_3y"}
 _SAVINGS = {"1 Year": "savings_1y", "3 Years": "savings_3y"}
-"""Terms; five years are sold too, of few sizes, and are no way of paying that the market knows."""
+"""Terms; five years are sold too, for few sizes, and are not among the market's ways of paying."""
 
 
 def inquiry(clients: Clients, size: str, regions: Sequence[str] | None, now: datetime) -> Inquiry:
-    """All prices of a size in all regions: the API has no better way to ask for less."""
+    """All prices of a size in all regions: the API has no useful narrower filter."""
     quoted = size.replace("'", "''")
     return Inquiry(
         name=f"prices of {size}",
@@ -56,7 +56,7 @@ def _ask(
 
 
 def _read(row: Mapping[str, Any], size: str, today: date) -> Iterable[Price | SetAside]:
-    """The prices in a row, or why it has none; a row of a form that nobody expects is set aside."""
+    """The prices in a row, or why it has none; a row of an unexpected form is set aside."""
     try:
         return list(prices_in(row, size, today))
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -66,8 +66,8 @@ def _read(row: Mapping[str, Any], size: str, today: date) -> Iterable[Price | Se
 def prices_in(row: Mapping[str, Any], size: str, today: date) -> Iterator[Price | SetAside]:
     """The prices in one row of the Retail Prices API, or why it has none.
 
-    What is not Linux on a machine of its own (Windows, dedicated hosts, low priority) is passed over. Source
-    of the shapes: Azure Retail Prices overview.
+    Rows that are not for Linux on a regular machine (Windows, dedicated hosts, low priority) are skipped.
+    Source of the shapes: Azure Retail Prices overview.
     """
     if not is_plain(row) or row.get("type") not in {"Consumption", "Reservation"}:
         return
@@ -84,7 +84,7 @@ def prices_in(row: Mapping[str, Any], size: str, today: date) -> Iterator[Price 
         if amount is None:
             refused.append(NO_PRICE)
             continue
-        # Of a reservation the whole term's price is told, of a savings plan that of an hour.
+        # A reservation has the price of the whole term, a savings plan that of an hour.
         per_hour = amount / hours if hours is not None and purchase.startswith("reserved") else amount
         yield Price(
             cloud=CLOUD,
@@ -101,7 +101,7 @@ def prices_in(row: Mapping[str, Any], size: str, today: date) -> Iterator[Price 
 
 
 def _told(row: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The ways of paying that a row tells of, each with its price."""
+    """The ways of paying in a row, each with its price."""
     if row["type"] == "Reservation":
         purchase = _RESERVED.get(str(row.get("reservationTerm")))
         return [] if purchase is None else [(purchase, row.get("retailPrice"))]

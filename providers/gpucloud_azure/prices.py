@@ -1,4 +1,4 @@
-"""Asking for today's prices (the Retail Prices API, which anybody may ask), and for held capacity."""
+"""Reads today's prices (from the public Retail Prices API), and held capacity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ API_VERSION = "2023-01-01-preview"
 SIZES_PER_CALL = 10
 """So that the condition stays short enough for a URL."""
 _NOT_OURS = ("windows", "dedicated", "low priority", "cloud services")
-"""In the name of a product, a meter or a SKU: not what a Linux machine of its own is billed as."""
+"""Words in the names of products, meters and SKUs that are not for a regular Linux machine."""
 
 
 def condition_for(region: str, sizes: Sequence[str]) -> str:
@@ -65,7 +65,7 @@ def is_plain(row: Mapping[str, Any]) -> bool:
 
 
 def is_spot(row: Mapping[str, Any]) -> bool:
-    """Whether a row is of a machine that can be taken back."""
+    """Whether a row is of a spot machine."""
     return "spot" in _names(row)
 
 
@@ -98,7 +98,7 @@ def quotes(
 
 
 def rows_where(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
-    """The API's rows that a ``$filter`` lets through, from all pages."""
+    """The API's rows for a ``$filter``, from all pages."""
     client = clients.anonymous()
     from azure.core.rest import HttpRequest
 
@@ -124,7 +124,7 @@ def _page(response: Any) -> Mapping[str, Any]:
         page: Mapping[str, Any] = response.json()
         rows = page["Items"]
     except (LookupError, TypeError, ValueError) as error:
-        raise MalformedAnswerError(f"the price list answered what is no page of it: {error!r}") from error
+        raise MalformedAnswerError(f"the price list returned a malformed page: {error!r}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in list_at(page, "Items")):
         raise MalformedAnswerError("the price list answered a page without rows")
     return page
@@ -134,7 +134,7 @@ def _page(response: Any) -> Mapping[str, Any]:
 
 
 def held(clients: Clients, region: str, sizes: Sequence[str]) -> Sequence[HeldCapacity]:
-    """Capacity reservations of these sizes with something free. What a machine names is their group's id."""
+    """Capacity reservations of these sizes with free capacity, by the ids of their groups."""
     if not sizes:
         return ()
     compute = clients.compute()

@@ -1,4 +1,4 @@
-"""Azure behind gpucloud's provider interface. What each verb does is in the module named after it."""
+"""Azure behind gpucloud's provider interface. Each method is in the module of its name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AzureProvider:
             except PackageNotFoundError as error:
                 raise ImportError(f"Azure needs {package}: pip install 'gpucloud[azure]'") from error
         self.clients = Clients(profile)
-        # Caches of what cannot change; two threads at once would only ask twice.
+        # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._addresses = find.Addresses()
         self._announced = network.Announced()
         self._families = quotas.Families()
@@ -83,7 +83,7 @@ class AzureProvider:
 
     @property
     def deletion(self) -> DeletionGraph:
-        """What is billed, what holds on to it before it, and the resource group with all the rest."""
+        """Billed resources after those that depend on them, then the resource group with the rest."""
         return delete.GRAPH
 
     @property
@@ -112,15 +112,15 @@ class AzureProvider:
 
     @property
     def forgets_ended(self) -> bool:
-        """An eviction deletes, as does all else that ends a machine; nothing tells of it afterwards."""
+        """An eviction deletes a machine, like any other end; no call returns it afterwards."""
         return True
 
     def watch(self, witness: Witness, /) -> None:
-        """From now on tells of each changing call."""
+        """Reports each changing call from now on."""
         self.clients.witness = witness
 
     def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> Image:
-        """What a recipe boots on an instance type (``images.toml``)."""
+        """The image of a recipe on an instance type (``images.toml``)."""
         return images.boot_image(recipe, arch, instance_type)
 
     def account(self) -> str:
@@ -130,9 +130,9 @@ class AzureProvider:
     # --- buying
 
     def prepare(self, order: Order, record: Record, /) -> Request:
-        """Makes resource group, network, firewall, addresses and interfaces, and gives the machines' PUTs.
+        """Creates resource group, network, firewall, addresses and interfaces; returns the machines' PUTs.
 
-        The addresses are billed from the moment they exist; the record is told of them before.
+        The addresses are billed from the moment they exist; the record is called before.
         """
         create.check(order)
         image = images.image_for(order.image, order.arch, order.instance_type)
@@ -157,7 +157,7 @@ class AzureProvider:
         note: Callable[[Sequence[str]], None],
         /,
     ) -> Sequence[Ref]:
-        """Schedules the deallocation of machines, and gives them the role to delete themselves."""
+        """Schedules the deallocation of machines, and assigns the role with which they delete themselves."""
         for machine in machines:
             self._refuse_foreign(machine.ref)
         extend.ensure_end(self.clients, machines, end, timers, note)
@@ -171,7 +171,7 @@ class AzureProvider:
         return find.get(ref, self.clients, self._addresses)
 
     def find(self, search: Search, /) -> SearchResult:
-        """Everything with gpucloud's tags: one look covers all regions."""
+        """All resources with gpucloud's tags: one list covers all regions."""
         return find.find(search, self.clients, _regions)
 
     def delete(self, ref: Ref, /) -> None:
@@ -180,7 +180,7 @@ class AzureProvider:
         delete.delete(ref, self.clients)
 
     def classify(self, error: Exception, /) -> Verdict | None:
-        """What an exception means; see :mod:`gpucloud_azure.errors`."""
+        """The meaning of an exception; see :mod:`gpucloud_azure.errors`."""
         return errors.classify(error)
 
     # --- abilities
@@ -224,7 +224,7 @@ class AzureProvider:
         return self._blob(str(answer.get("serialConsoleLogBlobUri") or ""))
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
-        """Lets only these sources in; what machines of one box may do among themselves stays."""
+        """Allows only these sources; the rules among the machines of one box stay."""
         self._refuse_foreign(group)
         network.admit(group, cidrs, ports, self.clients)
 
@@ -265,14 +265,14 @@ class AzureProvider:
         return checkup.identity(self.clients)
 
     def permissions(self, region: str, /) -> Sequence[Permission]:  # noqa: ARG002  (roles know no regions)
-        """The role's actions, by what was granted in the subscription; and the resource providers."""
+        """The role's actions, by the roles granted in the subscription; and the resource providers."""
         return checkup.permissions(self.clients)
 
     def server_time(self) -> datetime:
         """The ``Date`` of an answer of Resource Manager."""
         return checkup.server_time(self.clients)
 
-    # --- what does not change while a program runs
+    # --- values that do not change while a program runs
 
     def _refuse_foreign(self, ref: Ref) -> None:
         """Another subscription would answer "not found", which must never pass for "gone"."""
@@ -286,7 +286,7 @@ class AzureProvider:
         )
 
     def _begin_key(self) -> Ahead[str]:
-        """All machines of a process share a throw-away key: nobody has its other half."""
+        """All machines of a process share a public key whose private key is discarded."""
         if self._key is None:
             self._key = Ahead(create.throw_away_key)
         return self._key
@@ -304,7 +304,7 @@ class AzureProvider:
         return self._host_encryption
 
     def _blob(self, url: str) -> str:
-        """What lies behind a signed address; the signature is all the permission it needs."""
+        """The content of a signed URL, which needs no other permission."""
         if not url:
             return ""
         client = self.clients.anonymous()
@@ -326,7 +326,7 @@ class AzureProvider:
 
 
 def _regions() -> Sequence[str]:
-    """All regions that the market knows: to be able to say where nothing could be read."""
+    """All regions of the market, for reporting unread ones."""
     from gpucloud_pricing.snapshot import Snapshot
 
     return sorted(region for cloud, region in Snapshot.read().regions if cloud == find.CLOUD)

@@ -1,4 +1,4 @@
-"""What ends a machine at its deadline without us: timers that the cloud keeps, none on the box itself.
+"""The cloud's own timers that end a machine at its deadline, independently of the box and of gpucloud.
 
 A guest that shuts down goes on being billed, so that a deallocation is scheduled with
 Microsoft.ComputeSchedule, to the second and once. Where the deadline is at most a day away, the daily
@@ -93,16 +93,16 @@ def submit(
     *,
     only: bool,
 ) -> dict[str, str]:
-    """Schedules the deallocation of machines; gives those that Azure did not take, and why.
+    """Schedules the deallocation of machines; returns those that Azure did not accept, and why.
 
-    Where it is the only timer, a missing permission or registration is raised: no other place would help.
+    If it is the only timer, a missing permission or registration is raised: another place would not help.
 
     Args:
         clients: the clients.
-        region: where the machines are.
+        region: the region of the machines.
         ids: the machines.
         deadline: when.
-        note: told the timers that Azure has set.
+        note: called with the timers that Azure has set.
         only: whether there is no other timer.
     """
     try:
@@ -138,10 +138,10 @@ def arm(
 
     Args:
         clients: the clients.
-        region: where the machines are.
+        region: the region of the machines.
         ids: the machines.
         deadline: when.
-        note: told the timers that Azure has set for a deallocation.
+        note: called with the timers that Azure has set for a deallocation.
         late: the machines whose deallocation is not scheduled.
         now: the time.
         tags: those of the daily shutdown.
@@ -208,7 +208,7 @@ def arm_daily(
     now: datetime,
     tags: Mapping[str, str],
 ) -> dict[str, str]:
-    """Sets the daily shutdown of machines; gives those that have none now, and why."""
+    """Sets the daily shutdown of machines; returns those without one, and why."""
     at = daily_time(deadline, now)
     if at is None:
         return dict.fromkeys(ids, "the daily shutdown would come too early")
@@ -269,7 +269,7 @@ def daily_of(machine: str, region: str, at: str, tags: Mapping[str, str]) -> dic
 
 
 def check_armed(machines: Sequence[str], *refused: Mapping[str, str]) -> None:
-    """Makes sure that something ends every machine.
+    """Checks that a timer ends every machine.
 
     Args:
         machines: their ids.
@@ -282,7 +282,7 @@ def check_armed(machines: Sequence[str], *refused: Mapping[str, str]) -> None:
         if all(machine in each for each in refused):
             reasons = "; ".join(dict.fromkeys(each[machine] for each in refused))
             raise NotEndingError(
-                f"nothing would end {name_of(machine)[1]} at its deadline ({reasons}). "
+                f"no timer ends {name_of(machine)[1]} at its deadline ({reasons}). "
                 "Is the provider registered? az provider register --namespace Microsoft.ComputeSchedule"
             )
 

@@ -20,7 +20,7 @@ CALLS = (
     " Box Node Gpu Slice GuardReport Completed"
 )
 BEFORE = (
-    "Offer Offers Comparison Equivalents BootChoice Commitments Checked Refreshed PriceOverview PriceCourses"
+    "Offer Offers Comparison Equivalents BootChoice Commitments Checked Refreshed PriceOverview PriceTrends"
     " PriceChanges Look Money PerHour"
 )
 AFTER = "BoxState Ended Looked Ran Recovered Searched Swept Spend BoxSpend Charge AuditRecord"

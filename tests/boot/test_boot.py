@@ -149,6 +149,7 @@ def test_a_reboot_gives_it_no_more_time(machine: Make) -> None:
 
 
 def test_it_ends_without_a_network(machine: Make) -> None:
+    """It is off at its deadline, or the wait for that fails."""
     box = machine({"metadata": PROVIDERS["aws"](Profile({})).metadata}, network=False)
     box.boot()
     armed(box)

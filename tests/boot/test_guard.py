@@ -231,6 +231,7 @@ def test_a_deletion_that_fails_or_hangs_does_not_keep_the_box(box: GuardedBox, s
 
 
 def test_a_power_off_that_does_nothing_is_asked_for_again_and_then_forced(box: GuardedBox) -> None:
+    """Each step is waited for, and the wait fails without it."""
     box.write("proc/sysrq-trigger", "")
     box.arm()
     box.pass_time(3601)
@@ -332,6 +333,7 @@ def test_the_checkpoint_command_runs_in_the_last_minutes_and_the_box_ends_on_tim
 
 
 def test_a_checkpoint_command_that_hangs_does_not_keep_the_box(box: GuardedBox) -> None:
+    """It is off in time, or the wait for that fails."""
     box.write("told/checkpoint", "trap '' TERM; sleep 600")
     box.arm(checkpoint=True)
     box.pass_time(3400)
@@ -505,6 +507,7 @@ def test_the_gpus_are_asked_once_a_minute_at_most(box: GuardedBox) -> None:
 
 
 def test_a_box_without_a_driver_is_guarded_too(box: GuardedBox) -> None:
+    """It is off at its deadline, or the wait for that fails."""
     (box.folder / "bin/nvidia-smi").unlink()
     box.arm()
     box.pass_time(3601)
@@ -535,13 +538,18 @@ def test_the_drivers_errors_are_found_among_the_kernels_words() -> None:
 
 
 def test_the_guard_is_written_in_python_3_8() -> None:
-    for module in files("gpucloud_templates").joinpath("guard").iterdir():
-        if module.name.endswith(".py"):
-            ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, 8))
+    """What that version cannot read does not parse here."""
+    modules = [
+        each for each in files("gpucloud_templates").joinpath("guard").iterdir() if each.name.endswith(".py")
+    ]
+    assert modules
+    for module in modules:
+        ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize("python", [each for each in PYTHONS if runs(each)])
 def test_the_guard_runs_on_every_python_at_hand(box: GuardedBox, python: str) -> None:
+    """It powers the box off at its deadline, or the wait for that fails."""
     box.python = python
     box.arm()
     box.pass_time(3601)

@@ -377,4 +377,5 @@ INCIDENTS: tuple[Callable[[Lab], None], ...] = (
 
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda each: each.__name__)
 def test_a_naive_client_fails_and_gpucloud_does_not(lab: Lab, incident: Callable[[Lab], None]) -> None:
+    """Each incident asserts both itself."""
     incident(lab)

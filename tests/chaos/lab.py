@@ -268,6 +268,11 @@ class Home:
         """State of each box, by id."""
         return dict(self.rows("SELECT id, state FROM boxes"))
 
+    def was_ready(self) -> bool:
+        """Whether a box was ready at some time, as the journal says."""
+        ready = "SELECT 1 FROM events WHERE type = 'state' AND json_extract(data, '$.state') = 'ready'"
+        return bool(self.rows(ready))
+
 
 Before = Callable[[Home, str], None]
 """Makes what must be there before a command."""

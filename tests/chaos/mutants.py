@@ -493,7 +493,7 @@ MUTANTS = (
     Mutant(
         "a box that somebody took is theirs",
         "gpucloud/inventory/reconcile.py",
-        "    if taken is None:  # somebody was faster\n        return True\n",
+        "    if taken is None:  # another process was faster\n        return True\n",
         "    taken = taken or box\n",
     ),
     # --- hostile and broken input

@@ -222,7 +222,9 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
         if victim.code < 0 or (own_words and not short_of_memory):
             wrong.append(f"the victim ended with {victim.code} and words of its own making")
         if meeting.rival is None or meeting.rival.code == 0:  # what that owes is not for the victim to tell
-            wrong += check_truthful(home, victim.code, ends=scene.ends, buys=scene.buys)
+            # A stop signal may come when the box is ready and the lease given back: it is the rival's to end.
+            done = plight is not None and plight.meanwhile.startswith("down") and home.was_ready()
+            wrong += check_truthful(home, victim.code, ends=scene.ends, buys=0 if done else scene.buys)
     return wrong
 
 

@@ -69,5 +69,6 @@ def test_who_does_not_ask_for_the_test_is_not_kept_by_it(cli: Shell) -> None:
 
 def test_the_end_of_a_replaced_box_is_that_of_its_launch(cli: Shell) -> None:
     cli.sandbox.gpu("memory")
-    cli(*LAUNCH, "--cloud", "aws", "--accept-test", "--ttl", "3h")
+    box = cli(*LAUNCH, "--cloud", "aws", "--accept-test", "--ttl", "3h").box
+    assert box["replaced"]
     until(lambda: deadlines(cli) == [cli.boxes()[0]["expires_at"]])

@@ -33,6 +33,7 @@ def test_a_box_that_nobody_uses_leaves_nothing_that_is_billed(own_clouds: Shell)
 
 
 def test_its_deadline_too(own_clouds: Shell) -> None:
+    """Nothing is billed any more, or the wait for that fails."""
     own_clouds.launch(*LAUNCH, *ROLE, "--ttl", "1h")
     own_clouds.sandbox.clock(
         advance_s=3630

@@ -74,7 +74,7 @@ def test_a_person_sees_a_table_and_where_a_figure_is_from(cli: Shell) -> None:
     shown = cli("commitments", "--cloud", "aws")
     assert shown.code == 0, shown.err
     header, plan, machine = (" ".join(line.split()) for line in shown.out.splitlines())
-    assert header == "CLOUD REGION ZONE KIND WHAT COUNT PER HOUR UNTIL TOLD ID"
+    assert header == "CLOUD REGION ZONE KIND WHAT COUNT PER HOUR UNTIL AS OF ID"
     assert plan.startswith("aws all - savings plan compute plan, no upfront - $2.5000 2090-12-31 ")
     assert machine.startswith("aws us-east-1 use1-az1 reserved instance g4dn.xlarge 1 - 2090-12-31 ")
     told = cli("cost", "--gpu", "T4", *AWS, "--hours", "100", "--explain")

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from gpucloud.api.client import Client
+from gpucloud.boxes.extend import extend
 from gpucloud.boxes.teardown import take_down
 from gpucloud.config import find_paths, make_private
 from gpucloud.costs.spend import charges
@@ -268,6 +269,19 @@ def test_its_boxes_are_looked_at_and_ended(version: int, tmp_path: Path) -> None
         assert take_down(context, taken, budget_s=60).state is BoxState.DELETED
     assert (bench.billed(), bench.machines()) == ([], 0)
     assert context.journal.boxes(owner=OWNER) == []
+
+
+@each_version
+def test_the_end_of_its_boxes_is_moved(version: int, tmp_path: Path) -> None:
+    """The event of today's version stands beside those of its own, also when all are read again."""
+    context = a_bench(version, tmp_path).context()
+    box = context.take(context.journal.box("b-used"), by_force=True)
+    assert box is not None
+    later = context.clock() + timedelta(days=3)
+    assert extend(context, box, (), later).expires_at == later
+    context.journal.rebuild()
+    moved = context.journal.box("b-used")
+    assert (moved.expires_at, moved.state, moved.nodes) == (later, BoxState.READY, box.nodes)
 
 
 @each_version

@@ -74,9 +74,9 @@ def test_a_demand_is_measured() -> None:
     ("text", "measure", "why"),
     [
         ("A100:8", "memory", "A100-40GB or A100-80GB"),
-        ("A100:1..4", "gpu", "how many"),
-        ("24GB..:1", "memory", "name one GPU"),
-        ("A100-80GB/1g.10gb:2", "memory", "name one GPU"),
+        ("A100:1..4", "gpu", "a count"),
+        ("24GB..:1", "memory", "specify one GPU"),
+        ("A100-80GB/1g.10gb:2", "memory", "specify one GPU"),
         ("A10G:1", "fp16", "no fp16 figure of A10G"),
     ],
 )

@@ -429,6 +429,29 @@ def test_whatever_the_flags_hold_the_answer_is_a_spec_or_a_usage_error(flags: di
     assert Spec(**json.loads(json.dumps({**spec.document(), "env": spec.env}))) == spec
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gpu": "nope"},
+        {"gpu": "T4:", "ttl": "x"},
+        {"gpus": "T4"},
+        {"self": 1},
+        {"budget": 5, "ttl": "none"},
+        {"clouds": ["aws", "!aws"]},
+    ],
+)
+def test_a_program_is_told_the_same_as_the_command_line(fields: dict[str, Any]) -> None:
+    """A typed error in the same words, with the field's name where the command line has the flag's."""
+    with pytest.raises(UsageError) as from_flags:
+        load_spec(None, fields)
+    said = from_flags.value.message
+    for field in fields:
+        said = said.replace(f"{flag_of(field)}: ", f"{field}: ")
+    with pytest.raises(UsageError) as caught:
+        Spec(**fields)
+    assert caught.value.message == said
+
+
 PIECES = [
     *FIELDS,
     *[

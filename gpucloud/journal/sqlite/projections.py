@@ -1,4 +1,4 @@
-"""What each type of event does to the tables: one function per type, in the transaction that appends it."""
+"""The effect of each event type on the tables: one function per type, in the transaction that appends it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PARTS: Mapping[str, str | None] = {
     "disk": "disk_gb_month",
     "address": "public_ip_hour",
 }
-"""What of a machine is billed, and the list price of it; compute has the price of the offer."""
+"""The billed parts of a machine, and their list prices; compute has the price of the offer."""
 
 
 def project(connection: sqlite3.Connection, box: str, number: int, at: str, event: events.Event) -> None:
-    """Has one event take effect.
+    """Applies one event to the tables.
 
     Raises:
-        ValueError: it cannot follow what is known of its box.
-        sqlite3.IntegrityError: the box is there already, or a living one has its name.
+        ValueError: it cannot follow the previous events of its box.
+        sqlite3.IntegrityError: the box exists already, or a living one has its name.
     """
     _PROJECT[type(event)](connection, box, at, event)
     connection.execute("UPDATE boxes SET number = ? WHERE id = ?", (number, box))
@@ -122,7 +122,7 @@ def _resolved(connection: sqlite3.Connection, box: str, at: str, event: events.R
         connection.execute("UPDATE boxes SET started_at = ? WHERE id = ?", (_text(event.started_at), box))
     for resource in event.resources:
         _know(connection, box, at, resource, since=_text(event.started_at) or at)
-    if event.facts.told:  # the machines, as the cloud's answer shows them
+    if event.facts.told:  # the machines, from the cloud's answer
         _see(connection, box, at, event.facts)
 
 
@@ -135,7 +135,7 @@ def _made(connection: sqlite3.Connection, box: str, at: str, event: events.Made)
 
 
 def _know(connection: sqlite3.Connection, box: str, at: str, resource: NamedRef, *, since: str) -> None:
-    """The id of a resource is known: it is the one that was being made, or was known before."""
+    """The id of a resource is known: the resource was being created, or was known before."""
     where = "box = :box AND cloud = :cloud AND account = :account AND region = :region AND kind = :kind"
     values = _columns(box, resource)
     known = connection.execute(
@@ -152,7 +152,7 @@ def _know(connection: sqlite3.Connection, box: str, at: str, resource: NamedRef,
     if known is not None:
         if back or known[1] == "making":
             connection.execute(change, {"id": resource.ref.id, "at": at, "n": known[0]})
-        if pending is not None and pending[1]:  # it was about to be made, and was found made
+        if pending is not None and pending[1]:  # it was about to be created, and was found
             connection.execute("DELETE FROM resources WHERE n = ?", (pending[0],))
     elif pending is not None:
         connection.execute(change, {"id": resource.ref.id, "at": at, "n": pending[0]})
@@ -213,7 +213,7 @@ def _seen(connection: sqlite3.Connection, box: str, at: str, event: events.Seen)
 
 def _state(connection: sqlite3.Connection, box: str, at: str, event: events.StateChanged) -> None:
     _set_state(connection, box, event.state)
-    if event.facts.told:  # what the cloud, or the box itself, has just shown
+    if event.facts.told:  # an observation of the cloud or of the box itself
         _see(connection, box, at, event.facts)
     if event.state in OVER:
         connection.execute("UPDATE boxes SET ended_at = ?, lease = NULL WHERE id = ?", (at, box))
@@ -253,11 +253,11 @@ def _facts(connection: sqlite3.Connection, box: str) -> Facts:
 
 
 def _stored(facts: Facts) -> str:
-    """The facts that the boxes' own table holds: nodes have theirs."""
+    """The facts in the table of boxes: nodes have a table of their own."""
     return facts_text(facts.without_nodes())
 
 
-# --- nodes, and what is billed of them
+# --- nodes, and their usage
 
 
 def _set_nodes(connection: sqlite3.Connection, box: str, at: str, nodes: Iterable[Node]) -> None:
@@ -283,9 +283,9 @@ def _set_nodes(connection: sqlite3.Connection, box: str, at: str, nodes: Iterabl
 
 
 def _see_usage(connection: sqlite3.Connection, box: str, at: str, node: Node) -> None:
-    """Begins and ends what is billed of a machine as its cloud shows it.
+    """Starts and ends the usage of a machine by its state in the cloud.
 
-    A machine that is switched off, and whose compute is not billed then, keeps its disk and address.
+    A stopped machine whose compute is not billed keeps its disk and address.
     """
     [born] = connection.execute("SELECT started_at FROM boxes WHERE id = ?", (box,)).fetchone()
     for part in PARTS:
@@ -305,15 +305,15 @@ def _begin_usage(
     since: str,
     again: str | None = None,
 ) -> None:
-    """Begins an interval unless one is open.
+    """Starts an interval unless one is open.
 
     Args:
-        connection: within the transaction of the event.
-        box: whose it is.
+        connection: in the transaction of the event.
+        box: the box.
         resource: the machine's id.
-        part: of it.
-        since: the start, if this is the first one. One that began later by our knowledge began then.
-        again: the start, if there were others.
+        part: the part of the machine.
+        since: the start of a first interval; an existing first interval with a later start is corrected.
+        again: the start of any further interval.
     """
     this = {"box": box, "resource": resource, "part": part}
     rows = connection.execute(

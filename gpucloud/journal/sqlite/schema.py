@@ -1,4 +1,4 @@
-"""The journal's tables: what made each released version of them. The text of a released one never changes."""
+"""The journal's tables: the DDL of each released version. The text of a released version never changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpucloud.journal.events import UnreadableEventError, read
 from gpucloud.journal.sqlite.projections import project
 from gpucloud_pricing.sqlite_file import Step, run_script
 
-# What SQLite uses a partial index for: a query has to say the same in so many words.
+# SQLite uses a partial index only for a query with exactly the same condition.
 LIVING = "state NOT IN ('deleted', 'failed')"
 PRESENT = "state != 'gone'"
 UNRESOLVED = "status IN ('open', 'watched')"
@@ -42,7 +42,7 @@ CREATE INDEX boxes_by_name ON boxes (owner, name);
 CREATE INDEX unresolved_intents ON intents (at, id) WHERE status IN ('open', 'watched');
 CREATE INDEX present_things ON things (n) WHERE state != 'gone'
 """
-"""So that commands read what matters, and not every box that ever was."""
+"""Indexes, so that commands need not read every box that ever existed."""
 
 _VERSION_4 = """
 ALTER TABLE events RENAME TO old_events;
@@ -151,18 +151,18 @@ CREATE INDEX usage_of_box ON usage (box)
 """Events have ids, numbers and versions; nodes, resources (once ``things``) and usage are tables.
 
 An intent's ``status`` is planned, open, watched, made or closed; a resource's ``id`` is empty while it is
-being made, and its ``state`` is making, made, delete_asked, gone_once or gone.
+being created, and its ``state`` is making, made, delete_asked, gone_once or gone.
 """
 
 PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage")
-"""The tables that are read from the events."""
+"""The tables that are projections of the events."""
 
 
 def _to_4(connection: sqlite3.Connection) -> None:
-    """The tables are made anew from the events, which stay as they were written."""
+    """Rebuilds the tables from the events, which stay as they were written."""
     run_script(connection, _VERSION_4)
     replay(connection)
-    # Renewals of leases are no events: whoever works on a box while this runs goes on to hold it.
+    # Renewals of leases are no events: a process that holds a box during the migration keeps it.
     connection.execute(
         "UPDATE boxes SET lease = (SELECT lease FROM old_boxes WHERE old_boxes.id = boxes.id)"
         " WHERE lease IS NOT NULL"
@@ -174,7 +174,7 @@ def replay(connection: sqlite3.Connection) -> None:
     """Fills empty tables from the events.
 
     Raises:
-        UnreadableEventError: an event cannot be read; names it.
+        UnreadableEventError: an event cannot be read; the message names it.
     """
     rows = connection.execute("SELECT seq, at, box, number, type, version, data FROM events ORDER BY seq")
     for seq, at, box, number, type_, version, data in rows.fetchall():
@@ -185,6 +185,6 @@ def replay(connection: sqlite3.Connection) -> None:
 
 
 STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4)
-"""What makes each version of the one before."""
+"""The migration to each version from the previous one."""
 
 VERSION = len(STEPS)

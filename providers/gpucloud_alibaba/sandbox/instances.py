@@ -295,7 +295,7 @@ def _note(region: Region, instance: Document, name: str) -> None:
 
 
 def settle(region: Region) -> None:
-    """Does what is due: pending becomes running, spot is taken back, release times come, ids vanish."""
+    """Applies due transitions: start, spot interruption, release time, removal of ids."""
     now, minute = region.stamp, region.minute
     for instance in list(region.all("instance").values()):
         if not alive(instance):

@@ -160,7 +160,7 @@ def settle(region: Region) -> None:
 
 
 def free_address(region: Region, vswitch: Document) -> str:
-    """An address of a switch that nobody has.
+    """An address of a switch that is free.
 
     Raises:
         AlibabaError: there is none.

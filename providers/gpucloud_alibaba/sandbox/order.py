@@ -123,7 +123,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
 
 
 def available(region: Region, order: Order) -> int:
-    """How many of an order the zone gives.
+    """How many machines of an order the zone has in stock.
 
     Raises:
         AlibabaError: fewer than the least that was asked for.

@@ -62,7 +62,7 @@ def set_policy(world: World, document: Mapping[str, Any] | None) -> None:
 
 
 def check(region: Region, product: str, action: str, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Passes what is allowed; gives the empty answer of what is denied silently.
+    """Passes what is allowed; returns the empty answer of what is denied silently.
 
     Raises:
         AlibabaError: it is denied, or nothing allows it.
@@ -95,7 +95,7 @@ def _allows(statements: list[Statement], name: str, keys: Keys) -> bool:
 
 
 def _keys(region: Region, parameters: Mapping[str, Any], action: str) -> list[Keys]:
-    """What conditions may look at, for each thing that is named: its tags, and those that the call gives."""
+    """The tags for policy conditions, for each resource of the call: its own, and those in the call."""
     pairs: list[Mapping[str, str]] = parameters.get("Tag") or []
     given = {f"acs:RequestTag/{pair.get('Key')}": pair.get("Value", "") for pair in pairs}
     if action in {"TagResources", "UntagResources", "UnTagResources"}:

@@ -1,7 +1,7 @@
-"""One region of the emulated account: its zones and its things.
+"""One region of the emulated account: its zones and its resources.
 
-Things are kept as JSON documents in the shape in which the APIs answer them; keys that begin with ``_`` are
-the sandbox's own and never leave it.
+Resources are kept as JSON documents in the shape in which the APIs answer them; keys that begin with ``_``
+are the sandbox's own and never leave it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ID_KEYS = {
     "token": "_token",
     "quota": "_name",
 }
-"""The kinds of thing, and the member that holds the id of each."""
+"""The kinds of resource, and the member that holds the id of each."""
 
 _PREFIXES = {
     "instance": "i",
@@ -56,8 +56,8 @@ class Region:
     """One region.
 
     Args:
-        world: what the sandbox gives.
-        shelf: Alibaba Cloud's things.
+        world: the shared parts of the sandbox: database, clock, ledger, market.
+        shelf: Alibaba Cloud's resources.
         name: the region's id.
     """
 
@@ -90,18 +90,18 @@ class Region:
         """A time to come, for the sandbox's own use."""
         return stamp(self.now + timedelta(seconds=seconds))
 
-    # --- things
+    # --- resources
 
     def all(self, kind: str) -> Mapping[str, Document]:
-        """All things of a kind, by id."""
+        """All resources of a kind, by id."""
         return self._shelf.all(self.name, kind)
 
     def put(self, kind: str, document: Document) -> Document:
-        """Keeps a new or changed thing."""
+        """Stores a new or changed resource."""
         return self._shelf.put(self.name, kind, document[ID_KEYS[kind]], document)
 
     def drop(self, kind: str, id_: str) -> None:
-        """Forgets a thing."""
+        """Removes a resource."""
         self._shelf.drop(self.name, kind, id_)
 
     def new_id(self, kind: str) -> str:
@@ -145,13 +145,13 @@ def known_regions(world: World) -> list[str]:
 
 
 def tags_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """A thing's tags, whichever API it belongs to."""
+    """A resource's tags, whichever API it belongs to."""
     pairs = document.get("Tags", {}).get("Tag", [])
     return {pair.get("TagKey") or pair["Key"]: pair.get("TagValue", pair.get("Value", "")) for pair in pairs}
 
 
 def asked_tags(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """The tags that a call gives to what it makes.
+    """The tags of a call for the resources that it creates.
 
     Raises:
         AlibabaError: the cloud takes no such tags.
@@ -186,7 +186,7 @@ def vpc_tags(tags: Mapping[str, str]) -> Document:
 
 
 def has_tags(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
-    """Whether a thing has all tags that a question names; without a value any will do."""
+    """Whether a resource has all tags that a question names; without a value any will do."""
     own = tags_of(document)
     for pair in parameters.get("Tag") or ():
         key = pair.get("Key") or pair.get("key")
@@ -199,14 +199,14 @@ def has_tags(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool
 
 
 def shown(document: Document) -> Document:
-    """A thing without what is the sandbox's own."""
+    """A resource without the sandbox's own fields."""
     return {name: value for name, value in document.items() if not name.startswith("_")}
 
 
 def page_by_number(
     items: list[Document], parameters: Mapping[str, Any], most: int
 ) -> tuple[list[Document], Document]:
-    """One page by number, and the members that tell about it."""
+    """One page by number, and the members about the page."""
     number, size = int(parameters.get("PageNumber", 1)), int(parameters.get("PageSize", 10))
     if number < 1 or not 1 <= size <= most:
         raise AlibabaError("InvalidParameter", f"PageNumber {number} or PageSize {size} is not valid.")

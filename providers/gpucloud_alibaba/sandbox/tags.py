@@ -1,4 +1,4 @@
-"""Tags of things that exist."""
+"""Tags of resources that exist."""
 
 from __future__ import annotations
 

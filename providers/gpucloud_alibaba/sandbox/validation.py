@@ -87,7 +87,7 @@ MEMBERS: Mapping[tuple[str, str], Mapping[str, str]] = {
         "StorageClusterId": "String",
     },
 }
-"""What is inside parameters whose members the metadata does not tell, or not all.
+"""What is inside parameters whose members are missing in the metadata.
 
 Source: alibabacloud-ecs20140526 7.11.8, the request models.
 """

@@ -92,7 +92,7 @@ def json_list(value: str | None, name: str) -> list[str] | None:
 
 
 def answer(body: Mapping[str, Any], request_id: str) -> Response:
-    """What a call gives."""
+    """The result of a call."""
     return _response({"RequestId": request_id, **body}, 200, request_id)
 
 

@@ -1,4 +1,4 @@
-"""Which function answers which call. One line for each thing that the sandbox can do for AWS."""
+"""Which function answers which call. One line for each emulated call."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _created(
 
 
 def _existing(region: Region, name: str, kind: str, ids: Iterable[str]) -> Iterator[Demand]:
-    """What is named, with the tags that it carries: none where there is no such thing."""
+    """The resources of the call with their tags; empty tags for one that does not exist."""
     for id_ in ids:
         tags = tags_of(region.all(kind).get(id_, {})) if kind else {}
         resource = _arn(region, _TYPES.get(kind, "*"), id_)

@@ -1,4 +1,4 @@
-"""vCPU quotas by family and market, enforced at launch and told by Service Quotas.
+"""vCPU quotas by family and market, enforced at launch and reported by Service Quotas.
 
 Codes: skypilot and dstack, as in AWS's Service Quotas console; see errors and quotas of the provider.
 """
@@ -16,7 +16,7 @@ from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.wire import AwsError
 
 GENEROUS = 10_000.0
-"""vCPUs, where nobody has set another quota. A fresh account of AWS often has 0 for P and G."""
+"""vCPUs, unless another quota was set. A fresh account of AWS often has 0 for P and G."""
 
 CODES = {
     ("G", "on_demand"): ("L-DB2E81BA", "Running On-Demand G and VT instances"),

@@ -1,7 +1,7 @@
-"""One region of the emulated account: its zones, its network, its things.
+"""One region of the emulated account: its zones, its network, its resources.
 
-Things are kept as JSON documents in the shape in which EC2 answers them; keys that begin with ``_`` are the
-sandbox's own and never leave it.
+Resources are kept as JSON documents in the shape in which EC2 answers them; keys that begin with ``_`` are
+the sandbox's own and never leave it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ID_KEYS = {
     "quota": "_code",
     "schedule": "Name",
 }
-"""The kinds of thing, and the field that holds the id of each."""
+"""The kinds of resource, and the field that holds the id of each."""
 
 _STANDARD_ZONE = re.compile(r"[a-z]+\d+-az\d+")
 _CLOSED_BY_DEFAULT = re.compile(
@@ -49,8 +49,8 @@ class Region:
     """One region.
 
     Args:
-        world: what the sandbox gives.
-        shelf: AWS's things.
+        world: the shared parts of the sandbox: database, clock, ledger, market.
+        shelf: AWS's resources.
         name: the region's id.
     """
 
@@ -73,18 +73,18 @@ class Region:
         """A time to come, as AWS writes it."""
         return stamp(self.now + timedelta(seconds=seconds))
 
-    # --- things
+    # --- resources
 
     def all(self, kind: str) -> Mapping[str, Document]:
-        """All things of a kind, by id."""
+        """All resources of a kind, by id."""
         return self._shelf.all(self.name, kind)
 
     def put(self, kind: str, document: Document) -> Document:
-        """Keeps a new or changed thing."""
+        """Stores a new or changed resource."""
         return self._shelf.put(self.name, kind, document[ID_KEYS[kind]], document)
 
     def drop(self, kind: str, id_: str) -> None:
-        """Forgets a thing."""
+        """Removes a resource."""
         self._shelf.drop(self.name, kind, id_)
 
     def new_id(self, prefix: str) -> str:
@@ -139,7 +139,7 @@ def region_opt_in(name: str) -> str:
 
 
 def tags_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """A thing's tags."""
+    """A resource's tags."""
     tags = document.get("Tags") or document.get("TagSet") or ()
     return {tag["Key"]: tag["Value"] for tag in tags}
 

@@ -27,7 +27,7 @@ _PLANS = {"EC2Instance": Decimal(1), "Compute": CONVERTIBLE}
 
 
 def describe_offering_rates(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeSavingsPlansOfferingRates, of EC2; capacity that is reserved and stands empty has rates too."""
+    """DescribeSavingsPlansOfferingRates, of EC2; unused reserved capacity has rates too."""
     wanted = {each["name"]: each.get("values", []) for each in parameters.get("filters") or ()}
     rates = [
         rate

@@ -31,7 +31,7 @@ _FILTERS: dict[str, Field] = {
 
 
 def new_request(region: Region, parameters: Mapping[str, Any], instance: Document, max_price: str) -> str:
-    """The request that a spot launch makes besides the instance; gives its id."""
+    """Creates the request of a spot launch; returns its id."""
     id_ = f"sir-{region.world.token(8)}"
     region.put(
         "spot",
@@ -59,7 +59,7 @@ def new_request(region: Region, parameters: Mapping[str, Any], instance: Documen
 
 
 def mark_request(region: Region, instance: Document) -> None:
-    """An instance will be taken back: its request says so."""
+    """An instance is about to be interrupted: its request says so."""
     request = _request_of(region, instance)
     if request is not None:
         region.put("spot", {**request, "Status": _status(region, "marked-for-termination")})

@@ -25,7 +25,7 @@ _NOT_FOUND = {"instance": "InvalidInstanceID.NotFound", "volume": "InvalidVolume
 
 
 def tags_for(parameters: Mapping[str, Any], resource_type: str) -> list[dict[str, str]]:
-    """The tags that a create call gives to a type of resource.
+    """The tags of a create call for a type of resource.
 
     Raises:
         AwsError: they are not valid.

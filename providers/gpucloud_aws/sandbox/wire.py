@@ -48,7 +48,7 @@ class AwsError(Exception):
 
 
 class HiddenError(AwsError):
-    """A thing is there, but this read does not see it yet. That it was read is kept."""
+    """A resource exists, but this read does not return it yet. The read is recorded."""
 
 
 def part(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -188,7 +188,7 @@ class AzureSandbox:
     def _do(self, request: Request) -> wire.Answer:
         origin = request.host_url.rstrip("/")
         if self._entra.answers(request.path):
-            # Whoever signs in will soon send a body: the models take a second to read.
+            # A client that signs in soon sends a body: the models take a second to read.
             threading.Thread(target=self._read_models, daemon=True).start()
             return self._entra.answer(request)
         if request.path == PRICES_PATH:
@@ -227,7 +227,7 @@ class AzureSandbox:
         return f"{origin}{CONSOLE_PATH}{box}?sig={self._entra.seal(box)}"
 
     def _console(self, request: Request) -> wire.Answer:
-        """What a box wrote to its console, for whoever was given its address."""
+        """The console output of a box, for any client with its URL."""
         box = request.path.removeprefix(CONSOLE_PATH)
         if not hmac.compare_digest(request.args.get("sig", "").encode(), self._entra.seal(box).encode()):
             raise AzureError("AuthenticationFailed", "The signature of the address is not valid.", 403)

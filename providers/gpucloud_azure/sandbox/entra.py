@@ -124,7 +124,7 @@ class Entra:
         return self._token("", audience, self._world.clock.now(), LIFE_S, principal=principal)
 
     def check(self, request: Request) -> str:
-        """Passes a request that carries a good token; gives whose it is.
+        """Passes a request that carries a good token; returns whose it is.
 
         Raises:
             AzureError: it carries none, a false or an old one.

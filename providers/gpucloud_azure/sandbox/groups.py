@@ -109,7 +109,7 @@ def delete_group(subscription: Subscription, name: str, origin: str) -> Answer:
 
 
 def group_result(subscription: Subscription, name: str, origin: str) -> Answer:
-    """How the deletion of a resource group stands."""
+    """The state of the deletion of a resource group."""
     group = subscription.find(GROUP, f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{name}")
     if group is None:
         return Answer(status=200)

@@ -128,7 +128,7 @@ def guest_stopped(subscription: Subscription, machine: Document) -> None:
 
 
 def start(subscription: Subscription, machine: Document) -> Failure | None:
-    """A machine is switched on again; gives the code and words where there is no place for it."""
+    """Starts a machine again; returns the error code and message if there is no capacity."""
     if machine["_failed"] or machine["_power"] in {"running", "starting"}:
         return None
     if machine["_power"] == "deallocated":

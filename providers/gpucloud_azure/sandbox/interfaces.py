@@ -80,7 +80,7 @@ def _document(
     location: str,
     properties: dict[str, Any],
 ) -> Document:
-    """A new resource; its name is the described one's and eight digits, so that it is nobody else's."""
+    """A new resource; its name is the described one's and eight digits, so that it is unique."""
     name = f"{described['name']}-{subscription.world.token(8)}"
     return {
         "id": f"{head}/providers/{kind}/{name}",

@@ -214,7 +214,7 @@ def admits(subscription: Subscription, nic: Document, port: int, source: str) ->
 
 
 def _lets_in(subscription: Subscription, firewall_id: str, port: int, source: str) -> bool:
-    """The first rule that fits decides; Azure's own rules at the end let nobody in."""
+    """The first rule that fits decides; Azure's own rules at the end deny the rest."""
     firewall = subscription.find(FIREWALL, firewall_id)
     rules = [
         part(rule, "properties") for rule in part(firewall or {}, "properties").get("securityRules") or ()

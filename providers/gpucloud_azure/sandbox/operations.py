@@ -1,4 +1,4 @@
-"""Long-running operations: their outcome is told at the address that the first answer names.
+"""Long-running operations: their outcome is read from the URL in the first answer.
 
 Shapes and statuses are those of recorded traffic: a PUT names Azure-AsyncOperation only; DELETE and POST name
 Location besides; groups name Location only.
@@ -25,7 +25,7 @@ def begin(
     located: bool,
     failure: Failure | None = None,
 ) -> dict[str, str]:
-    """The headers that tell where the outcome of an operation is.
+    """The headers with the URL of an operation's outcome.
 
     Args:
         subscription: the subscription.
@@ -57,7 +57,7 @@ def begin(
 
 
 def outcome(subscription: Subscription, id_: str, *, monitor: bool) -> Answer:
-    """How an operation stands."""
+    """The state of an operation."""
     operation = subscription.all(OPERATION).get(id_)
     if operation is None:
         raise AzureError("OperationNotFound", f"The operation {id_} was not found.", 404)

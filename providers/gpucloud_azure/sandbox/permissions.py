@@ -41,7 +41,7 @@ def deny(subscription: Subscription, actions: Sequence[str]) -> None:
 
 
 def role(subscription: Subscription) -> Mapping[str, Any]:
-    """What the client was given, as Microsoft.Authorization tells it."""
+    """What the client was given, as Microsoft.Authorization returns it."""
     given = subscription.world.database.setting(_ROLE) or {"Actions": ["*"], "NotActions": []}
     denied: list[str] = subscription.world.database.setting(_DENIED) or []
     return {

@@ -18,7 +18,7 @@ HELD = "held"
 
 
 def grant(subscription: Subscription, values: Mapping[str, Any]) -> str:
-    """Grants a reservation (``region``, ``zone``, ``instance_type``, ``count``); gives its group's id."""
+    """Grants a reservation (``region``, ``zone``, ``instance_type``, ``count``); returns its group's id."""
     zone = values.get("zone") or ""
     name = f"held-{subscription.world.token(8)}"
     id_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/reserved/providers/{RESERVATIONS}/{name}"

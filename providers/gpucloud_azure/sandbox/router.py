@@ -137,7 +137,7 @@ def answer(
         subscription: what is emulated.
         request: what was asked, by whoever has a token.
         origin: of the addresses in answers.
-        console: gives the address of a box's console.
+        console: returns the address of a box's console.
 
     Raises:
         AzureError: Azure would refuse.

@@ -1,7 +1,7 @@
-"""The emulated subscription: its things, kept as Resource Manager answers them.
+"""The emulated subscription: its resources, kept as Resource Manager answers them.
 
-Keys that begin with ``_`` are the sandbox's own and never leave it. Things are found by their ids in the form
-of :mod:`gpucloud_azure.ids`, as Resource Manager compares ids without regard to case.
+Keys that begin with ``_`` are the sandbox's own and never leave it. Resources are found by their ids in the
+form of :mod:`gpucloud_azure.ids`, as Resource Manager compares ids without regard to case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpucloud_azure.sandbox.wire import AzureError
 CLOUD = "azure"
 SUBSCRIPTION = "5ab5c21b-0000-4000-8000-00000000ca7e"
 EVERYWHERE = ""
-"""Things are kept under one region of the shelf: ids are the subscription's."""
+"""Resources are kept under one region of the shelf: ids are the subscription's."""
 
 GROUP = "Microsoft.Resources/resourceGroups"
 MACHINE = "Microsoft.Compute/virtualMachines"
@@ -42,10 +42,10 @@ class Subscription:
     """Everything that is emulated.
 
     Args:
-        world: what the sandbox gives.
-        shelf: Azure's things.
+        world: the shared parts of the sandbox: database, clock, ledger, market.
+        shelf: Azure's resources.
         client: the id of the one application that has access.
-        issue: gives a machine's identity a token for an audience.
+        issue: returns a token of a machine's identity for an audience.
     """
 
     def __init__(self, world: World, shelf: Shelf, client: str, issue: Callable[[str, str], str]) -> None:
@@ -85,10 +85,10 @@ class Subscription:
         """How long a machine is being made, and being deleted."""
         return self.world.dials.pace.transition_s
 
-    # --- things
+    # --- resources
 
     def all(self, kind: str) -> Mapping[str, Document]:
-        """All things of a type, by canonical id."""
+        """All resources of a type, by canonical id."""
         return self._shelf.all(EVERYWHERE, kind)
 
     def everything(self) -> Iterator[tuple[str, Document]]:
@@ -98,15 +98,15 @@ class Subscription:
                 yield kind, document
 
     def find(self, kind: str, id_: str) -> Document | None:
-        """A thing by id, however it is capitalised."""
+        """A resource by id, however it is capitalised."""
         return self.all(kind).get(canonical(id_))
 
     def put(self, kind: str, document: Document) -> Document:
-        """Keeps a new or changed thing."""
+        """Stores a new or changed resource."""
         return self._shelf.put(EVERYWHERE, kind, canonical(document["id"]), document)
 
     def drop(self, kind: str, id_: str) -> None:
-        """Forgets a thing."""
+        """Removes a resource."""
         self._shelf.drop(EVERYWHERE, kind, canonical(id_))
 
     def keep(self, kind: str, id_: str, document: Document) -> Document:
@@ -131,7 +131,7 @@ class Subscription:
     def born(
         self, kind: str, document: Document, price: Decimal, currency: str, *, zone: str | None = None
     ) -> None:
-        """A thing is billed from now on."""
+        """A resource is billed from now on."""
         tags = tags_of(document)
         entry = Entry(
             kind=kind,
@@ -149,12 +149,12 @@ class Subscription:
         self.world.ledger.born(entry, self.now)
 
     def died(self, document: Document, reason: str) -> None:
-        """A thing is billed no more."""
+        """A resource is no longer billed."""
         self.world.ledger.died(CLOUD, canonical(document["id"]), self.now, reason)
 
 
 def canonical(id_: str) -> str:
-    """An id in the one form in which things are kept.
+    """An id in the one form in which resources are kept.
 
     Raises:
         AzureError: it is no id of a resource.
@@ -173,12 +173,12 @@ def tail(id_: str) -> str:
 
 
 def shown(document: Document) -> Document:
-    """A thing without what is the sandbox's own."""
+    """A resource without the sandbox's own fields."""
     return {name: value for name, value in document.items() if not name.startswith("_")}
 
 
 def tags_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """A thing's tags, their names in lower case, as Azure compares them."""
+    """A resource's tags, their names in lower case, as Azure compares them."""
     tags: Mapping[str, str] = document.get("tags") or {}
     return {key.lower(): value for key, value in tags.items()}
 

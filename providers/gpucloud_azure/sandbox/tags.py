@@ -1,4 +1,4 @@
-"""``Microsoft.Resources/tags/default`` of a resource or group: its tags as a thing of their own."""
+"""``Microsoft.Resources/tags/default`` of a resource or group: its tags as a resource of their own."""
 
 from __future__ import annotations
 

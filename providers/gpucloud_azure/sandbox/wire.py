@@ -28,7 +28,7 @@ class HiddenError(AzureError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a call gives: a JSON ``body``, or ``text`` as it is."""
+    """The result of a call: a JSON ``body``, or ``text`` as it is."""
 
     status: int = 200
     body: Any = None

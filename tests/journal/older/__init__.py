@@ -15,7 +15,7 @@ from tests.memory import TOKEN_ATOMIC, MemoryProvider
 from tests.memory.cloud import Item
 
 HERE = Path(__file__).parent
-VERSIONS = (1, 3)
+VERSIONS = (1, 2, 3)
 TIMES = ("created_at", "since", "ends_at")
 
 

@@ -1,6 +1,6 @@
 """Made the journals beside it: run with the code of an older version, from the root of its checkout.
 
-``version_1`` is of commit 1d6b83a, ``version_3`` of commit ad44329, both by
+``version_1`` is of commit 1d6b83a, ``version_2`` of f02a418, ``version_3`` of ad44329, each by
 
     PYTHONPATH=.:providers:pricing:templates python make.py OUT
 
@@ -23,11 +23,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path.cwd()))
 
-FIRST = not Path("gpucloud/journal").exists()
-"""Whether this is the code of version 1: its modules had other names."""
-_launch: Any = import_module("gpucloud.launch" if FIRST else "gpucloud.boxes.launch")
-_teardown: Any = import_module("gpucloud.teardown" if FIRST else "gpucloud.boxes.teardown")
-_bench: Any = import_module("tests.core.engine" if FIRST else "tests.bench")
+FLAT = not Path("gpucloud/journal").exists()
+"""Whether this is the code of version 1 or 2: its modules had other names."""
+FIRST = FLAT and not Path("gpucloud/leases.py").exists()
+"""Whether this is the code of version 1: it had other calls, too."""
+_launch: Any = import_module("gpucloud.launch" if FLAT else "gpucloud.boxes.launch")
+_teardown: Any = import_module("gpucloud.teardown" if FLAT else "gpucloud.boxes.teardown")
+_bench: Any = import_module("tests.core.engine" if FLAT else "tests.bench")
 
 from gpucloud.errors import ErrorClass, GpucloudError  # noqa: E402  (found by the path above)
 from tests.builders import Clock  # noqa: E402  (found by the path above)
@@ -52,7 +54,7 @@ def main(out: Path) -> None:
     listed: dict[str, Any] = {} if FIRST else {"listed": lambda _cloud, _region: LISTED}
 
     def process() -> Any:
-        return bench.world() if FIRST else bench.context()
+        return bench.world() if FLAT else bench.context()
 
     def start(name: str, **changes: Any) -> tuple[Any, Any]:
         context = process()

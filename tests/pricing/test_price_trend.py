@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucloud_pricing.history import Span
-from gpucloud_pricing.price_course import course, moments, sparkline
+from gpucloud_pricing.price_trend import moments, sparkline, trend
 from tests.builders import a_price
 
 T0 = datetime(2026, 1, 5, tzinfo=UTC)
@@ -33,8 +33,8 @@ def days(*numbers: int) -> list[datetime]:
 
 def test_the_price_at_each_moment_is_the_one_in_force() -> None:
     spans = [span("1", 1, 3), span("2", 3, 4), span("3", 6, None)]
-    told = course(spans, days(0, 1, 2, 3, 4, 5, 6, 9))
-    assert told == [None, 1, 1, 2, None, None, 3, 3]
+    values = trend(spans, days(0, 1, 2, 3, 4, 5, 6, 9))
+    assert values == [None, 1, 1, 2, None, None, 3, 3]
 
 
 def test_moments_end_with_the_end_and_are_evenly_spread() -> None:

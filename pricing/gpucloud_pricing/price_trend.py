@@ -1,4 +1,4 @@
-"""How prices went: what was in force at each of some moments, and as a line of characters."""
+"""Trends of prices: the price at each of some moments, and a sparkline."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def moments(first: datetime, last: datetime, count: int) -> list[datetime]:
-    """So many moments, evenly spread, the last of which is the end."""
+    """A number of evenly spaced moments, the last of which is the end."""
     step = (last - first) / count
     return [last - step * left for left in range(count - 1, -1, -1)]
 
 
-def course(spans: Iterable[Span], at: Sequence[datetime]) -> list[Decimal | None]:
-    """The price of one thing at some moments, in order; ``None`` where it was not sold, or not asked for yet.
+def trend(spans: Iterable[Span], at: Sequence[datetime]) -> list[Decimal | None]:
+    """The price of one series at some moments; ``None`` where it was not sold, or not fetched yet.
 
     Args:
-        spans: of one thing, oldest first.
+        spans: the spans of one series, oldest first.
         at: the moments, oldest first.
     """
     found: list[Decimal | None] = []
@@ -35,7 +35,7 @@ def course(spans: Iterable[Span], at: Sequence[datetime]) -> list[Decimal | None
 
 
 def sparkline(values: Sequence[Decimal | None]) -> str:
-    """Values as bars between the lowest and the highest; a blank where there is none."""
+    """Values as bars between the lowest and the highest; a blank for a missing value."""
     known = [value for value in values if value is not None]
     if not known:
         return " " * len(values)

@@ -44,32 +44,32 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned(Event):
-    """A box has a name and a lease; no call was sent to a cloud yet."""
+class FirstOfBox(Event):
+    """The first event of a box in the journal."""
 
-    type = "planned"
     name: str
     owner: str
     run_id: str | None
     op: str
     expires_at: datetime | None
-    lease: Lease
     facts: Facts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recovered(Event):
+class Planned(FirstOfBox):
+    """A box has a name and a lease; no call was sent to a cloud yet."""
+
+    type = "planned"
+    lease: Lease
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered(FirstOfBox):
     """A box that was not in the journal was found by its tags."""
 
     type = "recovered"
-    name: str
-    owner: str
-    run_id: str | None
-    op: str
     state: BoxState
     created_at: datetime
-    expires_at: datetime | None
-    facts: Facts
     resources: tuple[NamedRef, ...]
 
 

@@ -49,7 +49,7 @@ def _recovered(connection: sqlite3.Connection, box: str, at: str, event: events.
 def _add_box(
     connection: sqlite3.Connection,
     box: str,
-    event: events.Planned | events.Recovered,
+    event: events.FirstOfBox,
     *,
     state: BoxState,
     **values: str | None,

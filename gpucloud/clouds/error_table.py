@@ -1,6 +1,6 @@
 """The meaning of clouds' errors: reads the table of a provider (``errors.csv``), the same way for all.
 
-The table's columns: ``code`` (the cloud's error code, a prefix ending in ``*``, or ``py:`` and the name of an
+The table's columns: ``code`` (the cloud's error code, a pattern with ``*``, or ``py:`` and the name of an
 exception class), ``match`` (texts separated by ``|``, one of which the message must contain), ``operation``
 (operations separated by ``|`` to which the row is restricted), ``class``, ``scope`` (empty: the usual one of
 the class), ``sent``, ``note``, ``source``.
@@ -12,8 +12,10 @@ import csv
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, Scope
@@ -45,7 +47,7 @@ class Row:
 
 
 Table = Mapping[str, tuple[Row, ...]]
-"""The rows by lower-case code, narrow rows first."""
+"""The rows by lower-case code or pattern, narrow rows first; codes before patterns, long patterns first."""
 
 _SCOPES = {
     ErrorClass.QUOTA: Scope.REGION,
@@ -80,20 +82,17 @@ def table_of(package: str) -> Table:
         )
         rows.setdefault(row.code.lower(), []).append(row)
     return {
-        code: tuple(sorted(found, key=lambda row: row.restricted, reverse=True))
-        for code, found in rows.items()
+        code: tuple(sorted(rows[code], key=lambda row: row.restricted, reverse=True))
+        for code in sorted(rows, key=lambda code: ("*" in code, -len(code)))
     }
 
 
 def row_for(table: Table, code: str, message: str = "", operation: str | None = None) -> Row | None:
-    """The row of a code: an exact code before a prefix, a longer prefix before a shorter one."""
+    """The row of a code: an exact code before a pattern, a longer pattern before a shorter one."""
     lowered = code.lower()
-    prefixes = (lowered[:end] + "*" for end in range(len(lowered), 0, -1))
-    for key in (lowered, *prefixes):
-        for row in table.get(key, ()):
-            if row.fits(message, operation):
-                return row
-    return None
+    patterns = (rows for key, rows in table.items() if "*" in key and fnmatchcase(lowered, key))
+    fitting = chain(table.get(lowered, ()), chain.from_iterable(patterns))
+    return next((row for row in fitting if row.fits(message, operation)), None)
 
 
 _BY_STATUS = {

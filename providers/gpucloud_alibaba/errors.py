@@ -94,13 +94,18 @@ def table() -> error_table.Table:
 
 
 def row_for(code: str, message: str = "", operation: str | None = None) -> error_table.Row | None:
-    """The row of a code: an exact code before a prefix, a longer prefix before a shorter one."""
+    """The row of a code: an exact code before a pattern, a longer pattern before a shorter one."""
     return error_table.row_for(table(), code, message, operation)
 
 
 def _unlisted(code: str, status: int, operation: str | None) -> ErrorClass:
-    """The class of a code that is not in the table, by the form of the code and HTTP status."""
+    """The class of a code that is not in the table, by the form of the code and HTTP status.
+
+    Most 403 are about a type, a zone or the state of something. The codes that refuse an account have rows.
+    """
     log.warning("Alibaba error code %r (HTTP %d) is not in the table", code, status)
+    if status == 403:
+        return ErrorClass.UNSUPPORTED
     if status == 404 or code.endswith(".NotFound"):
         return ErrorClass.BAD_PARAM if operation == "RunInstances" else ErrorClass.NOT_FOUND
     return error_table.class_of_status(status)

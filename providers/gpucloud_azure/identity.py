@@ -16,7 +16,7 @@ from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import RULES, Next, UsageError
 from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import NotEndingError, classify
+from gpucloud_azure.errors import NotEndingError, classify, code_of
 from gpucloud_azure.find import show
 from gpucloud_azure.ids import api, group_id
 from gpucloud_azure.json_paths import text_at
@@ -74,12 +74,16 @@ def assign(clients: Clients, group: str, machines: Sequence[str], role: str) -> 
             "principalType": "ServicePrincipal",  # else Azure searches a directory that may not have it yet
         }
         name = uuid.uuid5(uuid.NAMESPACE_URL, f"gpucloud:{machine}:{role}")
-        clients.resources().resources.begin_create_or_update_by_id(
-            f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}",
-            {"properties": properties},
-            api_version=ASSIGNMENTS_API,
-            polling=False,
-        )
+        try:
+            clients.resources().resources.begin_create_or_update_by_id(
+                f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}",
+                {"properties": properties},
+                api_version=ASSIGNMENTS_API,
+                polling=False,
+            )
+        except Exception as error:
+            if code_of(error) != "RoleAssignmentExists":  # under another name: a policy of the user's, say
+                raise
 
     try:
         in_threads(assign_one, machines)

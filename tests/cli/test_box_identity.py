@@ -83,6 +83,20 @@ def test_a_box_that_gets_none_is_not_kept(cli: Shell, code: str, status: int) ->
     assert cli.sandbox.status()["billing"] == []
 
 
+def test_a_role_that_is_assigned_already_is_a_success(cli: Shell) -> None:
+    cli.sandbox.fault(
+        cloud="azure",
+        action="PUT roleAssignments*",
+        effect="error",
+        stage="applied",
+        code="RoleAssignmentExists",
+        status=409,
+        message="The role assignment already exists.",
+    )
+    cli.launch(*LAUNCH, *ROLE)
+    assert len(cli.billed()) == 1
+
+
 def test_where_it_cannot_be_had_it_is_refused(cli: Shell) -> None:
     for arguments, said in (
         (("--cloud", "alibaba", *ROLE), "release time"),

@@ -58,7 +58,7 @@ def test_every_collected_code_means_what_was_found_for_it(wire: Wire, row: Row) 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.texts], ids=lambda row: row.code)
 def test_another_message_is_not_what_a_text_is_about(wire: Wire, row: Row) -> None:
     verdict = refused(wire, refusal(row.code, "It is otherwise.", status=403))
-    assert verdict.error_class is ErrorClass.BAD_PARAM
+    assert verdict.error_class is ErrorClass.UNSUPPORTED
     assert row.says == "capacity"
 
 
@@ -106,7 +106,7 @@ def test_a_group_that_is_missing_is_gone_when_deleted_and_late_when_used(wire: W
     [
         (400, ErrorClass.BAD_PARAM),
         (401, ErrorClass.AUTH),
-        (403, ErrorClass.AUTH),
+        (403, ErrorClass.UNSUPPORTED),
         (404, ErrorClass.BAD_PARAM),  # of a create call
         (409, ErrorClass.EVENTUAL),
         (429, ErrorClass.THROTTLED),

@@ -112,8 +112,8 @@ def classified(
 HERE_OTHERWISE: Mapping[str, ErrorClass] = {
     # Only just-made things are "not there yet"; these we never make, or meet only when asking by id.
     "InvalidKeyPair.NotFound": ErrorClass.BAD_PARAM,
-    "InvalidSubnetID.NotFound": ErrorClass.BAD_PARAM,
-    "InvalidVpcID.NotFound": ErrorClass.BAD_PARAM,
+    "InvalidSubnetID.NotFound": ErrorClass.UNSUPPORTED,
+    "InvalidVpcID.NotFound": ErrorClass.UNSUPPORTED,
     "InvalidSpotInstanceRequestID.NotFound": ErrorClass.NOT_FOUND,
     "InvalidNetworkInterfaceID.NotFound": ErrorClass.NOT_FOUND,
 }
@@ -137,9 +137,8 @@ def ask_alibaba(provider: Any) -> object:
     return provider.clients.ecs("cn-hangzhou").run_instances(request)
 
 
-@cache
-def provider_of(cloud: str) -> Provider:
-    """One for all tests: it keeps its clients."""
+def opened(cloud: str) -> Provider:
+    """A cloud's provider, signed in."""
     makers: dict[str, Callable[[Profile], Provider]] = {
         "aws": AwsProvider,
         "azure": AzureProvider,
@@ -149,6 +148,9 @@ def provider_of(cloud: str) -> Provider:
     made.account()
     return made
 
+
+provider_of = cache(opened)
+"""One for all tests of this file, whose sandbox is the same: it keeps its clients."""
 
 ASK: Mapping[str, Callable[[Any], object]] = {
     "aws": ask_aws,

@@ -349,6 +349,7 @@ CANCEL = "/locations/eastus/virtualMachinesCancelOperations"
 
 
 def submitted(error: str | None = None, **of: Any) -> Answer:
+    """The answer about a deallocation: accepted with ``of`` in its operation, or refused with an error."""
     operation = {
         "operationId": "o",
         "resourceId": MACHINE,
@@ -437,8 +438,39 @@ def test_a_days_shutdown_alone_will_do(azure_wire: Wire) -> None:
     assert set(daily["tags"]) >= FIVE
 
 
+def with_code(answer: Answer, code: str) -> Answer:
+    """An answer with an error code on the result and on its operation."""
+    [result] = answer.body["results"]
+    error = {"errorCode": code, "errorDetails": code}
+    operation = {**result["operation"], "resourceOperationError": error}
+    return replace(answer, body={**answer.body, "results": [{**result, **error, "operation": operation}]})
+
+
+@pytest.mark.parametrize("code", ["", "null", "Success"])
+@pytest.mark.parametrize("state", ["PendingScheduling", "Scheduled", "PendingExecution", "Executing"])
+def test_a_deallocation_that_is_due_is_accepted_whatever_code_stands_for_no_error(
+    azure_wire: Wire, state: str, code: str
+) -> None:
+    """Microsoft's own examples of accepted deallocations have these codes."""
+    azure_wire.say("POST", SUBMIT, with_code(submitted(state=state), code))
+    wanted, record = order(deadline=DEADLINE + timedelta(days=3)), Remembered()
+    AzureProvider(own_profile()).prepare(wanted, record)
+    assert record.timers == [f"{VM}/o"]
+
+
 @pytest.mark.parametrize(
-    "answer", [submitted("Forbidden"), submitted(state="Failed"), Answer({"results": []})]
+    "answer",
+    [
+        submitted("Forbidden"),
+        submitted("null"),
+        submitted(state="Failed"),
+        submitted(state="Blocked"),
+        submitted(state="Unknown"),
+        submitted(state=None),
+        submitted(operationId=""),
+        with_code(submitted(state="Cancelled"), "Success"),
+        Answer({"results": []}),
+    ],
 )
 def test_a_machine_that_nothing_would_end_is_told_of(azure_wire: Wire, answer: Answer) -> None:
     """The answer has status 200: what is in it counts."""
@@ -589,6 +621,24 @@ def test_an_empty_list_is_proof_only_with_the_permission_to_read_everything(azur
     assert [each.region for each in unread] == ["eastus"]
     azure_wire.say("GET", "/permissions", Answer({"value": [{"actions": ["*/read"], "notActions": []}]}))
     assert not AzureProvider(own_profile()).find(Search(owner="u", regions=("eastus",))).unread
+
+
+def test_machines_of_others_are_listed_and_never_read_one_by_one(azure_wire: Wire) -> None:
+    ours = {"gpucloud:owner": "u", "gpucloud:box": "b", "gpucloud:token": "gpc-1"}
+    tags = [None, {"team": "theirs"}, {**ours, "gpucloud:owner": "v"}, {**ours, "gpucloud:token": "gpc-2"}]
+    listed = [
+        {**shown(), "id": f"{MACHINE}-{number}", "type": "Microsoft.Compute/virtualMachines", "tags": each}
+        for number, each in enumerate([*tags, ours])
+    ]
+    azure_wire.say("GET", "/resources", Answer({"value": listed}))
+    azure_wire.say("GET", f"{MACHINE}-4", Answer({**listed[4], **shown("Succeeded", "PowerState/running")}))
+    azure_wire.say("GET", "/permissions", Answer({"value": [{"actions": ["*/read"], "notActions": []}]}))
+    found = AzureProvider(own_profile()).find(Search(owner="u", token="gpc-1"))
+    assert [each.state for each in found.resources] == [State.RUNNING]
+    looked_at = [sent.path for sent in azure_wire.calls("GET") if "/virtualMachines/" in sent.path]
+    assert [path.lower() for path in looked_at] == [f"{MACHINE}-4".lower()]
+    [asked] = azure_wire.calls("GET", "/resources")
+    assert asked.query["$filter"] == "resourceType eq 'Microsoft.Compute/virtualMachines'"
 
 
 def test_the_console_is_read_with_its_own_signature_and_without_our_token(azure_wire: Wire) -> None:

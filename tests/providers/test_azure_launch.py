@@ -96,9 +96,20 @@ def test_trusted_launch_goes_by_image_and_size_and_never_with_secure_boot() -> N
     security = machine_body(image="ubuntu-22.04")["properties"]["securityProfile"]
     assert security["securityType"] == "TrustedLaunch"
     assert security["uefiSettings"] == {"secureBootEnabled": False, "vTpmEnabled": True}
-    unable = machine_body(image="ubuntu-22.04", instance_type="Standard_ND96asr_v4")["properties"]
-    assert "securityProfile" not in unable
-    assert "securityProfile" not in machine_body(image="cuda-12.4")["properties"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"image": "cuda-12.4"},
+        {"image": "/subscriptions/s/x/images/i"},
+        {"image": "ubuntu-22.04", "instance_type": "Standard_ND96asr_v4"},
+        {"image": "ubuntu-22.04", "instance_type": "Standard_NC128ds_xl_RTXPRO6000BSE_v6"},
+    ],
+)
+def test_without_trusted_launch_the_standard_is_asked_for_which_is_no_default(changes: dict[str, Any]) -> None:
+    """Where nothing is asked for, Azure starts the machine with Secure Boot, and no driver of ours loads."""
+    assert machine_body(**changes)["properties"]["securityProfile"] == {"securityType": "Standard"}
 
 
 @pytest.mark.parametrize(

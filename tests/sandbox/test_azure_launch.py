@@ -162,6 +162,11 @@ def test_what_a_machine_keeps_for_life_cannot_be_changed(azure: Azure, changes: 
         ({"osProfile__linuxConfiguration__ssh__publicKeys": []}, "InvalidParameter", 400),
         ({"networkProfile__networkInterfaces": []}, "InvalidParameter", 400),
         ({"securityProfile": {"encryptionAtHost": True}}, "InvalidParameter", 400),
+        (
+            {"securityProfile": {"securityType": "Standard", "uefiSettings": {"vTpmEnabled": False}}},
+            "InvalidParameter",
+            400,
+        ),
         ({"evictionPolicy": "Delete"}, "InvalidParameter", 400),
         ({**SPOT, "availabilitySet": {"id": "/a"}}, "AzureSpotVMNotSupportedInAvailabilitySet", 409),
         ({**SPOT, "billingProfile": {"maxPrice": 0.00001}}, "SpotPriceGreaterThanProvidedMaxPrice", 409),

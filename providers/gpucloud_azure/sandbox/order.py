@@ -167,6 +167,9 @@ def _check_security(subscription: Subscription, properties: dict[str, Any], size
             "'Microsoft.Compute/EncryptionAtHost' feature is not enabled for this subscription."
         )
         raise AzureError("InvalidParameter", text)
+    if security.get("securityType") == "Standard" and security.get("uefiSettings"):
+        text = "Use of UEFI settings is not supported when security type is 'Standard'."
+        raise AzureError("InvalidParameter", text)
     if security.get("securityType") != "TrustedLaunch":
         return
     if image.generation == 1:

@@ -125,9 +125,9 @@ def _body(
 def _security_type(image: Image) -> dict[str, Any]:
     """The part of the body with Trusted Launch, or without it.
 
-    Explicit in both cases: since API version 2025-11-01 Azure chooses Trusted Launch with Secure Boot where nothing
-    is said, and takes ``Standard`` without a feature of the subscription (azure-compute-docs, trusted-launch.md;
-    azure-cli#33280). azure-mgmt-compute sends that version since 38.0.
+    Explicit in both cases: since API version 2025-11-01 Azure chooses Trusted Launch with Secure Boot where
+    nothing is said, and takes ``Standard`` without a feature of the subscription (azure-compute-docs,
+    trusted-launch.md; azure-cli#33280). azure-mgmt-compute sends that version since 38.0.
     """
     if not image.trusted_launch:
         return {"securityType": "Standard"}

@@ -107,7 +107,9 @@ def test_trusted_launch_goes_by_image_and_size_and_never_with_secure_boot() -> N
         {"image": "ubuntu-22.04", "instance_type": "Standard_NC128ds_xl_RTXPRO6000BSE_v6"},
     ],
 )
-def test_without_trusted_launch_the_standard_is_asked_for_which_is_no_default(changes: dict[str, Any]) -> None:
+def test_without_trusted_launch_the_standard_is_asked_for_which_is_no_default(
+    changes: dict[str, Any],
+) -> None:
     """Where nothing is asked for, Azure starts the machine with Secure Boot, and no driver of ours loads."""
     assert machine_body(**changes)["properties"]["securityProfile"] == {"securityType": "Standard"}
 

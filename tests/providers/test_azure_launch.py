@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -23,7 +24,9 @@ from gpucloud_azure.ids import group_id, id_in
 from gpucloud_azure.images import image_for
 from gpucloud_azure.network import group_name, machine_names, wanted_rules
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_azure.sizes import accelerates_networking
 from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.snapshot import Snapshot
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
 
@@ -112,6 +115,32 @@ def test_without_trusted_launch_the_standard_is_asked_for_which_is_no_default(
 ) -> None:
     """Where nothing is asked for, Azure starts the machine with Secure Boot, and no driver of ours loads."""
     assert machine_body(**changes)["properties"]["securityProfile"] == {"securityType": "Standard"}
+
+
+@pytest.mark.parametrize(
+    ("size", "accelerated"),
+    [
+        ("Standard_NC4as_T4_v3", True),
+        ("Standard_ND96isr_H200_v5", True),
+        ("Standard_NC40ads_H100_v5", True),
+        ("Standard_NCC40ads_H100_v5", False),
+        ("Standard_NC24rs_v3", False),
+        ("Standard_NC999_of_tomorrow", False),
+    ],
+)
+def test_networking_is_accelerated_where_the_size_supports_it(
+    azure_wire: Wire, size: str, accelerated: bool
+) -> None:
+    AzureProvider(own_profile()).prepare(order(instance_type=size), Remembered())
+    [nic] = bodies(azure_wire.calls("PUT", f"/{VM}-nic"))
+    assert nic["properties"]["enableAcceleratedNetworking"] is accelerated
+
+
+def test_every_size_of_the_market_is_known_to_support_accelerated_networking_or_not() -> None:
+    """NCv3 and NCC are all that Microsoft's pages of sizes list as without it."""
+    sizes = {size for cloud, size in Snapshot.read().types if cloud == "azure"}
+    without = {size for size in sizes if not accelerates_networking(size)}
+    assert without == {size for size in sizes if re.fullmatch(r"Standard_NC\d+r?s_v3|Standard_NCC.*", size)}
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,16 @@ def test_what_azure_refuses_is_refused_with_its_code(
     assert list(azure.compute.virtual_machines.list(GROUP)) == []
 
 
+def test_accelerated_networking_is_refused_for_sizes_without_it(azure: Azure) -> None:
+    id_ = azure.make_parts()
+    nic = azure.interface(azure.id_of("Microsoft.Network/publicIPAddresses", "vm-ip"))
+    nic["properties"]["enableAcceleratedNetworking"] = True
+    azure.network.network_interfaces.begin_create_or_update(GROUP, "vm-nic", nic).result()
+    old = machine(id_, hardwareProfile={"vmSize": "Standard_NC6s_v3"})
+    assert refused(azure.put, old) == ("VMSizeIsNotPermittedToEnableAcceleratedNetworking", 400)
+    azure.put(machine(id_)).result()
+
+
 def test_encryption_at_host_is_for_subscriptions_that_have_it(azure: Azure) -> None:
     azure.sandbox.cloud("azure", "feature", name="EncryptionAtHost", registered=True)
     assert azure.launch(securityProfile={"encryptionAtHost": True}).security_profile.encryption_at_host

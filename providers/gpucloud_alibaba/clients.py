@@ -149,6 +149,15 @@ def listed(value: Any) -> list[Any]:
     return list(value or ())
 
 
+def has_more(rows: int, page: int, page_size: int, total: int | str | None) -> bool:
+    """Whether another page follows one with so many rows.
+
+    The rows decide: a total may be missing, or count what it should not. It counts where pages are shorter
+    than asked for.
+    """
+    return rows >= page_size or (rows > 0 and page * page_size < int(total or 0))
+
+
 class Clients:
     """The clients of one set of credentials. Safe to use from several threads.
 

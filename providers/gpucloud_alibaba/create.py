@@ -15,7 +15,9 @@ from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
+from gpucloud_alibaba.images import Found
 from gpucloud_alibaba.network import NetworkIds
+from gpucloud_alibaba.prices import DISK_CATEGORY
 from gpucloud_pricing.demand import Purchase
 
 USER_DATA_BYTES = 32 * 1024
@@ -114,14 +116,14 @@ def market_of(order: Order, limit: float | None) -> dict[str, Any]:
 
 
 def request_of(
-    order: Order, *, network_ids: NetworkIds, image: str, market: Mapping[str, Any], ends: str | None
+    order: Order, *, network_ids: NetworkIds, image: Found, market: Mapping[str, Any], ends: str | None
 ) -> Request:
     """The create call as plain JSON. Pure: the same order yields the same request.
 
     Args:
         order: the order.
         network_ids: network and group.
-        image: the image's id.
+        image: the image.
         market: from :func:`market_of`.
         ends: from :func:`release_time`.
     """
@@ -130,7 +132,7 @@ def request_of(
         "RegionId": order.region,
         "ZoneId": order.zone,
         "InstanceType": order.instance_type,
-        "ImageId": image,
+        "ImageId": image.id,
         "Amount": order.nodes,
         "MinAmount": order.nodes,
         "ClientToken": order.key,
@@ -142,13 +144,13 @@ def request_of(
         "InternetChargeType": "PayByTraffic",
         "InternetMaxBandwidthOut": 100,
         "SystemDisk": {
-            "Category": "cloud_essd",
+            "Category": DISK_CATEGORY,
             "PerformanceLevel": "PL1",
             "Size": str(order.disk_gib),
             "Encrypted": "true",
         },
         "HttpEndpoint": "enabled",
-        "HttpTokens": "required",
+        "HttpTokens": "required" if image.hardened else "optional",
         "HttpPutResponseHopLimit": 1,
         "UserData": base64.b64encode(order.user_data).decode(),
         "Tag": [{"Key": key, "Value": value} for key, value in tags.items()],

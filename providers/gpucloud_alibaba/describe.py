@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpucloud.resources import BadTags, Machine, Ref, Resource, ResourceKind, State, Tags
-from gpucloud_alibaba.clients import Clients, ecs_models, listed, send
+from gpucloud_alibaba.clients import Clients, ecs_models, has_more, listed, send
 from gpucloud_alibaba.errors import named
 from gpucloud_pricing.demand import Purchase
 
@@ -240,6 +240,7 @@ class _VpcListing:
             place.region, self.action, {**wanted, "PageNumber": page, "PageSize": VPC_PAGE_SIZE}
         )
         outer, inner = self.members
+        rows = body[outer][inner]
         shown = [
             Resource(
                 ref=place.ref(self.kind, named(item[self.id])),
@@ -247,9 +248,9 @@ class _VpcListing:
                 tags=_vpc_tags(item),
                 created_at=moment(item.get(self.created)),
             )
-            for item in body[outer][inner]
+            for item in rows
         ]
-        more = page * VPC_PAGE_SIZE < int(body["TotalCount"])
+        more = has_more(len(rows), page, VPC_PAGE_SIZE, body.get("TotalCount"))
         return shown, str(page + 1) if more else None
 
 

@@ -44,8 +44,14 @@ def review_ingress(block: str) -> None:
         raise refusal(f"ingress from {block} lets in the world")
 
 
+def review_metadata(parameters: Mapping[str, Any], imds: str) -> None:
+    """Refuses metadata without tokens, unless the image (``ImdsSupport``) takes no other."""
+    if imds == "v2" and parameters.get("HttpTokens") != "required":
+        raise refusal("HttpTokens is not required")
+
+
 def review_launch(parameters: Mapping[str, Any]) -> None:
-    """Refuses a launch that pays in advance, is open, unencrypted, or untagged.
+    """Refuses a launch that pays in advance, is unencrypted, or untagged.
 
     Args:
         parameters: those of RunInstances.
@@ -55,8 +61,6 @@ def review_launch(parameters: Mapping[str, Any]) -> None:
     bought = sorted({"AutoPay", "AutoRenew", "Period", "PeriodUnit"} & parameters.keys())
     if bought:
         raise refusal(f"{', '.join(bought)} would buy")
-    if parameters.get("HttpTokens") != "required":
-        raise refusal("HttpTokens is not required")
     if not true(parameters.get("SystemDisk", {}).get("Encrypted")):
         raise refusal("the system disk is not encrypted")
     if any(not true(disk.get("Encrypted")) for disk in parameters.get("DataDisk") or ()):

@@ -15,6 +15,7 @@ from gpucloud.planning.boot_images import DEFAULT_IMAGE, bootable, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
+from gpucloud.planning.vgpus import refused_vgpu, without_vgpus
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
@@ -67,7 +68,10 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     wanted = candidates_of(offers)
     if not wanted:
         raise NoOfferError("no offer matches this spec", hint="see why: gpucloud offers --why")
-    inquiry = Inquiry(context, market, wish, possible(wanted, wish.image))
+    driven, vgpus = without_vgpus(wanted, wish.image)
+    if not driven:
+        raise refused_vgpu(market, wish.demand, context.clock().date(), wanted[0])
+    inquiry = Inquiry(context, market, wish, possible(driven, wish.image))
     context.tell("quote", "asking the clouds for today's prices")
     asked = inquiry.attempts()
     tried, unfit = bootable([(each, context.clouds[each.cloud]) for each in asked], wish.image)
@@ -77,7 +81,7 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
         created_at=context.clock(),
         spec=wish.spec,
         attempts=tried,
-        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit},
+        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit, **vgpus},
         endings=endings,
         remarks=inquiry.access.said_of(endings),
     )

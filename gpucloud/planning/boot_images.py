@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
@@ -94,27 +94,6 @@ def cut(candidate: Candidate, wanted: str | None) -> str | None:
     if wish is None or wish.mig is None:
         return None
     return f"{wish.mig}={','.join(map(str, slices(wish, candidate)))}"
-
-
-def bootable(
-    attempts: Iterable[tuple[Candidate, Cloud]], recipe: str
-) -> tuple[tuple[Candidate, ...], dict[str, str]]:
-    """The attempts on which a recipe works, and why it does not on the others.
-
-    Raises:
-        UsageError: it works on none.
-    """
-    fitting: list[Candidate] = []
-    refusals: dict[str, UsageError] = {}
-    for candidate, cloud in attempts:
-        try:
-            boots(cloud, candidate, recipe)
-            fitting.append(candidate)
-        except UsageError as error:
-            refusals[f"{candidate.cloud} {candidate.instance_type}"] = error
-    if refusals and not fitting:
-        raise next(iter(refusals.values()))
-    return tuple(fitting), {where: error.message for where, error in refusals.items()}
 
 
 def refused(error: ImpossibleError) -> UsageError:

@@ -46,6 +46,7 @@ class Image:
         cudnn: the version that it brings, if known.
         frameworks: the recipes that it contains completely.
         containers: whether it has Docker with NVIDIA's toolkit.
+        disk_gib: the size of its disk, which no machine's disk may be below; 0 where that is not known.
         why: the reason for this choice, as text.
     """
 
@@ -56,6 +57,7 @@ class Image:
     cudnn: str | None = None
     frameworks: tuple[str, ...] = ()
     containers: bool = False
+    disk_gib: int = 0
     why: str = ""
 
 

@@ -134,10 +134,14 @@ class AlibabaProvider:
 
     # --- buying
 
+    def check(self, order: Order, /) -> None:
+        """Refuses an order that Alibaba Cloud would refuse later."""
+        create.check(order)
+        create.release_time(order.deadline, self._clock())
+
     def prepare(self, order: Order, record: Record, /) -> Request:
         """Creates the box's network, switch and group, and returns the call of RunInstances."""
         create.check(order)
-        network.wanted_rules(order.allow_from, order.ports)
         if not images.is_own(order.image):
             images.image_for(order.image, order.arch)  # refuses what is not known
         order = self._placed(order)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, NoReturn
 
-from gpucloud.clouds.kit import check_user_data, in_threads
+from gpucloud.clouds.kit import Limits, check_limits, in_threads
 from gpucloud.clouds.provider import BegunError, Record
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
@@ -21,11 +21,12 @@ from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, 
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
-from gpucloud_azure.network import group_name, machine_names, tags_of
+from gpucloud_azure.network import group_name, machine_names, tags_of, wanted_rules
 from gpucloud_pricing.demand import Purchase
 
-CUSTOM_DATA_BYTES = 64 * 1024 - 1
-"""Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""
+LIMITS = Limits(cloud="Azure", user_data_bytes=64 * 1024 - 1, disk_gib=4095, rules=1000)
+"""Sources: azure-compute-docs, custom-data.md ("65535 bytes"), managed-disks-overview.md (OS disks), and
+azure-subscription-service-limits.md (rules of a network security group)."""
 ADMIN = "azureuser"
 """Azure requires a first user with a key. Its private key is discarded; cloud-init creates the box's user."""
 DISK_TYPE = "Premium_LRS"
@@ -44,7 +45,8 @@ def check(order: Order) -> None:
     Raises:
         UsageError: Azure would refuse it; the message says why.
     """
-    check_user_data(order, CUSTOM_DATA_BYTES, cloud="Azure")
+    check_limits(order, LIMITS)
+    wanted_rules(order.allow_from, order.ports)
     if len(order.extra_tags) > MAX_TAGS:
         raise UsageError(f"Azure accepts {MAX_TAGS} tags of your own; {len(order.extra_tags)} are given")
     for key, value in order.extra_tags.items():

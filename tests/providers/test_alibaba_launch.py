@@ -139,12 +139,18 @@ def test_a_box_is_paid_as_it_goes_and_never_ahead(wire: Wire) -> None:
         (timedelta(minutes=1), "2026-11-21T12:33:00Z"),
         (timedelta(hours=-1), "2026-11-21T12:33:00Z"),
         (timedelta(hours=2), "2026-11-21T14:01:00Z"),
-        (timedelta(days=5000), "2029-11-19T12:01:00Z"),
+        (timedelta(days=1094), "2029-11-19T12:01:00Z"),
     ],
 )
 def test_the_release_time_is_one_that_the_cloud_accepts(wire: Wire, lives: timedelta, released: str) -> None:
     """At least half an hour and at most three years ahead, in whole minutes."""
     assert sent_call(a_cloud(wire), deadline=NOW + lives)["AutoReleaseTime"] == released
+
+
+def test_a_deadline_beyond_the_clouds_timer_is_refused_instead_of_moved(wire: Wire) -> None:
+    with pytest.raises(UsageError, match="at most 1094 days ahead"):
+        AlibabaProvider(own_profile(), clock=lambda: NOW).check(order(deadline=NOW + timedelta(days=1095)))
+    assert not wire.sent
 
 
 def test_a_box_without_an_end_has_no_release_time(wire: Wire) -> None:

@@ -149,7 +149,7 @@ def test_every_size_of_the_market_is_known_to_support_accelerated_networking_or_
         ("cuda-12.4", "Standard_NC4as_T4_v3", {"publisher": "microsoft-dsvm", "offer": "ubuntu-hpc"}),
         ("cuda-12.6", "Standard_ND96isr_H100_v5", {"publisher": "microsoft-dsvm"}),
         ("pytorch", "Standard_NC24ads_A100_v4", {"publisher": "microsoft-dsvm"}),
-        ("cuda-12.4", "Standard_NV36ads_A10_v5", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
+        ("cuda-12.4", "Standard_ND40rs_v2", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
         ("ubuntu-22.04", "Standard_NC4as_T4_v3", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
         ("ubuntu-24.04", "Standard_NC4as_T4_v3", {"offer": "ubuntu-24_04-lts"}),
         ("a:b:c:latest", "Standard_NC4as_T4_v3", {"publisher": "a", "offer": "b", "sku": "c"}),

@@ -91,6 +91,8 @@ def status(app: App) -> None:
     app.output.line(f"running   {'yes' if found['running'] else 'no'}")
     for cloud, url in sorted(found["endpoints"].items()):
         app.output.line(f"{cloud:<9} {url}")
+    if found["clock_ahead_s"]:
+        app.output.line(f"clock     {found['clock_ahead_s']:g} s ahead; a reset takes that back")
     price = found["billed_per_hour"]
     app.output.line(f"billed    {format_money(Decimal(price['amount']), price['currency'])} per hour")
     if found["billing"]:
@@ -361,6 +363,7 @@ def _status(found: Json) -> dict[str, Any]:
         "endpoints": {**dict.fromkeys(emulated), **found["endpoints"]},
         "billed_per_hour": found["billed_per_hour"],
         "billing": found["billing"],
+        "clock_ahead_s": found["clock_ahead_s"],
     }
 
 

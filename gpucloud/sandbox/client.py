@@ -22,6 +22,8 @@ from gpucloud.processes import namespace, started
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 _POLL_S = 0.01
+MEND_CLOCK = "the sandbox's clock was moved (gpucloud sandbox clock): gpucloud sandbox reset --yes"
+"""Its clouds have this machine's time, unless it was moved."""
 
 
 class SandboxError(UsageError):
@@ -135,7 +137,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     from gpucloud.sandbox.ledger import billing_document, read_billing
 
     entries = read_billing(folder / "sandbox.db")
-    return {"running": False, "endpoints": {}, **billing_document(entries)}
+    return {"running": False, "endpoints": {}, "clock_ahead_s": None, **billing_document(entries)}
 
 
 class SandboxClient:

@@ -67,6 +67,7 @@ def test_status_is_the_documented_document_whether_it_runs_or_not(person: Person
         "endpoints": {"aws": None, "azure": None, "alibaba": None},
         "billed_per_hour": {"amount": "0", "currency": "USD"},
         "billing": [],
+        "clock_ahead_s": None,
     }
     person.json("start", "--pace", "0")
     running = person.json("status")
@@ -108,10 +109,14 @@ def test_the_clouds_are_steered_by_words(person: Person) -> None:
     assert person.json("stock")["rules"] == []
 
 
-def test_a_reset_takes_the_moved_clock_back_for_good(person: Person) -> None:
+def test_a_moved_clock_is_named_and_a_reset_takes_it_back_for_good(person: Person) -> None:
     person.json("start", "--pace", "0")
+    assert "clock" not in person.run("status").stdout
     before = datetime.fromisoformat(person.json("clock", "86400")["now"])
+    assert person.json("status")["clock_ahead_s"] == 86400
+    assert "clock     86400 s ahead" in person.run("status").stdout
     person.json("reset", "--yes")
+    assert person.json("status")["clock_ahead_s"] == 0
     assert datetime.fromisoformat(person.json("clock")["now"]) < before - timedelta(hours=23)
     person.json("stop")
     person.json("start")

@@ -198,8 +198,8 @@ def fault(
     effect: Annotated[
         str | None,
         typer.Argument(
-            help="Effect: error, throttle, delay, hang, drop, repeat, stale, ignore, empty, trickle, drip,"
-            " pages, bomb, truncate, garble, redirect, kill.",
+            help="Effect: error, throttle, delay, hang, drop, reset, repeat, stale, ignore, empty, trickle,"
+            " drip, pages, bomb, truncate, garble, redirect, kill.",
             metavar="EFFECT",
         ),
     ] = None,

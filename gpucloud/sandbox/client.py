@@ -44,12 +44,14 @@ class Endpoint:
     Attributes:
         folder: its folder.
         environ: the environment variables that point the vendors' SDKs, and gpucloud, at it.
+        unexported: those variables that a user's shell must not have at all.
         endpoints: the URL of each cloud.
     """
 
     folder: Path
     pid: int
     environ: Mapping[str, str]
+    unexported: frozenset[str]
     endpoints: Mapping[str, str]
     control_url: str
     control_token: str
@@ -67,7 +69,8 @@ class Endpoint:
         Args:
             environment: the shell's own: where it names a proxy, this machine is excluded from it.
         """
-        return {**self.environ, **_past_proxies(environment)}
+        exported = {name: value for name, value in self.environ.items() if name not in self.unexported}
+        return {**exported, **_past_proxies(environment)}
 
     @property
     def client(self) -> SandboxClient:
@@ -123,6 +126,7 @@ def find(folder: Path) -> Endpoint | None:
         folder=folder,
         pid=document["pid"],
         environ={name: value for cloud in clouds.values() for name, value in cloud["environment"].items()},
+        unexported=frozenset(name for cloud in clouds.values() for name in cloud.get("unexported", ())),
         endpoints={name: cloud["endpoint"] for name, cloud in clouds.items()},
         control_url=document["control"]["url"],
         control_token=document["control"]["token"],

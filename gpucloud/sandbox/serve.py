@@ -149,7 +149,11 @@ def _origin(emulator: Emulator, server: Server) -> str:
 def _reached(emulator: Emulator, origin: str) -> dict[str, Any]:
     """How clients reach an emulated cloud: its address, and the variables of their profile."""
     echo = {f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origin + ECHO_PATH}
-    return {"endpoint": origin, "environment": {**emulator.environment(origin), **echo}}
+    return {
+        "endpoint": origin,
+        "environment": {**emulator.environment(origin), **echo},
+        "unexported": sorted(emulator.unexported),
+    }
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ typed VPC client costs 18 MB and 0.1 s more in every process (measured with 7.2.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -135,6 +136,12 @@ def _guarded(kind: Any) -> Any:
 def ecs_models() -> Any:
     """The requests of ECS. (Their annotations do not mark optional members, so they stay ``Any``.)"""
     return import_module("alibabacloud_ecs20140526.models")
+
+
+def send(client: Any, request: Any) -> Any:
+    """Sends a typed request by the method of its name: a ``DescribeDisksRequest`` by ``describe_disks``."""
+    action = type(request).__name__.removesuffix("Request")
+    return getattr(client, re.sub("(?<!^)(?=[A-Z])", "_", action).lower())(request)
 
 
 def listed(value: Any) -> list[Any]:

@@ -305,7 +305,7 @@ class Access:
         usable = [clock for name, clock in clocks.items() if name in self.usable]
         for reading in [reading_of(self.context, clock) for clock in usable]:
             if self.to_buy:
-                refuse_wrong(reading)
+                refuse_wrong(self.context, reading)
             elif reading is not None and reading.skew > SKEW_FAILS:
                 self.context.tell("clock", f"{reading.text}: set it before you launch anything")
         return len(self.left_out) > before

@@ -257,7 +257,10 @@ def test_parts_that_a_careful_reviewer_would_not_let_pass_are_refused(azure: Azu
                 for open_rule in (
                     rule(sourceAddressPrefix="*"),
                     rule(sourceAddressPrefix="Internet"),
+                    rule(sourceAddressPrefix="INTERNET"),
+                    rule(sourceAddressPrefix="*", access="allow", direction="inbound"),
                     rule(sourceAddressPrefix="0.0.0.0/0"),
+                    rule(sourceAddressPrefix=None, sourceAddressPrefixes=["0.0.0.0/1", "128.0.0.0/1"]),
                     rule(sourceAddressPrefix=None, sourceAddressPrefixes=["::/0"]),
                 )
             ],

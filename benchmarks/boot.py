@@ -24,7 +24,9 @@ from tests.profiles import own_profile
 
 RENDERINGS = 50
 HOUR_POLLS, POLL_S = 720, 5.0
-RENDER_BUDGET_S, SIZE_BUDGET_KB = 0.005, 12.0
+RENDER_BUDGET_S = 0.005
+SIZE_BUDGET_KB = {"cuda-12.6": 12.0, "pytorch": 14.0, "tensorflow": 14.0}
+"""EC2 accepts 16 KiB, the user's own commands included. The wheels' digests are 2 KB that do not compress."""
 RSS_BUDGET_MB, CPU_BUDGET_S, QUERIES_BUDGET = 20.0, 7.0, 61.0
 SSH_BUDGET_S = 6.0
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -67,12 +69,12 @@ def rendering(folder: Path) -> Iterator[Row]:
     for recipe, software in RECIPES.items():
         wanted = plan(folder, software)
         size = len(packed(render(wanted)))
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(RENDERINGS):
             packed(render(wanted))
-        seconds = (time.perf_counter() - began) / RENDERINGS
-        yield Row(f"render and pack {recipe}", RENDER_BUDGET_S, seconds, 1.0)
-        yield Row(f"user-data of {recipe}", SIZE_BUDGET_KB, size / 1024, 1.0, "KB")
+        cpu_s = (time.process_time() - began) / RENDERINGS
+        yield Row(f"render and pack {recipe}, CPU", RENDER_BUDGET_S, cpu_s, 1.0)
+        yield Row(f"user-data of {recipe}", SIZE_BUDGET_KB[recipe], size / 1024, 1.0, "KB")
 
 
 def guarding(folder: Path) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from gpucloud.clouds.cloud import Cloud, Clouds
 from gpucloud.clouds.provider import Checkup
 from gpucloud.errors import CloudError, ErrorClass, UsageError
 from gpucloud.market.catalog import check_places
-from gpucloud.planning.clock_check import SET_CLOCK, SKEW_FAILS
+from gpucloud.planning.clock_check import SKEW_FAILS
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
 from gpucloud.planning.quota import shortfall
@@ -178,7 +178,7 @@ def _check_cloud(context: Context, name: str, wanted: Sequence[Candidate], nodes
     who = f"{identity.who} ({identity.source})" if identity else f"account {account}"
     findings = [Finding(name="credentials", ok=True, said=who)]
     region = wanted[0].region if wanted else None
-    findings += _told("clock", cloud, lambda: _clock(cloud.server_time(), context.clock()))
+    findings += _told("clock", cloud, lambda: _clock(cloud.server_time(), context))
     if region is not None:
         findings += _told("permissions", cloud, lambda: _permissions(region, cloud.permissions(region)))
         findings += _told("quotas", cloud, lambda: _quotas(cloud, wanted, nodes))
@@ -213,13 +213,13 @@ def _unusable(name: str, finding: Finding) -> CloudFindings:
 # --- what is looked at
 
 
-def _clock(theirs: datetime | None, ours: datetime) -> list[Finding]:
+def _clock(theirs: datetime | None, context: Context) -> list[Finding]:
     if theirs is None:
         return []
-    skew = abs(ours - theirs)
+    skew = abs(context.clock() - theirs)
     said = f"{skew.total_seconds():.0f} s from the cloud's"
     ok = False if skew > SKEW_FAILS else None if skew > SKEW_WARNS else True
-    fix = "" if ok else f"set the clock: {SET_CLOCK}"
+    fix = "" if ok else context.mend_clock
     return [Finding(name="clock", ok=ok, said=said, fix=fix)]
 
 

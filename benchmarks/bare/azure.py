@@ -7,6 +7,7 @@ import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,44 +33,72 @@ def throw_away_key() -> str:
     return key.public_bytes(*form).decode()
 
 
-def launch(box: BareBox) -> None:
-    """Prices, group, network, machine, schedules, address, ssh, ``nvidia-smi``."""
-    offer = box.offer
-    region, size = offer["region"], offer["instance_type"]
-    endpoint, subscription = os.environ["GPUCLOUD_AZURE_ENDPOINT"], os.environ["AZURE_SUBSCRIPTION_ID"]
-    credential = DefaultAzureCredential(disable_instance_discovery=True)
-    options: Any = {
-        "base_url": endpoint,
-        "credential_scopes": [f"{endpoint}/.default"],
-        "polling_interval": 0.05,
-    }
-    resources = ResourceManagementClient(credential, subscription, **options)
-    compute = ComputeManagementClient(credential, subscription, **options)
-    schedules = ComputeScheduleMgmtClient(credential, subscription, **options)
-    account = f"/subscriptions/{subscription}"
-    asked = HttpRequest("GET", f"{endpoint}{account}", params={"api-version": "2022-12-01"})
-    resources.send_request(asked).raise_for_status()
-    for where in offer["regions"]:
-        condition = (
-            f"serviceName eq 'Virtual Machines' and priceType eq 'Consumption' "
-            f"and armRegionName eq '{where}' and armSkuName eq '{size}'"
-        )
-        prices = os.environ["GPUCLOUD_AZURE_PRICES_URL"]
-        requests.get(prices, params={"$filter": condition}, timeout=60).raise_for_status()
-    caller = box.caller()
-    group = f"gpucloud-{box.id}"
-    resources.resource_groups.create_or_update(group, {"location": region, "tags": box.tags})
-    within = f"{account}/resourceGroups/{group}/providers"
+class Azure:
+    """The clients, of one subscription."""
 
-    def put(part: tuple[str, dict[str, Any]]) -> Any:
-        kind, body = part
-        made = resources.resources.begin_create_or_update_by_id(
-            f"{within}/Microsoft.Network/{kind}/{box.id}",
-            {"location": region, "tags": box.tags, **body},
+    def __init__(self) -> None:
+        self.endpoint = os.environ["GPUCLOUD_AZURE_ENDPOINT"]
+        subscription = os.environ["AZURE_SUBSCRIPTION_ID"]
+        credential = DefaultAzureCredential(disable_instance_discovery=True)
+        options: Any = {
+            "base_url": self.endpoint,
+            "credential_scopes": [f"{self.endpoint}/.default"],
+            "polling_interval": 0.05,
+        }
+        self.resources = ResourceManagementClient(credential, subscription, **options)
+        self.compute = ComputeManagementClient(credential, subscription, **options)
+        self.schedules = ComputeScheduleMgmtClient(credential, subscription, **options)
+        self.account = f"/subscriptions/{subscription}"
+
+    def put(self, box: BareBox, kind: str, body: dict[str, Any]) -> Any:
+        """Makes one part of the network and waits for it."""
+        made = self.resources.resources.begin_create_or_update_by_id(
+            f"{self.within(box)}/Microsoft.Network/{kind}/{box.id}",
+            {"location": box.offer["region"], "tags": box.tags, **body},
             api_version=NETWORK_API,
         )
         return made.result().as_dict()
 
+    def within(self, box: BareBox) -> str:
+        """How the ids of a box's resources begin."""
+        return f"{self.account}/resourceGroups/{group_of(box)}/providers"
+
+
+def group_of(box: BareBox) -> str:
+    """The resource group of a box."""
+    return f"gpucloud-{box.id}"
+
+
+def launch(box: BareBox) -> None:
+    """Prices, group, network, machine, schedules, address, ssh, ``nvidia-smi``."""
+    azure, region, group = Azure(), box.offer["region"], group_of(box)
+    asked = HttpRequest("GET", f"{azure.endpoint}{azure.account}", params={"api-version": "2022-12-01"})
+    azure.resources.send_request(asked).raise_for_status()
+    ask_prices(box)
+    caller = box.caller()
+    azure.resources.resource_groups.create_or_update(group, {"location": region, "tags": box.tags})
+    nic, address = make_network(azure, box, caller)
+    machines = azure.compute.virtual_machines
+    machines.begin_create_or_update(group, box.id, machine_of(box, nic), polling=False).result()
+    azure.schedules.scheduled_actions.virtual_machines_submit_deallocate(region, end_of(azure, box))
+    while machines.get(group, box.id).provisioning_state != "Succeeded":
+        pass
+    box.wait_for_gpus(address)
+
+
+def ask_prices(box: BareBox) -> None:
+    """The price in each region of the offer."""
+    for where in box.offer["regions"]:
+        condition = (
+            f"serviceName eq 'Virtual Machines' and priceType eq 'Consumption' "
+            f"and armRegionName eq '{where}' and armSkuName eq '{box.offer['instance_type']}'"
+        )
+        prices = os.environ["GPUCLOUD_AZURE_PRICES_URL"]
+        requests.get(prices, params={"$filter": condition}, timeout=60).raise_for_status()
+
+
+def make_network(azure: Azure, box: BareBox, caller: str) -> tuple[str, str]:
+    """A network, a group that lets the caller in, an address and an interface; its id, and the address."""
     rule = {
         "protocol": "Tcp",
         "sourceAddressPrefix": caller,
@@ -82,28 +111,32 @@ def launch(box: BareBox) -> None:
     }
     subnet = {"name": "default", "properties": {"addressPrefix": "10.42.0.0/20"}}
     space = {"addressPrefixes": ["10.42.0.0/16"]}
-    parts: list[tuple[str, dict[str, Any]]] = [
-        ("virtualNetworks", {"properties": {"addressSpace": space, "subnets": [subnet]}}),
-        ("networkSecurityGroups", {"properties": {"securityRules": [{"name": "ssh", "properties": rule}]}}),
-        (
-            "publicIPAddresses",
-            {"sku": {"name": "Standard"}, "properties": {"publicIPAllocationMethod": "Static"}},
-        ),
-    ]
+    parts: dict[str, dict[str, Any]] = {
+        "virtualNetworks": {"properties": {"addressSpace": space, "subnets": [subnet]}},
+        "networkSecurityGroups": {"properties": {"securityRules": [{"name": "ssh", "properties": rule}]}},
+        "publicIPAddresses": {
+            "sku": {"name": "Standard"},
+            "properties": {"publicIPAllocationMethod": "Static"},
+        },
+    }
     with ThreadPoolExecutor() as threads:
-        network, firewall, address = threads.map(put, parts)
+        network, firewall, address = threads.map(partial(azure.put, box), parts, parts.values())
     where = {"subnet": {"id": f"{network['id']}/subnets/default"}}
     public = {"publicIPAddress": {"id": address["id"], "properties": {"deleteOption": "Delete"}}}
     configuration = {"name": "ip", "properties": {**where, **public}}
     properties = {"networkSecurityGroup": {"id": firewall["id"]}, "ipConfigurations": [configuration]}
-    nic = put(("networkInterfaces", {"properties": properties}))
-    machine = f"{within}/Microsoft.Compute/virtualMachines/{box.id}"
+    nic = azure.put(box, "networkInterfaces", {"properties": properties})
+    return nic["id"], address["properties"]["ipAddress"]
+
+
+def machine_of(box: BareBox, nic: str) -> Any:
+    """The body of the put that is billed."""
     key = {"path": "/home/azureuser/.ssh/authorized_keys", "keyData": throw_away_key()}
-    body: Any = {
-        "location": region,
+    return {
+        "location": box.offer["region"],
         "tags": box.tags,
         "properties": {
-            "hardwareProfile": {"vmSize": size},
+            "hardwareProfile": {"vmSize": box.offer["instance_type"]},
             "storageProfile": {
                 "imageReference": IMAGE,
                 "osDisk": {"createOption": "FromImage", "deleteOption": "Delete", "diskSizeGB": 100},
@@ -115,30 +148,26 @@ def launch(box: BareBox) -> None:
                 "linuxConfiguration": {"disablePasswordAuthentication": True, "ssh": {"publicKeys": [key]}},
             },
             "networkProfile": {
-                "networkInterfaces": [
-                    {"id": nic["id"], "properties": {"primary": True, "deleteOption": "Delete"}}
-                ]
+                "networkInterfaces": [{"id": nic, "properties": {"primary": True, "deleteOption": "Delete"}}]
             },
             "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         },
     }
-    machines = compute.virtual_machines
-    machines.begin_create_or_update(group, box.id, body, polling=False).result()
+
+
+def end_of(azure: Azure, box: BareBox) -> Any:
+    """The schedule that ends the machine after a day."""
     end = datetime.now(UTC) + timedelta(hours=24)
-    deallocation: Any = {
+    return {
         "schedule": {
             "deadline": f"{end:%Y-%m-%dT%H:%M:%SZ}",
             "timezone": "UTC",
             "deadlineType": "InitiateAt",
         },
         "executionParameters": {"retryPolicy": {"retryCount": 5, "retryWindowInMinutes": 60}},
-        "resources": {"ids": [machine]},
+        "resources": {"ids": [f"{azure.within(box)}/Microsoft.Compute/virtualMachines/{box.id}"]},
         "correlationid": box.id,
     }
-    schedules.scheduled_actions.virtual_machines_submit_deallocate(region, deallocation)
-    while machines.get(group, box.id).provisioning_state != "Succeeded":
-        pass
-    box.wait_for_gpus(address["properties"]["ipAddress"])
 
 
 if __name__ == "__main__":

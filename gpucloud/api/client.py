@@ -278,9 +278,9 @@ class Client:
 
         with self._session.operation() as context, self.catalog.history() as history:
             wanted = clouds_to_ask(context.clouds.names(), tuple(clouds))
-            told = ask_commitments(context, history, wanted)
+            answers = ask_commitments(context, history, wanted)
             known = [each for each in history.commitments() if each.cloud in wanted]
-        return Commitments(commitments=known, told=told)
+        return Commitments(commitments=known, by_cloud=answers)
 
     def check(self, spec: Spec) -> Checked:
         """Looks whether a spec could be launched: credentials, permissions, quotas, clock, this machine.

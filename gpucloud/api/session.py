@@ -161,8 +161,9 @@ class Session:
         """The context of one call: journal, clouds, time, progress; its leases are renewed meanwhile."""
         from gpucloud.clouds.audit import Audit
         from gpucloud.journal.leases import calling, renewing
-        from gpucloud.runtime.context import Context
+        from gpucloud.runtime.context import SET_CLOCK, Context
         from gpucloud.runtime.tasks import Tasks
+        from gpucloud.sandbox.client import MEND_CLOCK
 
         proxy_command, journal = self.proxy_command, self.journal
         audit = Audit(
@@ -183,6 +184,7 @@ class Session:
                 clock=self.now,
                 state=self.state,
                 proxy_command=proxy_command,
+                mend_clock=MEND_CLOCK if self.sandboxed else SET_CLOCK,
                 call=call,
             )
             context.tasks.heard = partial(context.tell, "down")

@@ -1,6 +1,6 @@
-"""Brings what a box has nearer to its end: everything at the same time, as far as nothing holds it.
+"""Deletes the resources of a box: all that nothing depends on, at the same time.
 
-Asking to delete is safe to repeat. Each observation is written down, so that another process can go on.
+A deletion request is safe to repeat. Each observation is journalled, so that another process can continue.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from gpucloud.runtime.tasks import Call
 def delete_what_is_free(
     context: Context, box: Box, cloud: Cloud, rows: Sequence[ResourceRow]
 ) -> GpucloudError | None:
-    """Brings one region's things a step nearer to their end: at the same time, as far as none holds another.
+    """Requests or confirms the deletion of one region's resources that no other resource depends on.
 
     Returns:
-        The last trouble that was met, if any.
+        The last error, if any.
     """
     graph = cloud.deletion
     place = {kind: number for number, kind in enumerate(graph.order)}
@@ -38,7 +38,7 @@ def delete_what_is_free(
     refused: set[Ref] = set()
     trouble: GpucloudError | None = None
     while True:
-        # What is held is looked at where its deletion was asked for: mostly it goes with what holds it.
+        # A resource with dependents is checked once its deletion was requested: most are deleted with these.
         due = [
             row
             for row in left.values()
@@ -58,7 +58,7 @@ def delete_what_is_free(
                 continue
             if row.state == "made":
                 _note_asked(context, box, cloud, row, rows)
-            elif not is_held(graph, row.ref, left, refused):  # else it may be on its way to what holds it
+            elif not is_held(graph, row.ref, left, refused):  # else it may be about to go with its dependents
                 match _learned(context, box, row, answer):
                     case Action.CLOSE | Action.LOOK_AGAIN:
                         del left[row.ref]
@@ -70,13 +70,13 @@ def delete_what_is_free(
 
 
 def is_held(graph: DeletionGraph, ref: Ref, there: Iterable[Ref], refused: Collection[Ref]) -> bool:
-    """Whether another thing holds on to this one; of its own kind, a newer one that was not refused.
+    """Whether another resource prevents the deletion; of its own kind, a newer one that was not refused.
 
     Args:
-        graph: which kinds hold on to which.
-        ref: the thing.
-        there: all that are there, newest first.
-        refused: those of which the deletion was refused just now.
+        graph: which kinds depend on which.
+        ref: the resource.
+        there: all that exist, newest first.
+        refused: those whose deletion was refused just now.
     """
     there = list(there)
     newer = takewhile(lambda other: other != ref, there) if graph.holds_itself(ref.kind) else ()
@@ -86,10 +86,10 @@ def is_held(graph: DeletionGraph, ref: Ref, there: Iterable[Ref], refused: Colle
 
 
 def _answer(cloud: Cloud, ref: Ref, call: Call) -> Any:
-    """What a call returned that was waited for.
+    """The result of a call after the wait for it.
 
     Raises:
-        GpucloudError: it goes on, or what it raised.
+        GpucloudError: the call still runs, or its error.
     """
     if not call.done:
         raise GpucloudError(f"{cloud.name} {ref.region}: no answer within the remaining time")
@@ -97,7 +97,7 @@ def _answer(cloud: Cloud, ref: Ref, call: Call) -> Any:
 
 
 def ask_to_delete(context: Context, cloud: Cloud, refs: Collection[Ref]) -> GpucloudError | None:
-    """Asks once for the end of several things, at the same time; the last refusal, if any."""
+    """Requests several deletions once, at the same time; returns the last refusal, if any."""
     trouble: GpucloudError | None = None
     deletions = [partial(cloud.delete, ref, once=True) for ref in refs]
     for ref, call in zip(refs, context.tasks.run_all(deletions) if refs else (), strict=True):
@@ -109,9 +109,9 @@ def ask_to_delete(context: Context, cloud: Cloud, refs: Collection[Ref]) -> Gpuc
 
 
 def _step(context: Context, cloud: Cloud, row: ResourceRow) -> Callable[[], Resource | None]:
-    """The call that brings one thing a step nearer to its end."""
+    """The next call for one resource: request its deletion, or check whether it is gone."""
     if row.state == "made":
-        # Asking to delete is safe to repeat and is the answer to anything that is there: no look first.
+        # A deletion request is safe to repeat and right for whatever exists, so no check comes first.
         return partial(cloud.delete, row.ref, once=not row.ref.kind.billable)
     if _is_gone_for_now(context, row):
         return lambda: None
@@ -119,14 +119,14 @@ def _step(context: Context, cloud: Cloud, row: ResourceRow) -> Callable[[], Reso
 
 
 def _is_gone_for_now(context: Context, row: ResourceRow) -> bool:
-    """Whether a thing was seen to be gone so lately that a second look would prove nothing."""
+    """Whether a resource was absent so recently that a second check would prove nothing."""
     return row.state == "gone_once" and context.clock() - row.at < CONSISTENCY_WINDOW
 
 
 def _note_asked(
     context: Context, box: Box, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
 ) -> None:
-    """Writes down that a thing is asked to end, and with it what ends along."""
+    """Journals the deletion request of a resource, and of those that the cloud deletes with it."""
     _note(context, box, DeleteAsked, row)
     along = cloud.deletion.takes_along.get(row.ref.kind, ())
     for other in rows:
@@ -135,7 +135,7 @@ def _note_asked(
 
 
 def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | None) -> Action:
-    """Writes down what a look tells, and gives what there is to do."""
+    """Journals the result of a check; returns what to do next."""
     if _is_gone_for_now(context, row):
         return Action.LOOK_AGAIN
     seen = Seen.ABSENT if answer is None else seen_state(answer.state)

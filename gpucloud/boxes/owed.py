@@ -12,7 +12,7 @@ from gpucloud.runtime.context import Context
 
 
 def owed(context: Context, box: Box) -> list[Owed]:
-    """What of a box may still be billed: billable things, and create calls whose outcome is not known."""
+    """What may still be billed of a box: billable resources, and create calls with an unknown outcome."""
     left: list[Owed] = []
     for row in context.journal.resources(box.id):
         if row.ref.kind.billable and row.state != "gone_once":
@@ -40,14 +40,14 @@ def owed(context: Context, box: Box) -> list[Owed]:
 
 
 def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:
-    """Things of a box that may still be billed, and of which the journal was not told."""
+    """Resources of a box that may still be billed and are not in the journal."""
     return [
         Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=box.currency) for ref in refs
     ]
 
 
 def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> OwedError:
-    """The error that says what is left, what the cloud said, and the command that ends it."""
+    """The error with what is left, the cloud's answer, and the command that deletes it."""
     said = f"; {cause.message}" if cause else ""
     names = ", ".join(f"{item.ref.kind} {item.ref.id or item.name}" for item in left)
     error = OwedError(

@@ -1,4 +1,4 @@
-"""Finds out what calls without an answer have made, and what a box has that the journal does not know."""
+"""Resolves calls without an answer, and finds resources of a box that the journal does not have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 def resolve_intents(
     context: Context, box: Box, cloud: Cloud, intents: Sequence[Intent], found: SearchResult
 ) -> None:
-    """Writes down what create calls without an answer turn out to have made, or that they made nothing."""
+    """Journals what create calls without an answer created, or that they created nothing."""
     for intent in intents:
         machines = _machines_of(context, cloud, intent, found)
         seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
@@ -36,7 +36,7 @@ def resolve_intents(
 
 
 def resolve_makings(context: Context, box: Box, rows: Sequence[ResourceRow], found: SearchResult) -> None:
-    """Writes down the ids of things whose making was cut off, or that they were never made."""
+    """Journals the ids of resources whose creation was interrupted, or that they were never created."""
     for row in [row for row in rows if row.state == "making"]:
         there = [resource for resource in found.resources if resource.ref.kind is row.ref.kind]
         for resource in there:
@@ -59,7 +59,7 @@ def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchRe
 
 
 def adopt(context: Context, box: Box, intent: str, machines: Sequence[Machine], *, name: str) -> None:
-    """Writes down what a create call made: ids first, in one transaction, before any waiting.
+    """Journals what a create call created: ids first, in one transaction, before any waiting.
 
     Raises:
         StaleWriterError: the box was taken over; whoever has it will not know of these machines for a while.
@@ -76,7 +76,7 @@ def adopt(context: Context, box: Box, intent: str, machines: Sequence[Machine], 
 
 
 def _unanswered_for(context: Context, box: Box, asked_at: datetime) -> timedelta:
-    """How long ago a call without an answer can have left at the latest.
+    """The least age of a call without an answer.
 
     The holder from which the box was taken may have been paused just before its call, and have gone on after.
     """
@@ -84,7 +84,7 @@ def _unanswered_for(context: Context, box: Box, asked_at: datetime) -> timedelta
 
 
 def note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None:
-    """Writes down what of a box is there and the journal does not have: it may be what holds the rest.
+    """Journals resources of a box that exist and are not in the journal: others may depend on them.
 
     A box that was taken in from a list that lagged has such things. Where it is a second machine that holds
     the rest, nothing is written down: that, and what belongs to it, is not ours to end.

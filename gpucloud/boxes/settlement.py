@@ -1,4 +1,4 @@
-"""One pass over what a box has: what is open is resolved, what is not wanted is brought nearer to its end.
+"""One pass over a box's resources: resolves what is open, deletes what is not wanted.
 
 A pass looks at everything that the journal holds of a box, asks
 :func:`gpucloud.journal.lifecycle.reconcile` what to do about it, and does it. Deletions are idempotent and
@@ -25,7 +25,7 @@ from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 def settle_box(
     context: Context, box: Box, chosen: Callable[[Ref], bool] | None = None
 ) -> GpucloudError | None:
-    """One pass over everything that a box still has, or over the things that are chosen.
+    """One pass over everything that a box still has, or over the chosen resources.
 
     Returns:
         The last trouble that was met, if any.
@@ -41,11 +41,11 @@ def _settle(context: Context, box: Box, chosen: Callable[[Ref], bool] | None) ->
     places = {(i.cloud, i.account, i.region) for i in intents}
     places |= {(r.ref.cloud, r.ref.account, r.ref.region) for r in rows}
     for number, place in enumerate(sorted(places)):
-        try:  # a place that does not answer keeps none of the others waiting
+        try:  # a region that does not answer holds up no other
             with context.tasks.within(context.tasks.left_s / (len(places) - number)):
                 trouble = _settle_place(context, box, place, rows, intents, chosen=chosen) or trouble
         except (JournalError, StaleWriterError):
-            raise  # nothing more can be written down: to try again would change nothing
+            raise  # the journal cannot be written: another try is useless
         except TimedOutError as error:
             trouble = GpucloudError(f"{place[0]} {place[2]}: {error}")
         except GpucloudError as error:
@@ -62,7 +62,7 @@ def _settle_place(
     *,
     chosen: Callable[[Ref], bool] | None,
 ) -> GpucloudError | None:
-    """The pass over what a box has in one place: cloud, account, region."""
+    """The pass over a box's resources in one cloud, account and region."""
     cloud_name, account, region = place
     cloud = same_account(context, cloud_name, account)
     mine = [row for row in rows if (row.ref.cloud, row.ref.region) == (cloud_name, region)]
@@ -84,7 +84,7 @@ def _settle_place(
 
 
 def same_account(context: Context, name: str, account: str) -> Cloud:
-    """The cloud of a box, where the credentials are for the account in which the box is.
+    """The cloud of a box, if the credentials are for the account of the box.
 
     Raises:
         CloudError: they are for another one, in which nothing of the box would be found.

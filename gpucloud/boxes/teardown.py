@@ -1,4 +1,4 @@
-"""Takes boxes down until the cloud itself says that nothing billable is left."""
+"""Deletes boxes until the cloud confirms that nothing billable is left."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def take_down(
     ends_as: BoxState = BoxState.DELETED,
     when_unbilled: Callable[[], object] = lambda: None,
 ) -> Box:
-    """Ends a box that this process holds, and waits until the cloud confirms it.
+    """Deletes a box that this process holds, and waits until the cloud confirms it.
 
-    Where another process takes the box over to end it, its end is waited for; if that process dies, this one
-    goes on.
+    Where another process takes the box over to delete it, this one waits for that; if the other process dies,
+    this one continues.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         box: the box, its lease taken.
         budget_s: how long to wait for confirmation.
-        once: not to wait for it at all: for who comes back.
+        once: do not wait at all; the caller comes back.
         ends_as: ``deleted``, or ``failed`` for a launch that never became ready.
-        when_unbilled: called once nothing billable is left, before what costs nothing is waited for.
+        when_unbilled: called once nothing billable is left, before the wait for resources that cost nothing.
 
     Returns:
         The box in its final state.
 
     Raises:
-        OwedError: something may still be billed; the journal keeps it and the next command goes on.
-        StaleWriterError: another process has taken the box over, and does not end it.
+        OwedError: something may still be billed; the journal keeps it, and the next command continues.
+        StaleWriterError: another process has taken the box over, and does not delete it.
     """
     with context.tasks.within(budget_s):
         while True:
@@ -63,11 +63,11 @@ def take_down(
 
 
 def _taken_back(context: Context, box: Box) -> Box:
-    """A box that another process has taken over to end it: once it is over, or is ours again.
+    """A box that another process has taken over to delete it, once it is deleted or ours again.
 
     Raises:
-        OwedError: neither within the tasks's budget.
-        StaleWriterError: the other process does not end it.
+        OwedError: neither within the budget.
+        StaleWriterError: the other process does not delete it.
     """
     context.tell("down", f"another process is ending {box.name!r}; waiting for it")
     while True:
@@ -103,7 +103,7 @@ def _pass(context: Context, box: Box) -> tuple[list[Owed], GpucloudError | None]
 
 
 def end_machines(context: Context, box: Box, *, budget_s: float) -> None:
-    """Ends a box's machines and what ends with them, and waits until they are gone; the box goes on.
+    """Deletes a box's machines and what goes with them, and waits until they are gone; the box remains.
 
     Raises:
         OwedError: that could not be confirmed.
@@ -114,7 +114,7 @@ def end_machines(context: Context, box: Box, *, budget_s: float) -> None:
 
 
 def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:
-    """Ends some of the things that the journal holds of a box, and waits until they are gone; it goes on.
+    """Deletes some of a box's resources, and waits until they are gone; the box remains.
 
     Raises:
         OwedError: that could not be confirmed of something billable.
@@ -135,16 +135,16 @@ def until_gone(
     *,
     once: bool = False,
 ) -> None:
-    """Goes on to end something until nothing of it is billed. The tasks knows for how long.
+    """Repeats a pass until nothing billable is left, or the budget of the tasks is spent.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: whose it is.
-        end: one pass: gives what may still be billed, and the last trouble that was met.
-        once: whether one pass has to do.
+        box: the box.
+        end: one pass: returns what may still be billed, and the last error.
+        once: make one pass only.
 
     Raises:
-        OwedError: something may still be billed at the end of the budget, or waiting would change nothing.
+        OwedError: something may still be billed at the end of the budget, or the error is final.
     """
     pause_s = 0.05
     while True:
@@ -158,9 +158,9 @@ def until_gone(
 
 
 def _tidy(context: Context, box: Box) -> None:
-    """Goes on with what costs nothing, for a while: networks and groups count against quotas.
+    """Waits a while for resources that cost nothing: networks and security groups count against quotas.
 
-    What is left after that is looked at again by the next changing command.
+    The next changing command checks what is left after that.
     """
     pause_s = 0.02
     with context.tasks.within(TIDY_S):
@@ -174,7 +174,7 @@ def _tidy(context: Context, box: Box) -> None:
 
 
 def _is_final(trouble: GpucloudError | None) -> bool:
-    """Whether waiting changes nothing: the cloud will say the same again until somebody mends something."""
+    """Whether waiting is useless: the cloud repeats this error until a person changes something."""
     if not isinstance(trouble, CloudError):
         return False
     return RULES[ErrorClass(trouble.error_class)].next in {Next.LEAVE_CLOUD, Next.STOP}

@@ -1,4 +1,4 @@
-"""Ends a box that the journal cannot be told of: above all on a full disk."""
+"""Deletes a box while the journal cannot be written: above all on a full disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 
 
 def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
-    """Ends everything that carries a box's tag where the journal cannot be written: above all on a full disk.
+    """Deletes everything that carries a box's tag while the journal cannot be written.
 
     The journal is not told. Whatever looks later finds things that are gone.
 
@@ -29,7 +29,7 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
     """
     intents = context.journal.intents(box.id)
     places = sorted({(intent.cloud, intent.account, intent.region) for intent in intents})
-    # A call whose outcome the journal was not told may have made what lists do not show yet.
+    # A call with an unknown outcome may have created what lists do not show yet.
     still_open = {(each.cloud, each.account, each.region) for each in intents if each.status == "open"}
 
     def end() -> tuple[list[Owed], GpucloudError | None]:
@@ -50,7 +50,7 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
 
 
 def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | None) -> list[Owed]:
-    """What may still be billed in a place of which the journal tells nothing."""
+    """What may still be billed in a region that the journal does not mention."""
     cloud, account, region = place
     unknown = Ref(cloud=cloud, account=account, region=region, kind=ResourceKind.INSTANCE, id="")
     return owed_refs(box, [resource.ref for resource in left or ()] or [unknown])
@@ -59,7 +59,7 @@ def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | N
 def _end_in(
     context: Context, box: Box, place: tuple[str, str, str]
 ) -> tuple[list[Resource] | None, GpucloudError | None]:
-    """Asks to delete what is found of a box; what may still be billed, or why that is not known."""
+    """Requests the deletion of what is found of a box; returns what may still be billed, or an error."""
     name, account, region = place
     try:
         cloud = same_account(context, name, account)
@@ -71,7 +71,7 @@ def _end_in(
 
 
 def _end_found(context: Context, cloud: Cloud, search: Search) -> list[Resource]:
-    """Asks to delete what is found; gives what may still be billed of it."""
+    """Requests the deletion of what is found; returns what may still be billed of it."""
     found = context.tasks.run(partial(cloud.find, search), CALL_TIMEOUT_S)
     if found.unread:
         raise GpucloudError(f"{cloud.name} {found.unread[0].region}: {found.unread[0].error}")

@@ -38,8 +38,8 @@ def commitments(
     if app.output.json:
         app.output.document("commitments", found.document())
     else:
-        _show(app, found.told, found.commitments)
-    return _code(found.told)
+        _show(app, found.by_cloud, found.commitments)
+    return _code(found.by_cloud)
 
 
 def _show(app: App, answers: Mapping[str, CloudAnswers], known: Sequence[Commitment]) -> None:

@@ -78,9 +78,9 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
     for flag in sorted({flag for attempt in shown for flag in attempt.flags}):
         flagged = sorted({attempt.instance_type for attempt in shown if flag in attempt.flags})
         app.output.say(f"Flagged {flag}: {', '.join(flagged)}")
-    for cloud, reason in made.left_out.items():
-        app.output.say(f"Left out: {cloud}: {reason}")
-    if made.left_out:
+    for what, reason in made.left_out.items():
+        app.output.say(f"Left out: {what}: {reason}")
+    if any(" " not in what for what in made.left_out):  # whole clouds, not a part of one
         app.output.say("gpucloud check says how to set these clouds up.")
     for cloud, remarks in made.remarks.items():
         for remark in remarks:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,7 +46,23 @@ Lag = Annotated[
 ]
 
 
-def start(app: App, transition: Transition = None, latency: Latency = None, lag: Lag = None) -> None:
+class Shell(StrEnum):
+    """A family of shells, by how variables are set in it."""
+
+    POSIX = "posix"
+    FISH = "fish"
+    POWERSHELL = "powershell"
+
+
+def start(
+    app: App,
+    transition: Transition = None,
+    latency: Latency = None,
+    lag: Lag = None,
+    shell: Annotated[
+        Shell, typer.Option(help="Shell that the printed lines are for: posix, fish or powershell.")
+    ] = Shell.POSIX,
+) -> None:
     """Start the emulated clouds; prints the variables that point the vendors' tools at them."""
     from gpucloud.sandbox.client import ensure_started
 
@@ -54,15 +72,34 @@ def start(app: App, transition: Transition = None, latency: Latency = None, lag:
         endpoint.client.pace(**given)
     exports = endpoint.exports(app.environment)
     if app.output.json:
-        fields = {**_status(endpoint.client.status()), "environment": exports}
+        fields = {
+            **_status(endpoint.client.status()),
+            "environment": exports,
+            "unset": sorted(endpoint.unexported),
+        }
         app.output.document("sandbox", fields)
         return
+    for name in sorted(endpoint.unexported):
+        app.output.line(_UNSETS[shell].format(name))
     for name, value in exports.items():
-        app.output.line(f"export {name}={shlex.quote(value)}")
+        app.output.line(_SETS[shell](name, value))
     app.output.say(
         f"The sandbox runs (pid {endpoint.pid}). With these variables, the vendors' tools and SDKs call it."
     )
     app.output.say("Next: gpucloud --sandbox launch --gpu T4")
+
+
+_FISH_SPECIAL, _ESCAPED = r"([\\'])", r"\\\1"
+_UNSETS: Mapping[Shell, str] = {
+    Shell.POSIX: "unset {}",
+    Shell.FISH: "set --erase {}",
+    Shell.POWERSHELL: "Remove-Item -ErrorAction Ignore Env:{}",
+}
+_SETS: Mapping[Shell, Callable[[str, str], str]] = {
+    Shell.POSIX: lambda name, value: f"export {name}={shlex.quote(value)}",
+    Shell.FISH: lambda name, value: f"set -gx {name} '{re.sub(_FISH_SPECIAL, _ESCAPED, value)}'",
+    Shell.POWERSHELL: lambda name, value: "$Env:{} = '{}'".format(name, value.replace("'", "''")),
+}
 
 
 def stop(
@@ -91,6 +128,8 @@ def status(app: App) -> None:
     app.output.line(f"running   {'yes' if found['running'] else 'no'}")
     for cloud, url in sorted(found["endpoints"].items()):
         app.output.line(f"{cloud:<9} {url}")
+    if found["clock_ahead_s"]:
+        app.output.line(f"clock     {found['clock_ahead_s']:g} s ahead; a reset takes that back")
     price = found["billed_per_hour"]
     app.output.line(f"billed    {format_money(Decimal(price['amount']), price['currency'])} per hour")
     if found["billing"]:
@@ -196,8 +235,8 @@ def fault(
     effect: Annotated[
         str | None,
         typer.Argument(
-            help="Effect: error, throttle, delay, hang, drop, repeat, stale, ignore, empty, trickle, drip,"
-            " pages, bomb, truncate, garble, redirect, kill.",
+            help="Effect: error, throttle, delay, hang, drop, reset, repeat, stale, ignore, empty, trickle,"
+            " drip, pages, bomb, truncate, garble, redirect, kill.",
             metavar="EFFECT",
         ),
     ] = None,
@@ -361,6 +400,7 @@ def _status(found: Json) -> dict[str, Any]:
         "endpoints": {**dict.fromkeys(emulated), **found["endpoints"]},
         "billed_per_hour": found["billed_per_hour"],
         "billing": found["billing"],
+        "clock_ahead_s": found["clock_ahead_s"],
     }
 
 

@@ -20,6 +20,7 @@ from gpucloud.clouds.provider import (
     BegunError,
     CanExtend,
     CapacitySource,
+    ChecksOrders,
     Checkup,
     CommitmentInquiry,
     CommitmentSource,
@@ -346,6 +347,15 @@ class Cloud:
         if not isinstance(source, ImageSource):
             return own_image(recipe)
         return source.boot_image(recipe, arch, instance_type)
+
+    def check(self, order: Order) -> None:
+        """Refuses an order that is beyond a documented limit of the cloud. Makes no call.
+
+        Raises:
+            UsageError: it is; the message says what the cloud accepts.
+        """
+        if isinstance(self.provider, ChecksOrders):
+            self.provider.check(order)
 
     def read_ahead(self, region: str) -> None:
         """Reads in advance what a launch in a region needs; a failure is raised where it is needed."""

@@ -6,6 +6,7 @@
 :class:`Ahead`            a call that is started now and waited for later
 :func:`refuse_foreign`    refuses a resource of another account, which must not pass for gone
 :func:`gone_is_fine`      makes the deletion of a resource that is gone a success
+:func:`check_limits`      refuses an order that is beyond what the cloud accepts
 :func:`check_user_data`   refuses a boot script that is too long for the cloud
 :func:`amount_of`         reads a price
 :func:`read_images`       reads a provider's ``images.toml``
@@ -36,6 +37,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 THREADS = 8
+SSH_PORT = 22
 
 
 # --- several calls at the same time
@@ -131,6 +133,50 @@ def gone_is_fine(classify: Callable[[Exception], Verdict | None]) -> Generator[N
         verdict = classify(error)
         if verdict is None or verdict.error_class is not ErrorClass.NOT_FOUND:
             raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The most of an order that a cloud accepts, whoever asks. The provider that declares it has the sources.
+
+    Attributes:
+        cloud: the cloud's name, for people.
+        user_data_bytes: the boot script, before base64.
+        disk_gib: a root disk.
+        rules: inbound rules of a box's group: one for each source and port.
+        nodes: machines of a box; ``None`` if no limit is documented.
+    """
+
+    cloud: str
+    user_data_bytes: int
+    disk_gib: int
+    rules: int
+    nodes: int | None = None
+
+
+def check_limits(order: Order, limits: Limits) -> None:
+    """Refuses an order that is beyond a cloud's limits.
+
+    Raises:
+        UsageError: it is; the message says what the cloud accepts.
+    """
+    check_user_data(order, limits.user_data_bytes, cloud=limits.cloud)
+    if order.disk_gib > limits.disk_gib:
+        raise UsageError(
+            f"--disk: {order.disk_gib} GiB is too large; {limits.cloud} accepts root disks of up to "
+            f"{limits.disk_gib} GiB"
+        )
+    rules = len({SSH_PORT, *order.ports}) * len(set(order.allow_from))
+    if rules > limits.rules:
+        raise UsageError(
+            f"--allow-from and --port: these are {rules} rules; a group on {limits.cloud} has up to "
+            f"{limits.rules}",
+            hint="allow a network instead of single addresses: --allow-from 203.0.113.0/24",
+        )
+    if limits.nodes is not None and order.nodes > limits.nodes:
+        raise UsageError(
+            f"--nodes: {limits.cloud} launches up to {limits.nodes} machines together, not {order.nodes}"
+        )
 
 
 def check_user_data(order: Order, limit: int, *, cloud: str) -> None:

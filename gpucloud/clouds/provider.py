@@ -366,6 +366,20 @@ class ImageSource(Protocol):
 
 
 @runtime_checkable
+class ChecksOrders(Protocol):
+    """Clouds whose documented limits are checked when an order is planned."""
+
+    def check(self, order: Order, /) -> None:
+        """Refuses an order that the cloud would refuse later. Makes no call.
+
+        The order of a plan lacks what is decided later: it has no key, name, account and user-data yet.
+
+        Raises :class:`gpucloud.errors.UsageError`, which says what the cloud accepts.
+        """
+        ...
+
+
+@runtime_checkable
 class ConsoleLog(Protocol):
     """Clouds that keep the console output of a machine."""
 

@@ -39,7 +39,7 @@ def extend(context: Context, box: Box, lives: timedelta | None) -> Box:
         refresh(context, taken)
         seen = context.journal.held(taken)
         check_movable(context, seen)
-        refuse_wrong(reading_of(context, asked))
+        refuse_wrong(context, reading_of(context, asked))
         nodes = targets(seen, key_folder(context.state, box.id), context.proxy_command)
         for node in nodes:
             reach(context, seen, node)

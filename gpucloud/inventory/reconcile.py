@@ -253,7 +253,7 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
 
 def _take_as_noted(context: Context, box: Box, noted: Facts) -> bool:
     """Restores a box as it became ready; False if no machine of it exists, or another process holds it."""
-    asked = _ask(context, replace(box, **noted.told))
+    asked = _ask(context, replace(box, **noted.given))
     seen = [context.tasks.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
     machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
     taken = context.take(box) if machines else None

@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from gpucloud.journal.facts import NOTHING_TOLD, Data, Facts, NamedRef, facts_of_version_1, plain
+from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
 from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.resources import Ref, ResourceKind
 
@@ -44,32 +44,32 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned(Event):
-    """A box has a name and a lease; no call was sent to a cloud yet."""
+class FirstOfBox(Event):
+    """The first event of a box in the journal."""
 
-    type = "planned"
     name: str
     owner: str
     run_id: str | None
     op: str
     expires_at: datetime | None
-    lease: Lease
     facts: Facts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recovered(Event):
+class Planned(FirstOfBox):
+    """A box has a name and a lease; no call was sent to a cloud yet."""
+
+    type = "planned"
+    lease: Lease
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered(FirstOfBox):
     """A box that was not in the journal was found by its tags."""
 
     type = "recovered"
-    name: str
-    owner: str
-    run_id: str | None
-    op: str
     state: BoxState
     created_at: datetime
-    expires_at: datetime | None
-    facts: Facts
     resources: tuple[NamedRef, ...]
 
 
@@ -125,7 +125,7 @@ class Resolved(Event):
     status: Literal["made", "closed", "watched"]
     started_at: datetime | None = None
     resources: tuple[NamedRef, ...] = ()
-    facts: Facts = NOTHING_TOLD
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class Seen(Event):
 
     type = "seen"
     state: BoxState | None = None
-    facts: Facts = NOTHING_TOLD
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,7 @@ class StateChanged(Event):
 
     type = "state"
     state: BoxState
-    facts: Facts = NOTHING_TOLD
+    facts: Facts = NO_FACTS
 
 
 _TYPES: Mapping[str, type[Event]] = {

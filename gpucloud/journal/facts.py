@@ -223,13 +223,13 @@ class Facts:
     recovered: bool | None = None
 
     @property
-    def told(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """The fields that are set, by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
     def updated(self, news: Facts) -> Facts:
         """These facts with the changes of an event."""
-        merged = replace(self, **news.told)
+        merged = replace(self, **news.given)
         if merged.zone is not None and merged.place is not None:
             merged = replace(merged, place=replace(merged.place, zone=merged.zone), zone=None)
         return merged
@@ -239,7 +239,7 @@ class Facts:
         return replace(self, nodes=None)
 
 
-NOTHING_TOLD = Facts()
+NO_FACTS = Facts()
 
 
 def node_of(machine: Machine) -> Node:
@@ -261,7 +261,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911  (one per kind of value)
     """A value of this module as plain JSON: decimals and times as strings, only the facts that are set."""
     match value:
         case Facts():
-            return plain(value.told)
+            return plain(value.given)
         case Mapping():
             return {str(key): plain(each) for key, each in cast("Data", value).items()}
         case list() | tuple():
@@ -413,30 +413,30 @@ def facts_of_version_1(data: Data, place: Data | None = None) -> Facts:
         data: the dictionary.
         place: further keys of the event about the place.
     """
-    told = {**{key: value for key, value in (place or {}).items() if value is not None}, **data}
-    has_place = "cloud" in told and "region" in told
-    nodes: Sequence[Data] | None = told.get("nodes")
+    old = {**{key: value for key, value in (place or {}).items() if value is not None}, **data}
+    has_place = "cloud" in old and "region" in old
+    nodes: Sequence[Data] | None = old.get("nodes")
     measured = {key for key in ("gpus_seen", "driver", "boot_seconds", "accept_test", "mig") if key in data}
-    listed: Mapping[str, Data] | None = told.get("listed")
-    ended_by = told.get("ended_by")
+    listed: Mapping[str, Data] | None = old.get("listed")
+    ended_by = old.get("ended_by")
     return Facts(
-        place=_place_of_version_1(told) if has_place else None,
-        zone=None if has_place else told.get("zone"),
-        offer=_offer_of_version_1(told) if told.get("instance_type") else None,
-        price=_price_of_version_1(told) if told.get("price") else None,
+        place=_place_of_version_1(old) if has_place else None,
+        zone=None if has_place else old.get("zone"),
+        offer=_offer_of_version_1(old) if old.get("instance_type") else None,
+        price=_price_of_version_1(old) if old.get("price") else None,
         listed=None if listed is None else _read_listed(listed),
         nodes=None if nodes is None else tuple(map(_node_of_version_1, nodes)),
-        wanted=_wanted_of_version_1(told) if {"spec", "disk_gib", "image"} & told.keys() else None,
-        attended=told.get("attended"),
-        boot=read_first_boot(told["boot"]) if told.get("boot") else None,
-        allow_from=_tuple(told.get("allow_from")),
-        ports=_tuple(told.get("ports")),
-        measured=_measured_of_version_1(told) if measured else None,
-        timers=_tuple(told.get("timers")),
-        guards=None if told.get("guards") is None else _read_guards(list(map(_guard, told["guards"]))),
-        replaced=told.get("replaced"),
+        wanted=_wanted_of_version_1(old) if {"spec", "disk_gib", "image"} & old.keys() else None,
+        attended=old.get("attended"),
+        boot=read_first_boot(old["boot"]) if old.get("boot") else None,
+        allow_from=_tuple(old.get("allow_from")),
+        ports=_tuple(old.get("ports")),
+        measured=_measured_of_version_1(old) if measured else None,
+        timers=_tuple(old.get("timers")),
+        guards=None if old.get("guards") is None else _read_guards(list(map(_guard, old["guards"]))),
+        replaced=old.get("replaced"),
         ended_by=EndedBy(ended_by) if ended_by else None,
-        recovered=told.get("recovered"),
+        recovered=old.get("recovered"),
     )
 
 
@@ -444,22 +444,22 @@ def _tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _place_of_version_1(told: Data) -> Place:
+def _place_of_version_1(old: Data) -> Place:
     return Place(
-        cloud=told["cloud"],
-        region=told["region"],
-        account=told.get("account") or "",
-        zone=told.get("zone") or None,
+        cloud=old["cloud"],
+        region=old["region"],
+        account=old.get("account") or "",
+        zone=old.get("zone") or None,
     )
 
 
-def _offer_of_version_1(told: Data) -> Offer:
-    return _read_offer({"purchase": Purchase.ON_DEMAND, **told})
+def _offer_of_version_1(old: Data) -> Offer:
+    return _read_offer({"purchase": Purchase.ON_DEMAND, **old})
 
 
-def _price_of_version_1(told: Data) -> Price:
-    day = {"as_of": told.get("price_as_of"), "source": told.get("price_source")}
-    return read_price({**told["price"], **day})
+def _price_of_version_1(old: Data) -> Price:
+    day = {"as_of": old.get("price_as_of"), "source": old.get("price_source")}
+    return read_price({**old["price"], **day})
 
 
 def _node_of_version_1(node: Data) -> Node:
@@ -470,17 +470,17 @@ def _node_of_version_1(node: Data) -> Node:
     return read_node({**known, "billed": billed, "taken_back": bool(node.get("taken_back"))})
 
 
-def _wanted_of_version_1(told: Data) -> Wanted:
-    return Wanted(spec=told.get("spec") or {}, disk_gib=told.get("disk_gib"), image=told.get("image"))
+def _wanted_of_version_1(old: Data) -> Wanted:
+    return Wanted(spec=old.get("spec") or {}, disk_gib=old.get("disk_gib"), image=old.get("image"))
 
 
-def _measured_of_version_1(told: Data) -> Measured:
+def _measured_of_version_1(old: Data) -> Measured:
     return Measured(
-        gpus=told.get("gpus_seen") or {},
-        driver=told.get("driver"),
-        boot_seconds=told.get("boot_seconds") or {},
-        gpu_tests=tuple(told.get("accept_test") or ()),
-        slices=tuple(Slice(**each) for each in told.get("mig") or ()),
+        gpus=old.get("gpus_seen") or {},
+        driver=old.get("driver"),
+        boot_seconds=old.get("boot_seconds") or {},
+        gpu_tests=tuple(old.get("accept_test") or ()),
+        slices=tuple(Slice(**each) for each in old.get("mig") or ()),
     )
 
 

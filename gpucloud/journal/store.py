@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import Event, Planned, Recovered, Released, Seen, Taken
-from gpucloud.journal.facts import NOTHING_TOLD, Facts, NamedRef
+from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
 from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, StoredEvent
 from gpucloud.journal.sqlite.database import Database
@@ -263,7 +263,7 @@ class Journal:
         with suppress(JournalError, StaleWriterError):
             self.write(box, Released())
 
-    def observe(self, box: Box, facts: Facts = NOTHING_TOLD, *, state: BoxState | None = None) -> bool:
+    def observe(self, box: Box, facts: Facts = NO_FACTS, *, state: BoxState | None = None) -> bool:
         """Appends what was seen of a box that this process need not hold.
 
         What was seen is dropped where it is out of date: another process has taken the box meanwhile, or its

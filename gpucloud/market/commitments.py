@@ -57,17 +57,17 @@ class Commitments:
 
     Attributes:
         commitments: those in force, by each cloud's last answer.
-        told: the present answers, by cloud.
+        by_cloud: the present answers, by cloud.
     """
 
     commitments: Sequence[Commitment]
-    told: Mapping[str, CloudAnswers]
+    by_cloud: Mapping[str, CloudAnswers]
 
     def document(self) -> dict[str, Any]:
         """The fields of ``gpucloud.commitments/v1``."""
         return {
             "commitments": [commitment_document(each) for each in self.commitments],
-            "clouds": [answers.document(cloud) for cloud, answers in self.told.items()],
+            "clouds": [answers.document(cloud) for cloud, answers in self.by_cloud.items()],
         }
 
 

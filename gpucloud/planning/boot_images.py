@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.planning.plan import Candidate
 from gpucloud_pricing.gpu_models import BY_NAME, family
 from gpucloud_pricing.gpus import parse_wishes
-from gpucloud_pricing.rules import grants, slices
+from gpucloud_pricing.rules import NEEDS_GRID, grants, slices
 from gpucloud_templates.software import (
     Gpu,
     Image,
@@ -30,15 +30,19 @@ def gpu_of(candidate: Candidate) -> Gpu:
     """The known properties of an offer's GPU; only its name, for a model without a description."""
     name = family(candidate.gpu_model, candidate.gpu_memory_gib)
     model = BY_NAME.get(name)
+    needs_grid = NEEDS_GRID in candidate.flags
     if model is None:
-        return Gpu(model=name, architecture="unknown", capability="0.0")
+        return Gpu(model=name, architecture="unknown", capability="0.0", needs_grid=needs_grid)
     return Gpu(
         model=name,
         architecture=model.architecture,
         capability=model.sm,
         first_cuda=model.first_cuda,
         last_cuda=model.last_cuda,
+        first_driver=model.first_driver,
         last_driver=model.last_driver,
+        needs_grid=needs_grid,
+        needs_nvlsm=model.needs_nvlsm,
     )
 
 
@@ -90,27 +94,6 @@ def cut(candidate: Candidate, wanted: str | None) -> str | None:
     if wish is None or wish.mig is None:
         return None
     return f"{wish.mig}={','.join(map(str, slices(wish, candidate)))}"
-
-
-def bootable(
-    attempts: Iterable[tuple[Candidate, Cloud]], recipe: str
-) -> tuple[tuple[Candidate, ...], dict[str, str]]:
-    """The attempts on which a recipe works, and why it does not on the others.
-
-    Raises:
-        UsageError: it works on none.
-    """
-    fitting: list[Candidate] = []
-    refusals: dict[str, UsageError] = {}
-    for candidate, cloud in attempts:
-        try:
-            boots(cloud, candidate, recipe)
-            fitting.append(candidate)
-        except UsageError as error:
-            refusals[f"{candidate.cloud} {candidate.instance_type}"] = error
-    if refusals and not fitting:
-        raise next(iter(refusals.values()))
-    return tuple(fitting), {where: error.message for where, error in refusals.items()}
 
 
 def refused(error: ImpossibleError) -> UsageError:

@@ -14,7 +14,6 @@ from gpucloud.runtime.tasks import Call, TimedOutError
 SKEW_FAILS = timedelta(minutes=5)
 """From this difference on nothing is bought, and clouds refuse signed requests (AWS from 5 minutes)."""
 CLOCK_TIMEOUT_S = 10.0
-SET_CLOCK = "sudo timedatectl set-ntp true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,7 @@ def reading_of(context: Context, asked: Call) -> Reading | None:
     return reading
 
 
-def refuse_wrong(reading: Reading | None) -> None:
+def refuse_wrong(context: Context, reading: Reading | None) -> None:
     """Refuses to compute deadlines by a wrong clock: a box would end while it boots, or much too late.
 
     Raises:
@@ -72,5 +71,5 @@ def refuse_wrong(reading: Reading | None) -> None:
     if reading is not None and reading.skew > SKEW_FAILS:
         raise UsageError(
             f"{reading.text}; nothing was changed",
-            hint=f"set the clock: {SET_CLOCK}; then check again: gpucloud check",
+            hint=f"{context.mend_clock}; then check again: gpucloud check",
         )

@@ -118,9 +118,9 @@ class Candidate:
 class Plan:
     """The attempts of a launch, in order.
 
-    ``spec`` is the spec as plain JSON. ``left_out`` has the clouds that were not considered, and why.
-    ``endings`` has for each cloud what ends a box there at its deadline; ``remarks`` how its boxes differ
-    from the default.
+    ``spec`` is the spec as plain JSON. ``left_out`` has the clouds, and the parts of clouds, that were not
+    considered, and why. ``endings`` has for each cloud what ends a box there at its deadline; ``remarks`` how
+    its boxes differ from the default.
     """
 
     created_at: datetime

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -11,10 +11,12 @@ from typing import Any, NoReturn
 
 from gpucloud.costs.resource_prices import price_at
 from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
-from gpucloud.planning.boot_images import DEFAULT_IMAGE, bootable, possible
+from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
+from gpucloud.planning.limits import within_limits
 from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
+from gpucloud.planning.vgpus import refused_vgpu, without_vgpus
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
@@ -47,7 +49,7 @@ class Wish:
     purchases: tuple[Purchase, ...]
     max_price_usd: Decimal | None
     nodes: int
-    spec: Mapping[str, Any]
+    spec: Spec
     image: str = DEFAULT_IMAGE
     accept_snapshot_price: bool = False
     to_buy: bool = False
@@ -67,17 +69,22 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     wanted = candidates_of(offers)
     if not wanted:
         raise NoOfferError("no offer matches this spec", hint="see why: gpucloud offers --why")
-    inquiry = Inquiry(context, market, wish, possible(wanted, wish.image))
+    driven, vgpus = without_vgpus(wanted, wish.image)
+    if not driven:
+        raise refused_vgpu(market, wish.demand, context.clock().date(), wanted[0])
+    fitting, unfit = within_limits(
+        context.clouds, possible(driven, wish.image), wish.spec, owner=context.owner, now=context.clock()
+    )
+    inquiry = Inquiry(context, market, wish, fitting)
     context.tell("quote", "asking the clouds for today's prices")
-    asked = inquiry.attempts()
-    tried, unfit = bootable([(each, context.clouds[each.cloud]) for each in asked], wish.image)
+    tried = inquiry.attempts()
     _tell_moves(context, wanted, tried)
     endings = {name: context.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=context.clock(),
-        spec=wish.spec,
+        spec=wish.spec.document(),
         attempts=tried,
-        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit},
+        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit, **vgpus},
         endings=endings,
         remarks=inquiry.access.said_of(endings),
     )
@@ -298,7 +305,7 @@ class Access:
         usable = [clock for name, clock in clocks.items() if name in self.usable]
         for reading in [reading_of(self.context, clock) for clock in usable]:
             if self.to_buy:
-                refuse_wrong(reading)
+                refuse_wrong(self.context, reading)
             elif reading is not None and reading.skew > SKEW_FAILS:
                 self.context.tell("clock", f"{reading.text}: set it before you launch anything")
         return len(self.left_out) > before
@@ -412,7 +419,7 @@ def wish_for(spec: Spec, *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
         purchases=spec.purchase,
         max_price_usd=spec.max_price,
         nodes=spec.nodes,
-        spec=spec.document(),
+        spec=spec,
         image=spec.image or DEFAULT_IMAGE,
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,

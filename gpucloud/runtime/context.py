@@ -16,6 +16,8 @@ from gpucloud.journal.store import Journal
 from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
 
+SET_CLOCK = "set the clock: sudo timedatectl set-ntp true"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
@@ -23,9 +25,10 @@ class Context:
 
     ``emit`` receives the progress events, in the thread that they come from. ``state`` is the folder of the
     journal, the keys and the history of prices. ``proxy_command`` is ssh's ``ProxyCommand`` for boxes that
-    are not reached directly. ``call`` is the id in its leases (:func:`gpucloud.journal.leases.calling`).
-    ``silent`` has the clouds that did not answer this command, each with the call that was sent: the command
-    continues without them where it can.
+    are not reached directly. ``mend_clock`` says how to mend a clock that differs from a cloud's.
+    ``call`` is the id in its leases (:func:`gpucloud.journal.leases.calling`). ``silent`` has the clouds that
+    did not answer this command, each with the call that was sent: the command continues without them where it
+    can.
     """
 
     owner: str
@@ -37,6 +40,7 @@ class Context:
     randomness: Callable[[int], bytes] = os.urandom
     state: Path | None = None
     proxy_command: str | None = None
+    mend_clock: str = SET_CLOCK
     call: str = ""
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from gpucloud.sandbox.database import Database
 
 NETWORKS = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
+
+
+def are_the_world(blocks: Iterable[str]) -> bool:
+    """Whether networks hold together half of all addresses or more, of IPv4 or of IPv6.
+
+    ``0.0.0.0/1`` and ``128.0.0.0/1`` are as open as ``0.0.0.0/0``. Raises ``ValueError``.
+    """
+    networks = [ip_network(block, strict=False) for block in blocks]
+    fourth = collapse_addresses(each for each in networks if isinstance(each, IPv4Network))
+    sixth = collapse_addresses(each for each in networks if isinstance(each, IPv6Network))
+    return (
+        sum(each.num_addresses for each in fourth) >= 1 << 31
+        or sum(each.num_addresses for each in sixth) >= 1 << 127
+    )
 
 
 class NoAddressError(Exception):

@@ -22,7 +22,9 @@ _TAKE_TERMINAL = (
     " os.execvp(sys.argv[1], sys.argv[1:])"
 )
 
-
+_CHUNK = 1 << 16
+_IN_BETWEEN = (asyncssh.BreakReceived, asyncssh.SignalReceived, asyncssh.TerminalSizeChanged)
+"""What a client may send amid the input, and a reader gets as an exception."""
 _SECLUDED = re.compile(r"rsync --server (--sender )?-[a-zA-Z]*s")
 
 
@@ -192,13 +194,48 @@ async def _in_pipes(
         raise
     for end in (child_in, child_out, child_err):
         os.close(end)
-    os.write(our_in, head)
     # An end of file before the exit code makes OpenSSH close the channel, and the code is lost.
-    await process.redirect(stdin=our_in, stdout=our_out, stderr=our_err, send_eof=False)
+    await process.redirect(stdout=our_out, stderr=our_err, send_eof=False)
+    feeding = asyncio.create_task(_feed(process, our_in, head))
     code = await child.wait()
+    feeding.cancel()
     await process.stdout.drain()
     await process.stderr.drain()
     return code
+
+
+async def _feed(process: asyncssh.SSHServerProcess[bytes], pipe: int, head: bytes) -> None:
+    """Passes a session's input on to its command, until either ends, and closes the pipe.
+
+    A redirection by asyncssh would lose what is left: asyncio closes a pipe that is told of the end of file
+    while it resumes its writer, although that has just added to its buffer (_UnixWritePipeTransport).
+    """
+    os.set_blocking(pipe, False)
+    try:
+        await _write(pipe, head)
+        while not process.stdin.at_eof():
+            with suppress(*_IN_BETWEEN):
+                await _write(pipe, await process.stdin.read(_CHUNK))
+    except (OSError, asyncssh.Error):
+        pass  # the command has closed its input, or the client is gone
+    finally:
+        os.close(pipe)
+
+
+async def _write(pipe: int, data: bytes) -> None:
+    """Writes all of it, and waits while the pipe is full. Raises ``BrokenPipeError``."""
+    loop = asyncio.get_running_loop()
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(pipe, left) :]
+        except BlockingIOError:
+            writable = loop.create_future()
+            loop.add_writer(pipe, writable.set_result, None)
+            try:
+                await writable
+            finally:
+                loop.remove_writer(pipe)
 
 
 async def _in_terminal(

@@ -22,6 +22,8 @@ from gpucloud.processes import namespace, started
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 _POLL_S = 0.01
+MEND_CLOCK = "the sandbox's clock was moved (gpucloud sandbox clock): gpucloud sandbox reset --yes"
+"""Its clouds have this machine's time, unless it was moved."""
 
 
 class SandboxError(UsageError):
@@ -42,12 +44,14 @@ class Endpoint:
     Attributes:
         folder: its folder.
         environ: the environment variables that point the vendors' SDKs, and gpucloud, at it.
+        unexported: those variables that a user's shell must not have at all.
         endpoints: the URL of each cloud.
     """
 
     folder: Path
     pid: int
     environ: Mapping[str, str]
+    unexported: frozenset[str]
     endpoints: Mapping[str, str]
     control_url: str
     control_token: str
@@ -65,7 +69,8 @@ class Endpoint:
         Args:
             environment: the shell's own: where it names a proxy, this machine is excluded from it.
         """
-        return {**self.environ, **_past_proxies(environment)}
+        exported = {name: value for name, value in self.environ.items() if name not in self.unexported}
+        return {**exported, **_past_proxies(environment)}
 
     @property
     def client(self) -> SandboxClient:
@@ -121,6 +126,7 @@ def find(folder: Path) -> Endpoint | None:
         folder=folder,
         pid=document["pid"],
         environ={name: value for cloud in clouds.values() for name, value in cloud["environment"].items()},
+        unexported=frozenset(name for cloud in clouds.values() for name in cloud.get("unexported", ())),
         endpoints={name: cloud["endpoint"] for name, cloud in clouds.items()},
         control_url=document["control"]["url"],
         control_token=document["control"]["token"],
@@ -135,7 +141,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     from gpucloud.sandbox.ledger import billing_document, read_billing
 
     entries = read_billing(folder / "sandbox.db")
-    return {"running": False, "endpoints": {}, **billing_document(entries)}
+    return {"running": False, "endpoints": {}, "clock_ahead_s": None, **billing_document(entries)}
 
 
 class SandboxClient:

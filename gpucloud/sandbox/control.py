@@ -109,6 +109,7 @@ class Control:
             "pace": asdict(self._world.dials.pace),
             "caller_address": self._world.dials.caller_address,
             "clock": self._world.clock.now().isoformat(),
+            "clock_ahead_s": self._world.clock.offset.total_seconds(),
         }
 
     def stop(self, body: Body) -> Any:

@@ -143,6 +143,11 @@ class Emulator(Protocol):
         """The environment variables that point the vendor's SDK, and gpucloud, at ``origin``."""
         ...
 
+    @property
+    def unexported(self) -> frozenset[str]:
+        """Those of them that no shell of a user's may have: tools refuse them beside the others."""
+        ...
+
     def identify(self, request: Request, /) -> Call:
         """Which call this is."""
         ...

@@ -26,6 +26,7 @@ class Effect(StrEnum):
     DELAY = "delay"  # the call takes longer
     HANG = "hang"  # the call is never answered
     DROP = "drop"  # the connection is closed without an answer
+    RESET = "reset"  # the connection is reset without an answer, like one of a pool that has died
     REPEAT = "repeat"  # the request arrives twice
     STALE = "stale"  # nothing is done, and an earlier answer to such a call is given
     IGNORE = "ignore"  # nothing is done, and the answer says that it was; not for calls that start machines

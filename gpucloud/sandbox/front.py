@@ -9,6 +9,7 @@ import re
 import secrets
 import signal
 import socket
+import struct
 import threading
 import time
 from collections import Counter, deque
@@ -207,6 +208,8 @@ def _disturb(fault: Fault, request: Request, call: Call, pid: int | None) -> Non
             time.sleep(_HANG_S)
         case Effect.DROP:
             _drop(request)
+        case Effect.RESET:
+            _reset(request)
         case Effect.KILL:
             if pid is None:
                 raise RuntimeError(f"cannot tell which process sent {call}, to kill it")
@@ -296,6 +299,14 @@ def _drop(request: Request) -> None:
     connection: socket.socket = request.environ["werkzeug.socket"]
     with suppress(OSError):  # the client was faster
         connection.shutdown(socket.SHUT_RDWR)
+    raise _DroppedError
+
+
+def _reset(request: Request) -> None:
+    connection: socket.socket = request.environ["werkzeug.socket"]
+    # With nothing to linger for, a close discards what is on its way and says so: RST in place of FIN.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(connection.detach())
     raise _DroppedError
 
 

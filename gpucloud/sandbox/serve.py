@@ -22,14 +22,13 @@ from datetime import timedelta
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
-
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from typing import Any
 
 from gpucloud.processes import namespace
 from gpucloud.sandbox.addresses import Addresses
 from gpucloud.sandbox.boxes import Boxes
 from gpucloud.sandbox.clock import Clock
+from gpucloud.sandbox.connections import Server
 from gpucloud.sandbox.control import Control
 from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.emulator import BoxHost, Dials, Emulator, Pace, World
@@ -39,32 +38,10 @@ from gpucloud.sandbox.gate import Gate
 from gpucloud.sandbox.ledger import Ledger
 from gpucloud.sandbox.market import Market
 
-if TYPE_CHECKING:
-    import ssl
-
-    from _typeshed.wsgi import WSGIApplication
-
 ENTRY_POINTS = "gpucloud.sandboxes"
 IDLE_S = 1800.0
 _TICK_S = 0.1
 _LOCK_TRIES = 100
-
-
-class QuietHandler(WSGIRequestHandler):
-    """Serves one connection: kept alive, without Nagle's delay, without a log line for each request."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # headers and body leave together
-
-    def send_response(self, code: int, message: str | None = None) -> None:
-        """Begins an answer; its date is the clouds' own, not this machine's."""
-        self.send_response_only(code, message)
-
-    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002  (werkzeug's name)
-        """Writes errors only."""
-        if type == "error":
-            sys.stderr.write(message % args + "\n")
 
 
 @dataclass(slots=True)
@@ -73,7 +50,7 @@ class Sandbox:
 
     world: World
     emulators: Sequence[Emulator]
-    servers: Sequence[BaseWSGIServer]
+    servers: Sequence[Server]
     gate: Gate
     traffic: Traffic
     stopping: threading.Event
@@ -131,7 +108,7 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
     emulators.extend(make(world) for make in makers)
     faults, traffic, stopping = Faults(), Traffic(), threading.Event()
     fronts = {
-        emulator.name: _listen(
+        emulator.name: Server(
             Front(emulator, world, faults, traffic), _port(database, emulator.name), emulator.tls
         )
         for emulator in emulators
@@ -148,7 +125,7 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
         token=token,
         stop=stopping.set,
     )
-    control_server = _listen(control, 0, None)
+    control_server = Server(control, 0, None)
     gate = Gate(world, emulators, secrets.token_hex(16))
     for emulator in emulators:
         emulator.resume()
@@ -165,14 +142,18 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
     return Sandbox(world, emulators, [*fronts.values(), control_server], gate, traffic, stopping)
 
 
-def _origin(emulator: Emulator, server: BaseWSGIServer) -> str:
+def _origin(emulator: Emulator, server: Server) -> str:
     return f"{'https' if emulator.tls else 'http'}://127.0.0.1:{server.port}"
 
 
 def _reached(emulator: Emulator, origin: str) -> dict[str, Any]:
     """How clients reach an emulated cloud: its address, and the variables of their profile."""
     echo = {f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origin + ECHO_PATH}
-    return {"endpoint": origin, "environment": {**emulator.environment(origin), **echo}}
+    return {
+        "endpoint": origin,
+        "environment": {**emulator.environment(origin), **echo},
+        "unexported": sorted(emulator.unexported),
+    }
 
 
 def main() -> int:
@@ -216,16 +197,6 @@ def _take_lock(path: Path) -> bool:
         else:
             return True
     return False
-
-
-def _listen(app: WSGIApplication, port: int, tls: ssl.SSLContext | None) -> BaseWSGIServer:
-    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler)
-    if tls is not None:
-        # The handshake is the visitor's own thread's: a slow one keeps nobody else waiting.
-        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        server.ssl_context = tls
-    server.socket.listen(256)  # twenty parallel calls must not wait for a second SYN
-    return server
 
 
 def _port(database: Database, cloud: str) -> int:

@@ -22,6 +22,8 @@ SOURCES = {
     "b200": "NVIDIA Blackwell datasheet, as quoted at glennklockwood.com/garden/processors/B200",
     "b300": "NVIDIA Blackwell Ultra datasheet, as quoted at glennklockwood.com/garden/processors/B300",
     "gpus": "developer.nvidia.com/cuda-gpus (compute capability)",
+    "legacy": "nvidia.com/en-us/drivers/unix/legacy-gpu (last driver of older GPUs)",
+    "fm": "docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide (NVLink Subnet Manager)",
 }
 """The sources of the facts."""
 
@@ -33,7 +35,8 @@ class GpuModel:
     ``memory_gib`` are the sizes it is rented with; ``memory_names`` maps sizes that people also write
     ("B200-192GB") to those. ``aliases`` are other names, some of which fix the memory size. ``first_`` and
     ``last_`` bound the NVIDIA driver branches and CUDA versions that support the model, ``None`` where no
-    bound is known. ``tflops`` are peak figures by precision without sparsity (``_tensor``: of the tensor
+    bound is known. ``needs_nvlsm`` says that a machine of these GPUs runs no CUDA without NVIDIA's NVLink
+    subnet manager. ``tflops`` are peak figures by precision without sparsity (``_tensor``: of the tensor
     cores), for H100 of the SXM form. ``mig`` maps a memory size to its MIG profiles and how many of each one
     card holds.
     """
@@ -48,6 +51,7 @@ class GpuModel:
     last_driver: str | None = None
     first_cuda: str | None = None
     last_cuda: str | None = None
+    needs_nvlsm: bool = False
     tflops: dict[str, float] = field(default_factory=dict[str, float])
     mig: dict[int, dict[str, int]] = field(default_factory=dict[int, dict[str, int]])
     sources: dict[str, str] = field(default_factory=dict[str, str])
@@ -57,8 +61,23 @@ class GpuModel:
 _A100_80_MIG = {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "4g.40gb": 1, "7g.80gb": 1}
 
 MODELS: tuple[GpuModel, ...] = (
-    GpuModel(name="K520", architecture="Kepler", sm="3.0", memory_gib=(4,), aliases={"GRID-K520": None}),
-    GpuModel(name="K80", architecture="Kepler", sm="3.7", memory_gib=(12,)),
+    GpuModel(
+        name="K520",
+        architecture="Kepler",
+        sm="3.0",
+        memory_gib=(4,),
+        aliases={"GRID-K520": None},
+        last_driver="470",
+        sources={"last_driver": "legacy"},
+    ),
+    GpuModel(
+        name="K80",
+        architecture="Kepler",
+        sm="3.7",
+        memory_gib=(12,),
+        last_driver="470",
+        sources={"last_driver": "legacy"},
+    ),
     GpuModel(
         name="M60",
         architecture="Maxwell",
@@ -192,8 +211,15 @@ MODELS: tuple[GpuModel, ...] = (
         tflops={"tf32_tensor": 1100, "fp16_tensor": 2250, "fp8_tensor": 4500},
         first_driver="570.133.20",
         first_cuda="12.8",
+        needs_nvlsm=True,
         mig={179: {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2, "4g.90gb": 1, "7g.180gb": 1}},
-        sources={"tflops": "b200", "first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
+        sources={
+            "tflops": "b200",
+            "first_driver": "mig",
+            "first_cuda": "cuda",
+            "mig": "mig",
+            "needs_nvlsm": "fm",
+        },
     ),
     GpuModel(
         name="GB200",
@@ -215,8 +241,15 @@ MODELS: tuple[GpuModel, ...] = (
         tflops={"fp64": 1.25, "fp32": 75, "tf32_tensor": 1125, "fp16_tensor": 2250, "fp8_tensor": 4500},
         first_driver="580.82.07",
         first_cuda="12.9",
+        needs_nvlsm=True,
         mig={268: {"1g.34gb": 7, "7g.269gb": 1}},
-        sources={"tflops": "b300", "first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
+        sources={
+            "tflops": "b300",
+            "first_driver": "mig",
+            "first_cuda": "cuda",
+            "mig": "mig",
+            "needs_nvlsm": "fm",
+        },
     ),
     GpuModel(
         name="RTX-PRO-4500",

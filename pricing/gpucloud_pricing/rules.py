@@ -21,7 +21,9 @@ from gpucloud_pricing.values import InstanceType, Note, Offer, Region
 STALE_DAYS = {"spot": 365}
 LIST_STALE_DAYS = 3 * 365
 HIDDEN = frozenset({"retired", "confidential", "no_public_on_demand"})
-FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size"})
+NEEDS_GRID = "needs_grid"
+"""The flag of a type, mostly of vGPUs, where only NVIDIA's GRID driver works."""
+FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size", NEEDS_GRID})
 IMPLAUSIBLE = "implausible"
 """The flag of a price that is far from all known prices of its GPU."""
 _TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,7 +12,7 @@ from typing import Any
 from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Identity, Permission, Tags
-from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.clients import Clients, ecs_models, send
 from gpucloud_alibaba.errors import DRY_RUN_PASSED, MalformedAnswerError, classify, code_of, reading
 
 THREADS = 8
@@ -160,7 +159,6 @@ def _dry_launch(ecs: Any, region: str) -> object:
 
 
 def _read(ecs: Any, region: str, action: str) -> object:
-    """One of :data:`ECS_READS`, by the SDK's names: ``describe_disks`` takes a ``DescribeDisksRequest``."""
     request = getattr(ecs_models(), f"{action}Request")(**ECS_READS[action])
     request.region_id = region
-    return getattr(ecs, re.sub("(?<!^)(?=[A-Z])", "_", action).lower())(request)
+    return send(ecs, request)

@@ -7,6 +7,7 @@ typed VPC client costs 18 MB and 0.1 s more in every process (measured with 7.2.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -158,9 +159,24 @@ def ecs_models() -> Any:
     return import_module("alibabacloud_ecs20140526.models")
 
 
+def send(client: Any, request: Any) -> Any:
+    """Sends a typed request by the method of its name: a ``DescribeDisksRequest`` by ``describe_disks``."""
+    action = type(request).__name__.removesuffix("Request")
+    return getattr(client, re.sub("(?<!^)(?=[A-Z])", "_", action).lower())(request)
+
+
 def listed(value: Any) -> list[Any]:
     """A list from an answer; the SDK returns ``None`` for a missing member."""
     return list(value or ())
+
+
+def has_more(rows: int, page: int, page_size: int, total: int | str | None) -> bool:
+    """Whether another page follows one with so many rows.
+
+    The rows decide: a total may be missing, or count what it should not. It counts where pages are shorter
+    than asked for.
+    """
+    return rows >= page_size or (rows > 0 and page * page_size < int(total or 0))
 
 
 class Clients:

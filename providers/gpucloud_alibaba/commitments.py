@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gpucloud.clouds.provider import CommitmentInquiry
-from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.clients import ecs_models, has_more, listed
 from gpucloud_alibaba.describe import CLOUD, PAGE_SIZE, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_pricing import Commitment
@@ -43,7 +43,7 @@ def _reserved(ecs: Any, region: str, today: date) -> Sequence[Commitment]:
                 for row in rows
                 if row.status == "Active" and (row.platform or "Linux") == "Linux"
             ]
-            if page * PAGE_SIZE >= int(body.total_count):
+            if not has_more(len(rows), page, PAGE_SIZE, body.total_count):
                 return found
     raise MalformedAnswerError(f"DescribeReservedInstances gave {_PAGES} pages and still more")
 

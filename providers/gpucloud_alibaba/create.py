@@ -8,23 +8,28 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from gpucloud.clouds.kit import check_user_data
+from gpucloud.clouds.kit import Limits, check_limits
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, Tags
 from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
-from gpucloud_alibaba.network import NetworkIds
+from gpucloud_alibaba.images import Found
+from gpucloud_alibaba.network import NetworkIds, wanted_rules
+from gpucloud_alibaba.prices import DISK_CATEGORY
 from gpucloud_pricing.demand import Purchase
 
-USER_DATA_BYTES = 32 * 1024
-"""The limit before base64. Source: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``)."""
+LIMITS = Limits(cloud="Alibaba Cloud", user_data_bytes=32 * 1024, disk_gib=2048, rules=200, nodes=100)
+"""Sources: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``, SystemDisk.Size, Amount); ECS
+user guide, "Limits" (rules of a security group)."""
 
 SHORTEST_LIFE = timedelta(minutes=32)
 """A release time must be half an hour ahead; two minutes are for the call itself and its retries."""
 
 LONGEST_LIFE = timedelta(days=3 * 365 - 1)
+"""A release time is at most three years ahead. Source: ECS API reference, ModifyInstanceAutoReleaseTime."""
+
 MOST_TAGS = 20
 _FORBIDDEN_STARTS = ("aliyun", "acs:")
 
@@ -40,7 +45,8 @@ def check(order: Order) -> None:
     Raises:
         UsageError: the cloud would refuse it; the message says why.
     """
-    check_user_data(order, USER_DATA_BYTES, cloud="Alibaba Cloud")
+    check_limits(order, LIMITS)
+    wanted_rules(order.allow_from, order.ports)
     for key, value in order.extra_tags.items():
         _check_tag(key, value)
     if len(tags_of(order)) + 1 > MOST_TAGS:
@@ -72,10 +78,18 @@ def release_time(deadline: datetime | None, now: datetime) -> str | None:
     Args:
         deadline: the deadline of the box.
         now: the time of the order.
+
+    Raises:
+        UsageError: the deadline is further ahead than the cloud accepts.
     """
     if deadline is None:
         return None
-    end = min(max(deadline, now + SHORTEST_LIFE), now + LONGEST_LIFE)
+    if deadline > now + LONGEST_LIFE:
+        raise UsageError(
+            f"--ttl: Alibaba Cloud's release time is at most {LONGEST_LIFE.days} days ahead",
+            hint=f"use --ttl {LONGEST_LIFE.days}d and extend it later, or --ttl none",
+        )
+    end = max(deadline, now + SHORTEST_LIFE)
     # The cloud truncates to minutes, so the time is rounded up.
     whole = end.astimezone(UTC).replace(second=0, microsecond=0)
     if whole < end:
@@ -114,14 +128,14 @@ def market_of(order: Order, limit: float | None) -> dict[str, Any]:
 
 
 def request_of(
-    order: Order, *, network_ids: NetworkIds, image: str, market: Mapping[str, Any], ends: str | None
+    order: Order, *, network_ids: NetworkIds, image: Found, market: Mapping[str, Any], ends: str | None
 ) -> Request:
     """The create call as plain JSON. Pure: the same order yields the same request.
 
     Args:
         order: the order.
         network_ids: network and group.
-        image: the image's id.
+        image: the image.
         market: from :func:`market_of`.
         ends: from :func:`release_time`.
     """
@@ -130,7 +144,7 @@ def request_of(
         "RegionId": order.region,
         "ZoneId": order.zone,
         "InstanceType": order.instance_type,
-        "ImageId": image,
+        "ImageId": image.id,
         "Amount": order.nodes,
         "MinAmount": order.nodes,
         "ClientToken": order.key,
@@ -142,13 +156,13 @@ def request_of(
         "InternetChargeType": "PayByTraffic",
         "InternetMaxBandwidthOut": 100,
         "SystemDisk": {
-            "Category": "cloud_essd",
+            "Category": DISK_CATEGORY,
             "PerformanceLevel": "PL1",
             "Size": str(order.disk_gib),
             "Encrypted": "true",
         },
         "HttpEndpoint": "enabled",
-        "HttpTokens": "required",
+        "HttpTokens": "required" if image.hardened else "optional",
         "HttpPutResponseHopLimit": 1,
         "UserData": base64.b64encode(order.user_data).decode(),
         "Tag": [{"Key": key, "Value": value} for key, value in tags.items()],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from gpucloud.resources import BadTags, Machine, Ref, Resource, ResourceKind, State, Tags
-from gpucloud_alibaba.clients import Clients, ecs_models, listed
+from gpucloud_alibaba.clients import Clients, ecs_models, has_more, listed, send
 from gpucloud_alibaba.errors import named
 from gpucloud_pricing.demand import Purchase
 
@@ -143,89 +143,81 @@ Page = tuple[Iterable[Resource], str | None]
 Look = Callable[[Place, Asked, "str | None"], Page]
 
 
-def _instances(place: Place, asked: Asked, token: str | None) -> Page:
-    models = ecs_models()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EcsShelf:
+    """A kind that ECS holds, which pages by tokens.
 
-    request = models.DescribeInstancesRequest(
-        region_id=place.region,
-        instance_ids=asked.ids,
-        tag=asked.ecs_tags(models.DescribeInstancesRequestTag),
-        max_results=PAGE_SIZE,
-        next_token=token,
-    )
-    body = place.clients.ecs(place.region).describe_instances(request).body
-    return [
-        machine_of(item, account=place.account, region=place.region)
-        for item in listed(body.instances.instance)
-    ], body.next_token
+    ``listing`` is the action without ``Describe``; ``members`` is where an answer holds the items; ``one`` is
+    the field of a request for one id, and ``read`` what an item is.
+    """
 
+    listing: str
+    members: tuple[str, str]
+    one: Callable[[Asked], Mapping[str, Any]]
+    read: Callable[[Place, Any], Resource]
 
-def _disks(place: Place, asked: Asked, token: str | None) -> Page:
-    models = ecs_models()
-
-    request = models.DescribeDisksRequest(
-        region_id=place.region,
-        disk_ids=asked.ids,
-        tag=asked.ecs_tags(models.DescribeDisksRequestTag),
-        max_results=PAGE_SIZE,
-        next_token=token,
-    )
-    body = place.clients.ecs(place.region).describe_disks(request).body
-    return [
-        Resource(
-            ref=place.ref(ResourceKind.DISK, named(item.disk_id)),
-            state=_STATES.get(item.status, State.RUNNING),
-            tags=_tags(item.tags),
-            created_at=moment(item.creation_time),
-            size_gib=item.size,
+    def __call__(self, place: Place, asked: Asked, token: str | None) -> Page:
+        action, models = f"Describe{self.listing}", ecs_models()
+        request = getattr(models, f"{action}Request")(
+            region_id=place.region,
+            tag=asked.ecs_tags(getattr(models, f"{action}RequestTag")),
+            max_results=PAGE_SIZE,
+            next_token=token,
+            **self.one(asked),
         )
-        for item in listed(body.disks.disk)
-    ], body.next_token
+        body = send(place.clients.ecs(place.region), request).body
+        outer, inner = self.members
+        return [
+            self.read(place, item) for item in listed(getattr(getattr(body, outer), inner))
+        ], body.next_token
 
 
-def _nics(place: Place, asked: Asked, token: str | None) -> Page:
-    models = ecs_models()
+def _instance(place: Place, item: Any) -> Machine:
+    return machine_of(item, account=place.account, region=place.region)
 
-    request = models.DescribeNetworkInterfacesRequest(
-        region_id=place.region,
-        tag=asked.ecs_tags(models.DescribeNetworkInterfacesRequestTag),
-        max_results=PAGE_SIZE,
-        next_token=token,
+
+def _disk(place: Place, item: Any) -> Resource:
+    return replace(_resource(place, item, ResourceKind.DISK, item.disk_id, item.status), size_gib=item.size)
+
+
+def _nic(place: Place, item: Any) -> Resource:
+    return _resource(place, item, ResourceKind.NIC, item.network_interface_id, item.status)
+
+
+def _group(place: Place, item: Any) -> Resource:
+    return _resource(place, item, ResourceKind.GROUP, item.security_group_id)
+
+
+def _resource(place: Place, item: Any, kind: ResourceKind, resource_id: str, status: str = "") -> Resource:
+    return Resource(
+        ref=place.ref(kind, named(resource_id)),
+        state=_STATES.get(status, State.RUNNING),
+        tags=_tags(item.tags),
+        created_at=moment(item.creation_time),
     )
-    if asked.id:
-        request.network_interface_id = [asked.id]
-    body = place.clients.ecs(place.region).describe_network_interfaces(request).body
-    return [
-        Resource(
-            ref=place.ref(ResourceKind.NIC, named(item.network_interface_id)),
-            state=_STATES.get(item.status, State.RUNNING),
-            tags=_tags(item.tags),
-            created_at=moment(item.creation_time),
-        )
-        for item in listed(body.network_interface_sets.network_interface_set)
-    ], body.next_token
 
 
-def _groups(place: Place, asked: Asked, token: str | None) -> Page:
-    models = ecs_models()
-
-    request = models.DescribeSecurityGroupsRequest(
-        region_id=place.region,
-        security_group_ids=asked.ids,
-        tag=asked.ecs_tags(models.DescribeSecurityGroupsRequestTag),
-        max_results=PAGE_SIZE,
-        next_token=token,
-    )
-    body = place.clients.ecs(place.region).describe_security_groups(request).body
-    return [
-        Resource(
-            ref=place.ref(ResourceKind.GROUP, named(item.security_group_id)),
-            state=State.RUNNING,
-            tags=_tags(item.tags),
-            created_at=moment(item.creation_time),
-        )
-        for item in listed(body.security_groups.security_group)
-    ], body.next_token
+_INSTANCES = _EcsShelf(
+    listing="Instances",
+    members=("instances", "instance"),
+    one=lambda asked: {"instance_ids": asked.ids},
+    read=_instance,
+)
+_DISKS = _EcsShelf(
+    listing="Disks", members=("disks", "disk"), one=lambda asked: {"disk_ids": asked.ids}, read=_disk
+)
+_NICS = _EcsShelf(
+    listing="NetworkInterfaces",
+    members=("network_interface_sets", "network_interface_set"),
+    one=lambda asked: {"network_interface_id": [asked.id] if asked.id else None},
+    read=_nic,
+)
+_GROUPS = _EcsShelf(
+    listing="SecurityGroups",
+    members=("security_groups", "security_group"),
+    one=lambda asked: {"security_group_ids": asked.ids},
+    read=_group,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +240,7 @@ class _VpcListing:
             place.region, self.action, {**wanted, "PageNumber": page, "PageSize": VPC_PAGE_SIZE}
         )
         outer, inner = self.members
+        rows = body[outer][inner]
         shown = [
             Resource(
                 ref=place.ref(self.kind, named(item[self.id])),
@@ -255,9 +248,9 @@ class _VpcListing:
                 tags=_vpc_tags(item),
                 created_at=moment(item.get(self.created)),
             )
-            for item in body[outer][inner]
+            for item in rows
         ]
-        more = page * VPC_PAGE_SIZE < int(body["TotalCount"])
+        more = has_more(len(rows), page, VPC_PAGE_SIZE, body.get("TotalCount"))
         return shown, str(page + 1) if more else None
 
 
@@ -274,11 +267,11 @@ _SWITCHES = _VpcListing(
 _NETWORKS = _VpcListing(kind=ResourceKind.NETWORK, action="DescribeVpcs", members=("Vpcs", "Vpc"), id="VpcId")
 
 SHELVES: Sequence[tuple[ResourceKind, str, Look]] = (
-    (ResourceKind.INSTANCE, "", _instances),
+    (ResourceKind.INSTANCE, "", _INSTANCES),
     (ResourceKind.ADDRESS, "", _ADDRESSES),
-    (ResourceKind.NIC, "", _nics),
-    (ResourceKind.DISK, "", _disks),
-    (ResourceKind.GROUP, "", _groups),
+    (ResourceKind.NIC, "", _NICS),
+    (ResourceKind.DISK, "", _DISKS),
+    (ResourceKind.GROUP, "", _GROUPS),
     (ResourceKind.NETWORK, "vsw-", _SWITCHES),
     (ResourceKind.NETWORK, "vpc-", _NETWORKS),
 )

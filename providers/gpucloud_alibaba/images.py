@@ -31,6 +31,14 @@ class Image(ImageRow):
     driver_ready: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An image in a region. ``hardened`` says that machines of it can require tokens for their metadata."""
+
+    id: str
+    hardened: bool
+
+
 @cache
 def table() -> Sequence[Image]:
     """The rows, in the order in which they are tried."""
@@ -64,9 +72,36 @@ def boot_image(recipe: str, arch: str) -> BootImage:
     return BootImage(name=f"{image.prefix}*", **image.contents)
 
 
-def newest(image: Image, ecs: Any, order: Order) -> str:
-    """The id of the newest public image that an order can boot: one with NVIDIA's driver where a recipe needs
-    it and the region has one on the same system, else the row's own.
+def own(ecs: Any, order: Order) -> Found:
+    """The image whose id an order names.
+
+    Raises:
+        NoImageError: the region has none of this id, or shows it to nobody of this account.
+    """
+    models = ecs_models()
+    body = ecs.describe_images(
+        models.DescribeImagesRequest(region_id=order.region, image_id=order.image)
+    ).body
+    with reading("DescribeImages"):
+        for shown in listed(body.images.image):
+            if shown.image_id == order.image:
+                return _found(shown)
+    raise NoImageError(f"{order.region} has no image {order.image} that this account can use")
+
+
+def _found(shown: Any) -> Found:
+    """An image of an answer.
+
+    Only a machine of an image with ``ImdsSupport`` v2 can require tokens; v1 is the default of images of
+    one's own (alibabacloud-ecs20140526 7.11.8, CreateImagePipeline).
+    """
+    features = shown.features
+    return Found(id=str(shown.image_id), hardened=bool(features and features.imds_support == "v2"))
+
+
+def newest(image: Image, ecs: Any, order: Order) -> Found:
+    """The newest public image that an order can boot: one with NVIDIA's driver where a recipe needs it and
+    the region has one on the same system, else the row's own.
 
     Raises:
         NoImageError: the region has none.
@@ -79,7 +114,7 @@ def newest(image: Image, ecs: Any, order: Order) -> str:
         plain = [each for each in shown if each.image_id.startswith(image.prefix)]
         for found in (with_driver, plain):
             if found:
-                return str(max((each.creation_time, each.image_id) for each in found)[1])
+                return _found(max(found, key=lambda each: (each.creation_time, each.image_id)))
     raise NoImageError(
         f"{order.region} has no public image {image.prefix}… that {order.instance_type} can boot"
     )

@@ -17,6 +17,9 @@ from gpucloud_pricing.demand import Purchase
 
 T = TypeVar("T")
 
+DISK_CATEGORY = "cloud_essd"
+"""The category of a box's disk. Also named where only a machine's price is wanted: types that take ESSDs
+alone refuse the default, an ultra disk (alibabacloud-ecs20140526 7.11.8, DescribePrice)."""
 WINDOW = timedelta(hours=24)
 PAGES = 100  # of 1000 prices each; more is a broken endpoint
 
@@ -76,7 +79,7 @@ def price_of(ecs: Any, region: str, instance_type: str, unit: str = "Hour") -> t
     with reading("DescribePrice"):
         price = body.price_info.price
         parts = price.detail_infos.detail_info if price.detail_infos else None
-        # Without a disk in the query, the total includes the smallest disk that the type can have.
+        # The total includes the smallest disk of the category.
         alone = [part.trade_price for part in listed(parts) if part.resource == "instanceType"]
         return (alone[0] if alone else price.trade_price), named(price.currency)
 
@@ -91,6 +94,7 @@ def _priced(ecs: Any, region: str, instance_type: str, unit: str = "Hour") -> An
             instance_type=instance_type,
             price_unit=unit,
             period=None if unit == "Hour" else 1,
+            system_disk=models.DescribePriceRequestSystemDisk(category=DISK_CATEGORY),
             amount=1,
         )
     ).body

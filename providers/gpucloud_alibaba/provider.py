@@ -81,7 +81,7 @@ class AlibabaProvider:
         # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._account: str | None = None
         self._currency: str | None = None
-        self._images: dict[tuple[str, str, str, str, int], str] = {}
+        self._images: dict[tuple[str, str, str, str, int], images.Found] = {}
         self._ends: dict[str, str | None] = {}
         self._zones: dict[str, str] = {}
 
@@ -134,10 +134,14 @@ class AlibabaProvider:
 
     # --- buying
 
+    def check(self, order: Order, /) -> None:
+        """Refuses an order that Alibaba Cloud would refuse later."""
+        create.check(order)
+        create.release_time(order.deadline, self._clock())
+
     def prepare(self, order: Order, record: Record, /) -> Request:
         """Creates the box's network, switch and group, and returns the call of RunInstances."""
         create.check(order)
-        network.wanted_rules(order.allow_from, order.ports)
         if not images.is_own(order.image):
             images.image_for(order.image, order.arch)  # refuses what is not known
         order = self._placed(order)
@@ -293,14 +297,14 @@ class AlibabaProvider:
             self._zones[order.key] = zones.zone_for(order, self.clients.ecs(order.region))
         return replace(order, zone=self._zones[order.key])
 
-    def _image_of(self, order: Order) -> str:
-        if images.is_own(order.image):
-            return order.image
-        image = images.image_for(order.image, order.arch)
+    def _image_of(self, order: Order) -> images.Found:
         key = (order.region, order.image, order.arch, order.instance_type, order.disk_gib)
         if key not in self._images:
             ecs = self.clients.ecs(order.region)
-            self._images[key] = images.newest(image, ecs, order)
+            if images.is_own(order.image):
+                self._images[key] = images.own(ecs, order)
+            else:
+                self._images[key] = images.newest(images.image_for(order.image, order.arch), ecs, order)
         return self._images[key]
 
     def _bid(self, order: Order) -> float | None:

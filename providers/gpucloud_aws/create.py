@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.kit import check_user_data
+from gpucloud.clouds.kit import Limits, check_limits
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Order, Request
 from gpucloud_aws.errors import NoReservationError, reading
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
     from types_boto3_ec2.type_defs import TagTypeDef
 
-USER_DATA_BYTES = 16 * 1024
-"""EC2's limit before base64. Source: EC2 User Guide, "Run commands when you launch an EC2 instance"."""
+LIMITS = Limits(cloud="AWS", user_data_bytes=16 * 1024, disk_gib=64 * 1024, rules=1000)
+"""Sources: EC2 User Guide, "Run commands when you launch an EC2 instance"; EBS User Guide, gp3 volumes; VPC
+User Guide, quotas: 60 rules of a group by default, up to 1000 on request."""
 
 BID_STEP = Decimal("0.000001")
 _TAG_KEY = re.compile(r"[\w+\-=.,:@]{1,128}", re.ASCII)
@@ -44,7 +45,7 @@ def check(order: Order) -> None:
     Raises:
         UsageError: EC2 would refuse it; the message says why.
     """
-    check_user_data(order, USER_DATA_BYTES, cloud="AWS")
+    check_limits(order, LIMITS)
     for key, value in order.extra_tags.items():
         if not _TAG_KEY.fullmatch(key) or key.lower().startswith("aws:") or key in {".", "..", "_index"}:
             raise UsageError(

@@ -28,7 +28,7 @@ _CALLS: dict[ResourceKind, Callable[[EC2Client, str], Any]] = {
 
 GRAPH = DeletionGraph(
     held_by={
-        ResourceKind.SCHEDULE: (),
+        ResourceKind.SCHEDULE: (ResourceKind.INSTANCE,),
         ResourceKind.SPOT_REQUEST: (),
         ResourceKind.INSTANCE: (ResourceKind.SPOT_REQUEST,),
         ResourceKind.ADDRESS: (ResourceKind.INSTANCE,),
@@ -38,7 +38,8 @@ GRAPH = DeletionGraph(
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
 )
-"""A spot request may start an instance; an instance depends on its address, interface, disk and group."""
+"""A spot request may start an instance; an instance depends on its address, interface, disk and group. The
+schedule goes last: it ends an instance that could not be deleted."""
 
 
 def delete(ref: Ref, ec2: EC2Client) -> None:

@@ -117,9 +117,13 @@ class AwsProvider:
 
     # --- buying
 
+    def check(self, order: Order, /) -> None:
+        """Refuses an order that EC2 would refuse later."""
+        create.check(order)
+
     def prepare(self, order: Order, record: Record, /) -> Request:
         """Creates the box's security group and returns the call of RunInstances."""
-        create.check(order)
+        self.check(order)
         ec2 = self.clients.ec2_once(order.region)
         image = create.image_of(order, ec2)
         block = order.purchase is Purchase.RESERVED and create.is_block(order, ec2)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, NoReturn
 
-from gpucloud.clouds.kit import check_user_data, in_threads
+from gpucloud.clouds.kit import Limits, check_limits, in_threads
 from gpucloud.clouds.provider import BegunError, Record
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
@@ -21,11 +21,12 @@ from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, 
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
-from gpucloud_azure.network import group_name, machine_names, tags_of
+from gpucloud_azure.network import group_name, machine_names, tags_of, wanted_rules
 from gpucloud_pricing.demand import Purchase
 
-CUSTOM_DATA_BYTES = 64 * 1024 - 1
-"""Before base64. Source: azure-compute-docs, custom-data.md ("65535 bytes")."""
+LIMITS = Limits(cloud="Azure", user_data_bytes=64 * 1024 - 1, disk_gib=4095, rules=1000)
+"""Sources: azure-compute-docs, custom-data.md ("65535 bytes"), managed-disks-overview.md (OS disks), and
+azure-subscription-service-limits.md (rules of a network security group)."""
 ADMIN = "azureuser"
 """Azure requires a first user with a key. Its private key is discarded; cloud-init creates the box's user."""
 DISK_TYPE = "Premium_LRS"
@@ -44,7 +45,8 @@ def check(order: Order) -> None:
     Raises:
         UsageError: Azure would refuse it; the message says why.
     """
-    check_user_data(order, CUSTOM_DATA_BYTES, cloud="Azure")
+    check_limits(order, LIMITS)
+    wanted_rules(order.allow_from, order.ports)
     if len(order.extra_tags) > MAX_TAGS:
         raise UsageError(f"Azure accepts {MAX_TAGS} tags of your own; {len(order.extra_tags)} are given")
     for key, value in order.extra_tags.items():
@@ -91,13 +93,7 @@ def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encrypti
 def _body(
     order: Order, hostname: str, name: str, nic: str, image: Image, *, host_encryption: bool
 ) -> dict[str, Any]:
-    security: dict[str, Any] = {}
-    if image.trusted_launch:
-        # Drivers that the box compiles itself have no signature that the firmware accepts.
-        uefi = {"secureBootEnabled": image.signed_driver, "vTpmEnabled": True}
-        security |= {"securityType": "TrustedLaunch", "uefiSettings": uefi}
-    if host_encryption:
-        security["encryptionAtHost"] = True
+    security = {**_security_type(image), **({"encryptionAtHost": True} if host_encryption else {})}
     properties: dict[str, Any] = {
         "hardwareProfile": {"vmSize": order.instance_type},
         "storageProfile": {
@@ -120,12 +116,26 @@ def _body(
             "networkInterfaces": [{"id": nic, "properties": {"primary": True, "deleteOption": "Delete"}}]
         },
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
-        **({"securityProfile": security} if security else {}),
+        "securityProfile": security,
         **_market(order),
     }
     zones = {"zones": [order.zone]} if order.zone else {}
     own = {"identity": {"type": "SystemAssigned"}} if order.box_identity else {}
     return {"location": order.region, **zones, **own, "properties": properties}
+
+
+def _security_type(image: Image) -> dict[str, Any]:
+    """The part of the body with Trusted Launch, or without it.
+
+    Explicit in both cases: since API version 2025-11-01 Azure chooses Trusted Launch with Secure Boot where
+    nothing is said, and takes ``Standard`` without a feature of the subscription (azure-compute-docs,
+    trusted-launch.md; azure-cli#33280). azure-mgmt-compute sends that version since 38.0.
+    """
+    if not image.trusted_launch:
+        return {"securityType": "Standard"}
+    # Drivers that the box compiles itself have no signature that the firmware accepts.
+    uefi = {"secureBootEnabled": image.signed_driver, "vTpmEnabled": True}
+    return {"securityType": "TrustedLaunch", "uefiSettings": uefi}
 
 
 def _market(order: Order) -> dict[str, Any]:

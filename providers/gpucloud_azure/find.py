@@ -51,8 +51,13 @@ _PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
 
 
 def tags_in(tags: Mapping[str, str] | None) -> Tags | BadTags | None:
-    """gpucloud's five tags of a resource; Azure compares tag names case-insensitively."""
-    return Tags.parse({key.lower(): str(value) for key, value in (tags or {}).items()})
+    """gpucloud's five tags of a resource."""
+    return Tags.parse(_by_lower_name(tags))
+
+
+def _by_lower_name(tags: Mapping[str, str] | None) -> dict[str, str]:
+    """Tags by their names in lower case: Azure compares the names without regard to case."""
+    return {name.lower(): str(value) for name, value in (tags or {}).items()}
 
 
 def resource_of(resource: Json, account: str) -> Resource | None:
@@ -267,21 +272,26 @@ def _public(clients: Clients, nic: str) -> str | None:
 # --- all resources
 
 
-def filter_for(search: Search) -> str:
-    """The one condition that Resource Manager accepts: a tag's name, and mostly its value."""
-    if search.token is not None:
-        name, value = TOKEN_TAG, search.token
-    else:
-        if not search.asked:
-            return f"tagName eq '{TAG_PREFIX}box'"
-        name, value = next(iter(search.asked.items()))
-        name = f"{TAG_PREFIX}{name}"
-    quoted = value.replace("'", "''")
-    return f"tagName eq '{name}' and tagValue eq '{quoted}'"
+def filter_for(search: Search) -> str | None:
+    """The condition for Resource Manager: machines alone, or none.
+
+    Never a tag: a list that is filtered by tag comes without the resources' tags (docstring of
+    ``ResourcesOperations.list``, azure-mgmt-resource; azure-rest-api-specs#3819, #10051).
+    """
+    only_machines = search.machines_only or search.token is not None
+    return f"resourceType eq '{TYPES[ResourceKind.INSTANCE].type}'" if only_machines else None
+
+
+def _is_candidate(listed: Json, search: Search) -> bool:
+    """Whether a resource in a list carries the tags of a search; all others belong to somebody else."""
+    tags = _by_lower_name(at(listed, "tags"))
+    if search.token is not None and tags.get(TOKEN_TAG) != search.token:
+        return False
+    return f"{TAG_PREFIX}box" in tags and search.admits(Tags.parse(tags))
 
 
 def _matches(thing: Resource, search: Search) -> bool:
-    """Whether a resource matches all conditions of a search; Resource Manager checks only one."""
+    """Whether a resource in its present state matches all conditions of a search."""
     return (
         search.admits(thing.tags)
         and (search.regions is None or thing.ref.region in search.regions)
@@ -328,12 +338,10 @@ def _read(search: Search, clients: Clients, account: str) -> list[Resource]:
     condition = filter_for(search)
 
     def groups() -> list[Any]:
-        if search.token is not None or search.machines_only:
+        if condition is not None:
             return []
         type_ = {"type": TYPES[ResourceKind.RESOURCE_GROUP].type}
-        return [
-            {**plain(each), **type_} for each in clients.resources().resource_groups.list(filter=condition)
-        ]
+        return [{**plain(each), **type_} for each in clients.resources().resource_groups.list()]
 
     def resources() -> list[Any]:
         listed = clients.resources().resources.list(
@@ -353,6 +361,6 @@ def _read(search: Search, clients: Clients, account: str) -> list[Resource]:
                 return None  # deleted since it was listed
             raise
 
-    listed = [item for items in together(resources, groups) for item in items]
+    listed = [item for items in together(resources, groups) for item in items if _is_candidate(item, search)]
     seen = [thing for item in listed if (thing := resource_of(item, account)) is not None]
     return [thing for thing in in_threads(look, seen) if thing is not None]

@@ -16,6 +16,7 @@ from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
 from gpucloud_azure.json_paths import plain
+from gpucloud_azure.sizes import accelerates_networking
 
 SSH_PORT = 22
 GROUP_NAME_LENGTH = 90  # Resource Manager's limit
@@ -218,7 +219,11 @@ def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str
             "publicIPAddress": {"id": address, "properties": {"deleteOption": "Delete"}},
         },
     }
-    properties = {"networkSecurityGroup": {"id": firewall}, "ipConfigurations": [configuration]}
+    properties = {
+        "networkSecurityGroup": {"id": firewall},
+        "ipConfigurations": [configuration],
+        "enableAcceleratedNetworking": accelerates_networking(order.instance_type),
+    }
     return Part(kind=ResourceKind.NIC, name=f"{name}-nic", body=body(properties))
 
 

@@ -129,14 +129,17 @@ class AzureProvider:
 
     # --- buying
 
+    def check(self, order: Order, /) -> None:
+        """Refuses an order that Azure would refuse later."""
+        create.check(order)
+
     def prepare(self, order: Order, record: Record, /) -> Request:
         """Creates resource group, network, firewall, addresses and interfaces; returns the machines' PUTs.
 
         The addresses are billed from the moment they exist; the record is called before.
         """
-        create.check(order)
+        self.check(order)
         image = images.image_for(order.image, order.arch, order.instance_type)
-        network.wanted_rules(order.allow_from, order.ports)
         self._begin_key()
         host_encryption = Ahead(self._has_host_encryption)
         scheduled = Ahead(lambda: create.schedule_end(order, record, self.clients))

@@ -19,13 +19,17 @@ from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify
 from gpucloud_azure.ids import api, canonical, id_in, name_of
-from gpucloud_azure.json_paths import list_at, plain, text_at
+from gpucloud_azure.json_paths import at, list_at, plain, text_at
 
 log = logging.getLogger(__name__)
 
 DAY = timedelta(hours=24)
 OVER = {"Succeeded", "Failed", "Cancelled"}
 """States of a scheduled action that does nothing more (Azure's "Scheduled Actions", operation states)."""
+DUE = {"pendingscheduling", "scheduled", "pendingexecution", "executing", "succeeded"}
+"""States of an operation that deallocates its machine, in lower case; any other may not."""
+NO_ERROR = {"", "null", "success"}
+"""Error codes, in lower case, that stand for none."""
 RETRY_COUNT = 5
 RETRY_WINDOW_MINUTES = 60
 
@@ -47,20 +51,32 @@ def deallocation_of(ids: Sequence[str], deadline: datetime) -> dict[str, Any]:
 
 
 def refused_in(answer: Mapping[str, Any], ids: Sequence[str]) -> dict[str, str]:
-    """Of which machines an answer does not say that they will be deallocated, and why not."""
-    taken: set[str] = set()
-    why: dict[str, str] = {}
-    for result in answer.get("results") or ():
-        resource = str(result.get("resourceId") or "").lower()
-        state = text_at(result, "operation", "state")
-        code = text_at(result, "errorCode") or text_at(
-            result, "operation", "resourceOperationError", "errorCode"
-        )
-        if code or state in {"Failed", "Cancelled", "Blocked"}:
-            why[resource] = f"{code or state}: {text_at(result, 'errorDetails')}"
-        elif result.get("operation"):
-            taken.add(resource)
-    return {each: why.get(each.lower(), "no answer") for each in ids if each.lower() not in taken}
+    """The machines that will not be deallocated by an answer, and why not.
+
+    An operation with an id and a state in which it is due decides, not an error code: Microsoft's examples of
+    accepted operations have codes such as "null" and "Success" (azure-rest-api-specs, computeschedule).
+    """
+    results = [
+        (text_at(result, "resourceId") or text_at(result, "operation", "resourceId"), result)
+        for result in list_at(answer, "results")
+    ]
+    due = {resource.lower() for resource, result in results if _is_due(result)}
+    why = {resource.lower(): _reason(result) for resource, result in results}
+    return {each: why.get(each.lower(), "no answer") for each in ids if each.lower() not in due}
+
+
+def _is_due(result: Any) -> bool:
+    operation = at(result, "operation")
+    return bool(text_at(operation, "operationId")) and text_at(operation, "state").lower() in DUE
+
+
+def _reason(result: Any) -> str:
+    operation = at(result, "operation")
+    codes = (text_at(result, "errorCode"), text_at(operation, "resourceOperationError", "errorCode"))
+    code = next((each for each in codes if each.lower() not in NO_ERROR), "")
+    state = text_at(operation, "state") or "no operation"
+    details = text_at(result, "errorDetails") or text_at(operation, "resourceOperationError", "errorDetails")
+    return f"{code or state}: {details}"
 
 
 def timers_in(answer: Mapping[str, Any], refused: Collection[str]) -> list[str]:
@@ -209,15 +225,15 @@ def arm_daily(
     tags: Mapping[str, str],
 ) -> dict[str, str]:
     """Sets the daily shutdown of machines; returns those without one, and why."""
-    at = daily_time(deadline, now)
-    if at is None:
+    time = daily_time(deadline, now)
+    if time is None:
         return dict.fromkeys(ids, "the daily shutdown would come too early")
 
     def set_one(machine: str) -> str | None:
         try:
             clients.resources().resources.begin_create_or_update_by_id(
                 schedule_id(machine),
-                daily_of(machine, region, at, tags),
+                daily_of(machine, region, time, tags),
                 api_version=api(ResourceKind.SCHEDULE),
                 polling=False,
             )
@@ -239,10 +255,10 @@ def daily_time(deadline: datetime, now: datetime) -> str | None:
     """
     if not timedelta() < deadline - now <= DAY:
         return None
-    at = deadline.astimezone(UTC).replace(second=0, microsecond=0)
-    if at - DAY >= now.astimezone(UTC).replace(second=0, microsecond=0):
-        at -= timedelta(minutes=1)
-    return f"{at:%H%M}"
+    time = deadline.astimezone(UTC).replace(second=0, microsecond=0)
+    if time - DAY >= now.astimezone(UTC).replace(second=0, microsecond=0):
+        time -= timedelta(minutes=1)
+    return f"{time:%H%M}"
 
 
 def schedule_id(machine: str) -> str:
@@ -252,7 +268,7 @@ def schedule_id(machine: str) -> str:
     return id_in(subscription, group, ResourceKind.SCHEDULE, f"shutdown-computevm-{name}")
 
 
-def daily_of(machine: str, region: str, at: str, tags: Mapping[str, str]) -> dict[str, Any]:
+def daily_of(machine: str, region: str, time: str, tags: Mapping[str, str]) -> dict[str, Any]:
     """The body of a daily shutdown."""
     return {
         "location": region,
@@ -260,7 +276,7 @@ def daily_of(machine: str, region: str, at: str, tags: Mapping[str, str]) -> dic
         "properties": {
             "status": "Enabled",
             "taskType": "ComputeVmShutdownTask",
-            "dailyRecurrence": {"time": at},
+            "dailyRecurrence": {"time": time},
             "timeZoneId": "UTC",
             "targetResourceId": machine,
             "notificationSettings": {"status": "Disabled", "timeInMinutes": 30},

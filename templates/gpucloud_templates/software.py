@@ -17,14 +17,21 @@ PYTHONS = {"ubuntu-22.04": "py310", "ubuntu-24.04": "py312"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """What is known of a GPU model: its compute capability (``7.0``), and what CUDA and driver support it."""
+    """What is known of a GPU: its compute capability (``7.0``), and what CUDA and driver support it.
+
+    ``needs_grid`` says that, as it is rented, only NVIDIA's GRID (vGPU) driver drives it; ``needs_nvlsm``
+    that it runs no CUDA without NVIDIA's NVLink subnet manager. A first boot installs neither.
+    """
 
     model: str
     architecture: str
     capability: str
     first_cuda: str | None = None
     last_cuda: str | None = None
+    first_driver: str | None = None
     last_driver: str | None = None
+    needs_grid: bool = False
+    needs_nvlsm: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,7 @@ class Image:
         cudnn: the version that it brings, if known.
         frameworks: the recipes that it contains completely.
         containers: whether it has Docker with NVIDIA's toolkit.
+        disk_gib: the size of its disk, which no machine's disk may be below; 0 where that is not known.
         why: the reason for this choice, as text.
     """
 
@@ -49,6 +57,7 @@ class Image:
     cudnn: str | None = None
     frameworks: tuple[str, ...] = ()
     containers: bool = False
+    disk_gib: int = 0
     why: str = ""
 
 
@@ -197,6 +206,11 @@ def is_software(recipe: str) -> bool:
     return bool(_SOFTWARE.fullmatch(recipe))
 
 
+def is_own(image: str) -> bool:
+    """Whether the image of a spec is an image of the user's own, rather than a recipe."""
+    return not is_software(image) and image not in PYTHONS
+
+
 def module_of(recipe: str) -> str:
     """The Python module of a framework's recipe."""
     return "torch" if recipe.startswith("pytorch") else "tensorflow"
@@ -208,10 +222,8 @@ def software_for(recipe: str, gpu: Gpu, image: Image, *, arch: str = "x86_64") -
     Raises:
         ImpossibleError: it cannot work.
     """
-    if image.driver and gpu.last_driver and number(image.driver)[0] > int(gpu.last_driver):
-        raise ImpossibleError(
-            f"{image.name} has driver {image.driver}, and {gpu.last_driver} is the last for {gpu.model}", None
-        )
+    if problem := driver_problem(gpu, image):
+        raise ImpossibleError(problem, None)
     system = Software(driver=driver().branch, system=image.system)
     if not is_software(recipe):
         return system
@@ -231,6 +243,26 @@ def software_for(recipe: str, gpu: Gpu, image: Image, *, arch: str = "x86_64") -
     if arch != "x86_64":
         raise ImpossibleError(f"the wheels of {release.recipe} are known for x86_64 only", "cuda")
     return replace(usual, wheels=release.recipe)
+
+
+def driver_problem(gpu: Gpu, image: Image) -> str | None:
+    """Why the driver of an image, or the one that is installed on it, does not drive a GPU.
+
+    ``None`` where it does, and for an image of the user's own, which may bring any driver.
+    """
+    if image.system is None:
+        return None
+    if gpu.needs_grid:
+        return f"{image.name} does not have NVIDIA's GRID (vGPU) driver, which this {gpu.model} needs"
+    there = image.driver or driver().version
+    has = f"{image.name} {'has' if image.driver else 'would get'} driver {there}"
+    if gpu.last_driver and number(there)[0] > int(gpu.last_driver):
+        return f"{has}, and {gpu.last_driver} is the last for {gpu.model}"
+    if gpu.first_driver and number(there) < number(gpu.first_driver):
+        return f"{has}, and {gpu.first_driver} is the first for {gpu.model}"
+    if gpu.needs_nvlsm and image.driver is None:
+        return f"{image.name} does not have NVIDIA's NVLink subnet manager, which {gpu.model} needs"
+    return None
 
 
 def _brought(recipe: str, gpu: Gpu, image: Image) -> Release | None:

@@ -232,7 +232,7 @@ def test_what_is_asked_before_buying_is_typed(client: Client) -> None:
     assert "ec2:RunInstances" in client.policy("aws")
     assert client.spend().totals == []
     assert client.audit().calls == []
-    assert client.commitments(["aws"]).told["aws"].absent is None
+    assert client.commitments(["aws"]).by_cloud["aws"].absent is None
 
 
 def test_errors_are_typed_and_say_what_to_do(client: Client) -> None:

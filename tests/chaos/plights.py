@@ -129,6 +129,12 @@ PLIGHTS: tuple[Plight, ...] = (
         rule={"effect": "drop", "stage": "applied", "times": 3},
         only="changing",
     ),
+    *(
+        Plight(
+            name=f"pooled-dies-{stage}", kind="F4", rule={"effect": "reset", "stage": stage}, only="changing"
+        )
+        for stage in ("received", "applied")
+    ),
     Plight(name="error-before", kind="F7", rule={"effect": "error", "stage": "received"}, codes=SERVER),
     Plight(
         name="error-after",

@@ -12,7 +12,9 @@ import pytest
 
 from gpucloud.clouds.kit import (
     ImageRow,
+    Limits,
     amount_of,
+    check_limits,
     check_user_data,
     gone_is_fine,
     image_row,
@@ -109,6 +111,34 @@ def test_a_boot_script_that_is_too_long_is_refused() -> None:
     check_user_data(an_order(user_data=b"x" * 10), 10, cloud="AWS")
     with pytest.raises(UsageError, match="11 bytes; AWS accepts 10"):
         check_user_data(an_order(user_data=b"x" * 11), 10, cloud="AWS")
+
+
+LIMITS = Limits(cloud="AWS", user_data_bytes=100, disk_gib=200, rules=6, nodes=2)
+
+
+@pytest.mark.parametrize(
+    ("at_most", "beyond", "says"),
+    [
+        ({"user_data": b"x" * 100}, {"user_data": b"x" * 101}, "101 bytes; AWS accepts 100"),
+        (
+            {"disk_gib": 200},
+            {"disk_gib": 201},
+            "201 GiB is too large; AWS accepts root disks of up to 200 GiB",
+        ),
+        (
+            {"allow_from": ("192.0.2.1/32", "192.0.2.2/32"), "ports": (22, 80, 443)},
+            {"allow_from": ("192.0.2.1/32", "192.0.2.2/32"), "ports": (80, 443, 8080)},
+            "these are 8 rules; a group on AWS has up to 6",
+        ),
+        ({"nodes": 2}, {"nodes": 3}, "up to 2 machines together, not 3"),
+    ],
+)
+def test_an_order_beyond_a_limit_is_refused(
+    at_most: dict[str, Any], beyond: dict[str, Any], says: str
+) -> None:
+    check_limits(an_order(**at_most), LIMITS)
+    with pytest.raises(UsageError, match=says):
+        check_limits(an_order(**beyond), LIMITS)
 
 
 def test_a_price_is_read_from_text_and_numbers() -> None:

@@ -125,6 +125,14 @@ def test_the_vocabulary_has_every_model_and_memory_size_of_the_data() -> None:
 
 def test_every_known_fact_of_a_model_has_a_source_or_is_marked_unverified() -> None:
     for model in MODELS:
-        for name in ("first_driver", "last_driver", "first_cuda", "last_cuda", "tflops", "mig"):
+        for name in (
+            "first_driver",
+            "last_driver",
+            "first_cuda",
+            "last_cuda",
+            "needs_nvlsm",
+            "tflops",
+            "mig",
+        ):
             if getattr(model, name):
                 assert model.sources.get(name) in SOURCES or name in model.unverified, (model.name, name)

@@ -78,7 +78,7 @@ def brute_force(model: str, memory: str | None, count: str, arch: str, purchase:
                 continue
         usd = Decimal(row["price_per_hour"]) / (CNY_PER_USD if row["currency"] == "CNY" else 1)
         quoted = date.fromisoformat(row["as_of"])
-        flagged = bool(status & {"no_new_capacity", "not_in_api_dump", "announced_size"})
+        flagged = bool(status & {"no_new_capacity", "not_in_api_dump", "announced_size", "needs_grid"})
         stale = TODAY - quoted > timedelta(days=365 if purchase == "spot" else 3 * 365)
         place = row["provider"], row["region"], row["instance_type"]
         for zone in [row["zone"]] if row["zone"] else zones[place] or [""]:

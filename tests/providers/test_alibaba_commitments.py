@@ -109,6 +109,11 @@ def test_half_an_answer_is_none(wire: Wire, changes: dict[str, Any]) -> None:
         told(AlibabaProvider(own_profile()))
 
 
+def test_a_total_that_counts_too_much_is_no_further_page(wire: Wire) -> None:
+    answered(wire, total=1_000_000)
+    assert told(AlibabaProvider(own_profile())) == []
+
+
 def test_an_answer_without_an_end_is_none(wire: Wire) -> None:
     answered(wire, row(), total=1_000_000)
     with pytest.raises(MalformedAnswerError, match="and still more"):

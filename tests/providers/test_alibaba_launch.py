@@ -45,6 +45,8 @@ IMAGES = [
     ("ubuntu_22_04_x64_20G_alibase_20261015.vhd", "2026-10-16T08:00:00Z"),
     ("ubuntu_22_04_x64_20G_scc_alibase_20261101.vhd", "2026-11-02T08:00:00Z"),
     ("ubuntu_24_04_x64_20G_alibase_20261020.vhd", "2026-10-21T08:00:00Z"),
+    ("aliyun_3_x64_20G_alibase_20260101.vhd", "2026-01-02T08:00:00Z"),
+    ("m-bp1abcdefghij", "2026-05-01T08:00:00Z"),
 ]
 
 
@@ -78,7 +80,8 @@ def instance(**changes: Any) -> dict[str, Any]:
 
 def a_cloud(wire: Wire) -> Wire:
     """An empty account in which everything works at once."""
-    images = [{"ImageId": id_, "CreationTime": since} for id_, since in IMAGES]
+    hardened = {"Features": {"ImdsSupport": "v2"}}
+    images = [{"ImageId": id_, "CreationTime": since, **hardened} for id_, since in IMAGES]
     wire.say("DescribeImages", page("Images", "Image", *images))
     vpc = {"VpcId": "vpc-1", "Status": "Available", "Tags": tags(("Key", "Value"))}
     switch = {"VSwitchId": "vsw-1", "Status": "Available", "Tags": tags(("Key", "Value"))}
@@ -136,12 +139,18 @@ def test_a_box_is_paid_as_it_goes_and_never_ahead(wire: Wire) -> None:
         (timedelta(minutes=1), "2026-11-21T12:33:00Z"),
         (timedelta(hours=-1), "2026-11-21T12:33:00Z"),
         (timedelta(hours=2), "2026-11-21T14:01:00Z"),
-        (timedelta(days=5000), "2029-11-19T12:01:00Z"),
+        (timedelta(days=1094), "2029-11-19T12:01:00Z"),
     ],
 )
 def test_the_release_time_is_one_that_the_cloud_accepts(wire: Wire, lives: timedelta, released: str) -> None:
     """At least half an hour and at most three years ahead, in whole minutes."""
     assert sent_call(a_cloud(wire), deadline=NOW + lives)["AutoReleaseTime"] == released
+
+
+def test_a_deadline_beyond_the_clouds_timer_is_refused_instead_of_moved(wire: Wire) -> None:
+    with pytest.raises(UsageError, match="at most 1094 days ahead"):
+        AlibabaProvider(own_profile(), clock=lambda: NOW).check(order(deadline=NOW + timedelta(days=1095)))
+    assert not wire.sent
 
 
 def test_a_box_without_an_end_has_no_release_time(wire: Wire) -> None:
@@ -328,6 +337,33 @@ def test_only_images_that_the_type_can_boot_with_cloud_init_are_asked_for(wire: 
     [asked] = wire.sent["DescribeImages"]
     assert (asked["ImageOwnerAlias"], asked["IsSupportCloudinit"]) == ("system", "True")
     assert asked["InstanceType"] == "ecs.gn6i-c4g1.xlarge"
+
+
+@pytest.mark.parametrize(
+    ("features", "tokens"),
+    [
+        ({"ImdsSupport": "v2", "NvmeSupport": "supported"}, "required"),
+        ({"ImdsSupport": "v1"}, "optional"),
+        ({"NvmeSupport": "supported"}, "optional"),
+        (None, "optional"),
+    ],
+)
+@pytest.mark.parametrize("image", ["ubuntu_24_04_x64_20G_alibase_20261020.vhd", "m-bp1own"])
+def test_tokens_for_metadata_are_required_where_the_image_supports_it(
+    wire: Wire, image: str, features: dict[str, str] | None, tokens: str
+) -> None:
+    shown = {"ImageId": image, "CreationTime": "2026-10-21T08:00:00Z", "Features": features}
+    a_cloud(wire).say("DescribeImages", page("Images", "Image", shown))
+    call = sent_call(wire, image=image)
+    assert (call["ImageId"], call["HttpTokens"]) == (image, tokens)
+
+
+def test_an_own_image_is_looked_up_in_the_region_before_anything_is_made(wire: Wire) -> None:
+    a_cloud(wire)
+    verdict = classify(raised(lambda: provider().prepare(order(image="m-bp1own"), Remembered())))
+    assert verdict is not None
+    assert (verdict.error_class, str(verdict.scope)) == (ErrorClass.UNSUPPORTED, "region")
+    assert "CreateVpc" not in wire.sent
 
 
 def test_a_region_without_the_image_is_left_for_another(wire: Wire) -> None:
@@ -563,7 +599,8 @@ def test_a_list_that_fails_once_is_asked_for_again(wire: Wire) -> None:
     assert not found.unread
 
 
-def test_every_page_is_read(wire: Wire) -> None:
+@pytest.mark.parametrize("total", [51, 50, 1, None])
+def test_every_page_is_read_whatever_the_total_says(wire: Wire, total: int | None) -> None:
     an_empty_region(wire)
     wire.say(
         "DescribeInstances",
@@ -572,7 +609,7 @@ def test_every_page_is_read(wire: Wire) -> None:
     )
     vpcs = [{"VpcId": f"vpc-{n}", "Status": "Available", "Tags": tags(("Key", "Value"))} for n in range(51)]
     first, second = page("Vpcs", "Vpc", *vpcs[:50]), page("Vpcs", "Vpc", vpcs[50])
-    wire.say("DescribeVpcs", first | {"TotalCount": 51}, second | {"TotalCount": 51})
+    wire.say("DescribeVpcs", first | {"TotalCount": total}, second | {"TotalCount": total})
     found = provider().find(Search(owner="own-1")).resources
     assert {resource.ref.id for resource in found} == {"i-1", "i-2", *(vpc["VpcId"] for vpc in vpcs)}
     assert [sent.get("NextToken") for sent in wire.sent["DescribeInstances"]] == [None, "n"]

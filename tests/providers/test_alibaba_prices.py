@@ -54,6 +54,7 @@ def test_the_price_of_a_type_is_quoted_for_the_region_in_the_accounts_currency(w
     assert "DescribePrice" in quote.source
     [sent] = wire.sent["DescribePrice"]
     assert (sent["PriceUnit"], sent["Amount"], sent["InstanceType"]) == ("Hour", "1", T4)
+    assert sent["SystemDisk.Category"] == "cloud_essd"
 
 
 def test_the_international_site_is_quoted_in_usd(wire: Wire) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -23,7 +24,9 @@ from gpucloud_azure.ids import group_id, id_in
 from gpucloud_azure.images import image_for
 from gpucloud_azure.network import group_name, machine_names, wanted_rules
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_azure.sizes import accelerates_networking
 from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.snapshot import Snapshot
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
 
@@ -96,9 +99,48 @@ def test_trusted_launch_goes_by_image_and_size_and_never_with_secure_boot() -> N
     security = machine_body(image="ubuntu-22.04")["properties"]["securityProfile"]
     assert security["securityType"] == "TrustedLaunch"
     assert security["uefiSettings"] == {"secureBootEnabled": False, "vTpmEnabled": True}
-    unable = machine_body(image="ubuntu-22.04", instance_type="Standard_ND96asr_v4")["properties"]
-    assert "securityProfile" not in unable
-    assert "securityProfile" not in machine_body(image="cuda-12.4")["properties"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"image": "cuda-12.4"},
+        {"image": "/subscriptions/s/x/images/i"},
+        {"image": "ubuntu-22.04", "instance_type": "Standard_ND96asr_v4"},
+        {"image": "ubuntu-22.04", "instance_type": "Standard_NC128ds_xl_RTXPRO6000BSE_v6"},
+    ],
+)
+def test_without_trusted_launch_the_standard_is_asked_for_which_is_no_default(
+    changes: dict[str, Any],
+) -> None:
+    """Where nothing is asked for, Azure starts the machine with Secure Boot, and no driver of ours loads."""
+    assert machine_body(**changes)["properties"]["securityProfile"] == {"securityType": "Standard"}
+
+
+@pytest.mark.parametrize(
+    ("size", "accelerated"),
+    [
+        ("Standard_NC4as_T4_v3", True),
+        ("Standard_ND96isr_H200_v5", True),
+        ("Standard_NC40ads_H100_v5", True),
+        ("Standard_NCC40ads_H100_v5", False),
+        ("Standard_NC24rs_v3", False),
+        ("Standard_NC999_of_tomorrow", False),
+    ],
+)
+def test_networking_is_accelerated_where_the_size_supports_it(
+    azure_wire: Wire, size: str, accelerated: bool
+) -> None:
+    AzureProvider(own_profile()).prepare(order(instance_type=size), Remembered())
+    [nic] = bodies(azure_wire.calls("PUT", f"/{VM}-nic"))
+    assert nic["properties"]["enableAcceleratedNetworking"] is accelerated
+
+
+def test_every_size_of_the_market_is_known_to_support_accelerated_networking_or_not() -> None:
+    """NCv3 and NCC are all that Microsoft's pages of sizes list as without it."""
+    sizes = {size for cloud, size in Snapshot.read().types if cloud == "azure"}
+    without = {size for size in sizes if not accelerates_networking(size)}
+    assert without == {size for size in sizes if re.fullmatch(r"Standard_NC\d+r?s_v3|Standard_NCC.*", size)}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +149,7 @@ def test_trusted_launch_goes_by_image_and_size_and_never_with_secure_boot() -> N
         ("cuda-12.4", "Standard_NC4as_T4_v3", {"publisher": "microsoft-dsvm", "offer": "ubuntu-hpc"}),
         ("cuda-12.6", "Standard_ND96isr_H100_v5", {"publisher": "microsoft-dsvm"}),
         ("pytorch", "Standard_NC24ads_A100_v4", {"publisher": "microsoft-dsvm"}),
-        ("cuda-12.4", "Standard_NV36ads_A10_v5", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
+        ("cuda-12.4", "Standard_ND40rs_v2", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
         ("ubuntu-22.04", "Standard_NC4as_T4_v3", {"publisher": "Canonical", "sku": "22_04-lts-gen2"}),
         ("ubuntu-24.04", "Standard_NC4as_T4_v3", {"offer": "ubuntu-24_04-lts"}),
         ("a:b:c:latest", "Standard_NC4as_T4_v3", {"publisher": "a", "offer": "b", "sku": "c"}),
@@ -349,6 +391,7 @@ CANCEL = "/locations/eastus/virtualMachinesCancelOperations"
 
 
 def submitted(error: str | None = None, **of: Any) -> Answer:
+    """The answer about a deallocation: accepted with ``of`` in its operation, or refused with an error."""
     operation = {
         "operationId": "o",
         "resourceId": MACHINE,
@@ -437,8 +480,39 @@ def test_a_days_shutdown_alone_will_do(azure_wire: Wire) -> None:
     assert set(daily["tags"]) >= FIVE
 
 
+def with_code(answer: Answer, code: str) -> Answer:
+    """An answer with an error code on the result and on its operation."""
+    [result] = answer.body["results"]
+    error = {"errorCode": code, "errorDetails": code}
+    operation = {**result["operation"], "resourceOperationError": error}
+    return replace(answer, body={**answer.body, "results": [{**result, **error, "operation": operation}]})
+
+
+@pytest.mark.parametrize("code", ["", "null", "Success"])
+@pytest.mark.parametrize("state", ["PendingScheduling", "Scheduled", "PendingExecution", "Executing"])
+def test_a_deallocation_that_is_due_is_accepted_whatever_code_stands_for_no_error(
+    azure_wire: Wire, state: str, code: str
+) -> None:
+    """Microsoft's own examples of accepted deallocations have these codes."""
+    azure_wire.say("POST", SUBMIT, with_code(submitted(state=state), code))
+    wanted, record = order(deadline=DEADLINE + timedelta(days=3)), Remembered()
+    AzureProvider(own_profile()).prepare(wanted, record)
+    assert record.timers == [f"{VM}/o"]
+
+
 @pytest.mark.parametrize(
-    "answer", [submitted("Forbidden"), submitted(state="Failed"), Answer({"results": []})]
+    "answer",
+    [
+        submitted("Forbidden"),
+        submitted("null"),
+        submitted(state="Failed"),
+        submitted(state="Blocked"),
+        submitted(state="Unknown"),
+        submitted(state=None),
+        submitted(operationId=""),
+        with_code(submitted(state="Cancelled"), "Success"),
+        Answer({"results": []}),
+    ],
 )
 def test_a_machine_that_nothing_would_end_is_told_of(azure_wire: Wire, answer: Answer) -> None:
     """The answer has status 200: what is in it counts."""
@@ -589,6 +663,24 @@ def test_an_empty_list_is_proof_only_with_the_permission_to_read_everything(azur
     assert [each.region for each in unread] == ["eastus"]
     azure_wire.say("GET", "/permissions", Answer({"value": [{"actions": ["*/read"], "notActions": []}]}))
     assert not AzureProvider(own_profile()).find(Search(owner="u", regions=("eastus",))).unread
+
+
+def test_machines_of_others_are_listed_and_never_read_one_by_one(azure_wire: Wire) -> None:
+    ours = {"gpucloud:owner": "u", "gpucloud:box": "b", "gpucloud:token": "gpc-1"}
+    tags = [None, {"team": "theirs"}, {**ours, "gpucloud:owner": "v"}, {**ours, "gpucloud:token": "gpc-2"}]
+    listed = [
+        {**shown(), "id": f"{MACHINE}-{number}", "type": "Microsoft.Compute/virtualMachines", "tags": each}
+        for number, each in enumerate([*tags, ours])
+    ]
+    azure_wire.say("GET", "/resources", Answer({"value": listed}))
+    azure_wire.say("GET", f"{MACHINE}-4", Answer({**listed[4], **shown("Succeeded", "PowerState/running")}))
+    azure_wire.say("GET", "/permissions", Answer({"value": [{"actions": ["*/read"], "notActions": []}]}))
+    found = AzureProvider(own_profile()).find(Search(owner="u", token="gpc-1"))
+    assert [each.state for each in found.resources] == [State.RUNNING]
+    looked_at = [sent.path for sent in azure_wire.calls("GET") if "/virtualMachines/" in sent.path]
+    assert [path.lower() for path in looked_at] == [f"{MACHINE}-4".lower()]
+    [asked] = azure_wire.calls("GET", "/resources")
+    assert asked.query["$filter"] == "resourceType eq 'Microsoft.Compute/virtualMachines'"
 
 
 def test_the_console_is_read_with_its_own_signature_and_without_our_token(azure_wire: Wire) -> None:

@@ -15,8 +15,9 @@ import pytest
 from gpucloud.boxes.attempt import Boot, Terms
 from gpucloud.boxes.ceiling import Agreement
 from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
-from gpucloud.errors import CloudError
+from gpucloud.errors import CloudError, OwedError
 from gpucloud.journal.facts import Price
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
@@ -24,6 +25,7 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 from gpucloud.sandbox.client import Endpoint, SandboxClient
+from gpucloud_azure.sandbox.roles import SELF_DELETE
 from gpucloud_pricing.demand import Purchase
 from tests.cli.test_guard import until
 from tests.planning.test_plan import a_candidate
@@ -33,6 +35,8 @@ ROLE = "arn:aws:iam::123456789012:role/gpucloud-ttl"
 TTL = timedelta(hours=30)
 """More than a day, so that Azure has one timer only."""
 CREATES = {"aws": "RunInstances", "azure": "PUT virtualMachines"}
+DELETES = {"aws": "TerminateInstances", "azure": "DELETE virtualMachines"}
+REFUSALS = {"aws": "UnauthorizedOperation", "azure": "AuthorizationFailed"}
 SCHEDULES = {"aws": "CreateSchedule", "azure": "POST *SubmitDeallocate"}
 CLOUDS = tuple(CREATES)
 
@@ -56,16 +60,21 @@ def offer(cloud: str) -> Candidate:
     return a_candidate(place, "0.526", instance_type=name, purchase=Purchase.ON_DEMAND)
 
 
-def launched(folder: Path, cloud: str) -> Box:
-    """A box whose guest does nothing about its end."""
+def context_of(folder: Path) -> Context:
+    """A command's context, on the journal of a folder."""
     entries = entry_points(group="gpucloud.providers")
     providers = {each.name: partial(each.load(), own_profile()) for each in entries}
-    context = Context(
+    return Context(
         owner="u-tester",
         journal=Journal.open(folder / "journal.db", lambda: datetime.now(UTC)),
         clouds=Clouds(providers, lambda it: Cloud(provider=it, backoff=Backoff(first_s=0.05, budget_s=0.5))),
         tasks=Tasks(),
     )
+
+
+def launched(folder: Path, cloud: str, **changes: Any) -> Box:
+    """A box whose guest does nothing about its end."""
+    context = context_of(folder)
     terms = Terms(
         box="b-1",
         name="x",
@@ -79,6 +88,7 @@ def launched(folder: Path, cloud: str) -> Box:
         allow_from=("203.0.113.7/32",),
         expires_at=context.clock() + TTL,
         ttl_role=ROLE if cloud == "aws" else None,
+        **changes,
     )
     return launch(context, terms, [offer(cloud)])
 
@@ -96,6 +106,33 @@ def test_a_machine_whose_create_answers_were_all_lost_ends_from_outside(
     clouds.clock(advance_s=(TTL - timedelta(minutes=1)).total_seconds())
     assert len(compute(clouds)) == 1
     clouds.clock(advance_s=timedelta(minutes=10).total_seconds())
+    until(lambda: compute(clouds) == [])
+
+
+def test_a_machine_whose_create_answers_were_all_lost_has_the_role_to_delete_itself(
+    clouds: SandboxClient, tmp_path: Path
+) -> None:
+    clouds.fault(effect="drop", stage="applied", cloud="azure", action=CREATES["azure"], times=None)
+    launched(tmp_path, "azure", box_identity=SELF_DELETE)
+    assigned = [call for call in clouds.received() if call["action"] == "PUT roleAssignments"]
+    assert [call["status"] for call in assigned] == [201]
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_machine_whose_deletion_is_refused_still_ends_from_outside(
+    clouds: SandboxClient, tmp_path: Path, cloud: str
+) -> None:
+    box = launched(tmp_path, cloud)
+    clouds.fault(
+        effect="error", cloud=cloud, action=DELETES[cloud], code=REFUSALS[cloud], status=403, times=None
+    )
+    context = context_of(tmp_path)
+    taken = context.take(box, by_force=True)
+    assert taken is not None
+    with pytest.raises(OwedError):
+        take_down(context, taken, budget_s=30)
+    assert len(compute(clouds)) == 1
+    clouds.clock(advance_s=(TTL + timedelta(minutes=10)).total_seconds())
     until(lambda: compute(clouds) == [])
 
 

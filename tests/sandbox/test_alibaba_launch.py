@@ -102,6 +102,7 @@ def test_a_dry_run_checks_everything_and_makes_nothing(alibaba: Alibaba) -> None
             {"SystemDisk": {"PerformanceLevel": "PL3", "Size": "100", "Encrypted": True}},
             "InvalidSystemDiskSize",
         ),
+        ({"ImageId": "m-gpucloudimdsv1"}, "InvalidHttpTokens.NotSupported"),
         ({"UserData": "not base64!"}, "InvalidUserData.Base64FormatInvalid"),
         ({"UserData": base64.b64encode(bytes(32 * 1024 + 1)).decode()}, "InvalidUserData.SizeExceeded"),
         ({"SpotStrategy": "Cheap"}, "InvalidSpotStrategy"),
@@ -131,6 +132,11 @@ def test_what_the_cloud_refuses_is_refused_with_its_code(
     }
     assert alibaba.refused("RunInstances", **alibaba.order(**{**changes, **moments}))[0] == code
     assert alibaba.billed() == []
+
+
+def test_metadata_without_tokens_passes_only_for_an_image_that_takes_no_other(alibaba: Alibaba) -> None:
+    alibaba.ask("RunInstances", **alibaba.order(ImageId="m-gpucloudimdsv1", HttpTokens="optional"))
+    assert alibaba.billed() != []
 
 
 @pytest.mark.parametrize(

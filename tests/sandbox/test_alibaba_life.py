@@ -112,7 +112,12 @@ def test_a_spot_instance_is_taken_back_after_a_notice(alibaba: Alibaba) -> None:
     [locked] = [each for each in alibaba.instances() if each["InstanceId"] == taken]
     assert locked["OperationLocks"]["LockReason"][0]["LockReason"] == "Recycling"
     assert set(alibaba.boxes.notices) == {taken}
+    alibaba.ask(
+        "TagResources", ResourceType="instance", ResourceId=[taken, kept], Tag=[{"Key": "a", "Value": "b"}]
+    )
     alibaba.sandbox.clock(advance_s=301)
+    tagged = alibaba.ask("ListTagResources", ResourceType="instance", Tag=[{"Key": "a", "Value": "b"}])
+    assert {each["ResourceId"] for each in tagged["TagResources"]["TagResource"]} == {kept}
     assert (alibaba.status(taken), alibaba.status(kept)) == (None, "Running")
     [event] = alibaba.ask("DescribeInstanceHistoryEvents", InstanceId=taken)["InstanceSystemEventSet"][
         "InstanceSystemEventType"

@@ -111,6 +111,18 @@ def test_rules_that_are_wrong_or_let_in_the_world_are_refused(
     assert len(rules(alibaba, group)) == 1
 
 
+def test_rules_that_add_up_to_the_world_are_refused_unless_they_keep_it_out(alibaba: Alibaba) -> None:
+    group = alibaba.make_network().group
+
+    def asked(source: str, **changes: str) -> dict[str, Any]:
+        return {"SecurityGroupId": group, "Permissions": [{**RULE, "SourceCidrIp": source, **changes}]}
+
+    alibaba.ask("AuthorizeSecurityGroup", **asked("0.0.0.0/0", Policy="drop"))
+    alibaba.ask("AuthorizeSecurityGroup", **asked("0.0.0.0/2"))
+    assert alibaba.refused("AuthorizeSecurityGroup", **asked("64.0.0.0/2"))[0] == "Forbidden.RAM"
+    assert len(rules(alibaba, group)) == 3
+
+
 # --- tags
 
 

@@ -131,11 +131,23 @@ def test_groups_have_unique_names_and_rules_and_cannot_go_while_used(ec2: Any, g
 
 
 @pytest.mark.parametrize(
-    "source", [{"IpRanges": [{"CidrIp": "0.0.0.0/0"}]}, {"Ipv6Ranges": [{"CidrIpv6": "::/0"}]}]
+    "source",
+    [
+        {"IpRanges": [{"CidrIp": "0.0.0.0/0"}]},
+        {"Ipv6Ranges": [{"CidrIpv6": "::/0"}]},
+        {"IpRanges": [{"CidrIp": "0.0.0.0/1"}, {"CidrIp": "128.0.0.0/1"}]},
+    ],
 )
 def test_no_group_lets_in_the_world(ec2: Any, group: str, source: dict[str, Any]) -> None:
     call = ec2.authorize_security_group_ingress
     answer = refused(call, GroupId=group, IpPermissions=[{**GROUP_PORT, **source}])
+    assert answer == ("UnauthorizedOperation", 403)
+
+
+def test_a_group_is_not_opened_to_the_world_in_two_steps(ec2: Any, group: str) -> None:
+    half, other = ({**GROUP_PORT, "IpRanges": [{"CidrIp": block}]} for block in ("0.0.0.0/2", "64.0.0.0/2"))
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[half])
+    answer = refused(ec2.authorize_security_group_ingress, GroupId=group, IpPermissions=[other])
     assert answer == ("UnauthorizedOperation", 403)
 
 

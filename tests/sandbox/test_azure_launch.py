@@ -162,6 +162,11 @@ def test_what_a_machine_keeps_for_life_cannot_be_changed(azure: Azure, changes: 
         ({"osProfile__linuxConfiguration__ssh__publicKeys": []}, "InvalidParameter", 400),
         ({"networkProfile__networkInterfaces": []}, "InvalidParameter", 400),
         ({"securityProfile": {"encryptionAtHost": True}}, "InvalidParameter", 400),
+        (
+            {"securityProfile": {"securityType": "Standard", "uefiSettings": {"vTpmEnabled": False}}},
+            "InvalidParameter",
+            400,
+        ),
         ({"evictionPolicy": "Delete"}, "InvalidParameter", 400),
         ({**SPOT, "availabilitySet": {"id": "/a"}}, "AzureSpotVMNotSupportedInAvailabilitySet", 409),
         ({**SPOT, "billingProfile": {"maxPrice": 0.00001}}, "SpotPriceGreaterThanProvidedMaxPrice", 409),
@@ -187,6 +192,16 @@ def test_what_azure_refuses_is_refused_with_its_code(
     assert refused(azure.put, machine(nic, **changes)) == (code, status)
     assert azure.billed() == ["address"]
     assert list(azure.compute.virtual_machines.list(GROUP)) == []
+
+
+def test_accelerated_networking_is_refused_for_sizes_without_it(azure: Azure) -> None:
+    id_ = azure.make_parts()
+    nic = azure.interface(azure.id_of("Microsoft.Network/publicIPAddresses", "vm-ip"))
+    nic["properties"]["enableAcceleratedNetworking"] = True
+    azure.network.network_interfaces.begin_create_or_update(GROUP, "vm-nic", nic).result()
+    old = machine(id_, hardwareProfile={"vmSize": "Standard_NC6s_v3"})
+    assert refused(azure.put, old) == ("VMSizeIsNotPermittedToEnableAcceleratedNetworking", 400)
+    azure.put(machine(id_)).result()
 
 
 def test_encryption_at_host_is_for_subscriptions_that_have_it(azure: Azure) -> None:
@@ -242,7 +257,10 @@ def test_parts_that_a_careful_reviewer_would_not_let_pass_are_refused(azure: Azu
                 for open_rule in (
                     rule(sourceAddressPrefix="*"),
                     rule(sourceAddressPrefix="Internet"),
+                    rule(sourceAddressPrefix="INTERNET"),
+                    rule(sourceAddressPrefix="*", access="allow", direction="inbound"),
                     rule(sourceAddressPrefix="0.0.0.0/0"),
+                    rule(sourceAddressPrefix=None, sourceAddressPrefixes=["0.0.0.0/1", "128.0.0.0/1"]),
                     rule(sourceAddressPrefix=None, sourceAddressPrefixes=["::/0"]),
                 )
             ],

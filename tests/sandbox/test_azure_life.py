@@ -133,8 +133,12 @@ def test_an_evicted_machine_goes_with_its_disk_after_a_notice(azure: Azure) -> N
     notice = azure.boxes.notices[made.vm_id]
     assert timedelta() < notice - now(azure) <= timedelta(seconds=30)
     assert azure.power() == "PowerState/running"
+    azure.sandbox.pace(transition_s=3600)  # how long what its user deletes is still shown
     azure.sandbox.clock(advance_s=31)
     assert refused(azure.compute.virtual_machines.get, GROUP, "vm") == ("ResourceNotFound", 404)
+    assert list(azure.compute.virtual_machines.list(GROUP)) == []
+    left = {each.type.rpartition("/")[2] for each in azure.resources.resources.list_by_resource_group(GROUP)}
+    assert not left & {"virtualMachines", "disks", "networkInterfaces"}
     assert azure.billed() == []
     assert deaths(azure)["instance"] == "evicted"
 

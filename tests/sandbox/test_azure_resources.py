@@ -96,6 +96,15 @@ def test_everything_is_found_by_its_tags(azure: Azure) -> None:
         assert refused(found, wrong) == ("InvalidFilterInQueryString", 400)
 
 
+def test_a_list_that_is_filtered_by_tag_comes_without_tags(azure: Azure) -> None:
+    azure.launch()
+    listed = azure.resources.resources.list
+    assert not any(each.tags for each in listed(filter="tagName eq 'gpucloud:box' and tagValue eq 'b'"))
+    assert not any(each.tags for each in listed(filter="tagname eq 'gpucloud:box'"))
+    assert all(each.tags for each in listed())
+    assert all(each.tags for each in listed(filter="resourceType eq 'Microsoft.Compute/virtualMachines'"))
+
+
 def test_tags_can_be_changed_but_not_who_owns_what_is_billed(azure: Azure) -> None:
     azure.launch()
     more = {"tags": {**TAGS, "colour": "blue"}}

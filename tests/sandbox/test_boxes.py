@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import json
 import os
 import socket
@@ -21,6 +22,7 @@ from gpucloud.ssh.boot import boot_state, gpu_list, is_model, rotate_host_key, w
 from gpucloud.ssh.client import (
     ConnectionFailedError,
     Failure,
+    Target,
     client,
     connect,
     disconnect,
@@ -211,6 +213,33 @@ def test_large_files_come_back_whole_every_time(rental: Rental) -> None:
         rsync_down(target, "large", str(rental.folder / f"{number}"))
         assert (rental.folder / f"{number}").read_bytes() == source.read_bytes()
         assert run(target, ["cat", "large"], most_bytes=10_000_000).out == source.read_bytes()
+
+
+def test_piped_input_arrives_whole_however_late_the_command_reads_it(rental: Rental) -> None:
+    target = rental.boot(rental.spec())
+    large = rental.folder / "large"
+    large.write_bytes(os.urandom(20_000_000))
+    digest = hashlib.sha256(large.read_bytes()).hexdigest()
+    for _ in range(5):
+        assert _piped(target, large, "sha256sum") == digest
+    tail = rental.folder / "tail"  # less than ssh's window: its end arrives while the box's pipe is full
+    tail.write_bytes(os.urandom(1_000_000))
+    digest = hashlib.sha256(tail.read_bytes()).hexdigest()
+    assert _piped(target, tail, "sh -c 'sleep 0.3; sha256sum'") == digest
+    assert _piped(target, large, "sh -c 'head -c 1 >/dev/null; echo enough'") == "enough"
+
+
+def _piped(target: Target, source: Path, command: str) -> str:
+    """The first word that a command on the box prints, with a file as its input."""
+    with source.open("rb") as stdin:
+        done = subprocess.run(
+            [*client(target), "-T", target.alias, "--", command],
+            stdin=stdin,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+    return done.stdout.decode().split()[0]
 
 
 def test_a_link_on_the_box_that_leads_out_of_the_tree_does_not_come_back(rental: Rental) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,8 +56,46 @@ def test_the_printed_lines_let_a_vendors_tool_in(person: Person) -> None:
     assert started.returncode == 0, started.stderr
     question = "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])"
     script = f'{started.stdout}\nexec {sys.executable} -c "{question}"'
-    shell = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    theirs = {**os.environ, "AWS_PROFILE": "mine"}
+    shell = subprocess.run(
+        ["sh", "-c", script], env=theirs, capture_output=True, text=True, timeout=60, check=False
+    )
     assert shell.stdout.strip() == "123456789012", shell.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "set_", "unset"),
+    [
+        ("posix", "export AWS_REGION=us-east-1", "unset AWS_PROFILE"),
+        ("fish", "set -gx AWS_REGION 'us-east-1'", "set --erase AWS_PROFILE"),
+        ("powershell", "$Env:AWS_REGION = 'us-east-1'", "Remove-Item -ErrorAction Ignore Env:AWS_PROFILE"),
+    ],
+)
+def test_the_lines_are_those_of_the_shell(tmp_path: Path, shell: str, set_: str, unset: str) -> None:
+    person = Person(tmp_path / "the cat's \\ home")
+    try:
+        lines = person.run("start", "--shell", shell).stdout.splitlines()
+        said = person.json("start")
+    finally:
+        person.run("stop")
+    assert {set_, unset} <= set(lines)
+    assert "AWS_PROFILE" not in said["environment"]
+    assert said["unset"] == ["AWS_DEFAULT_PROFILE", "AWS_PROFILE"]
+    (config,) = [line for line in lines if "AWS_CONFIG_FILE" in line]
+    quoted = {
+        "posix": "the cat'\"'\"'s \\ home",
+        "fish": "the cat\\'s \\\\ home",
+        "powershell": "the cat''s \\ home",
+    }
+    assert quoted[shell] in config
+
+
+def test_the_certificates_of_the_printed_lines_are_the_systems_and_the_sandboxs(person: Person) -> None:
+    bundle = person.json("start", "--pace", "0")["environment"]["REQUESTS_CA_BUNDLE"]
+    named = [each["subject"] for each in ssl.create_default_context(cafile=bundle).get_ca_certs()]
+    assert ((("commonName", "gpucloud sandbox CA"),),) in named
+    usual = ssl.create_default_context(cafile=ssl.get_default_verify_paths().cafile).get_ca_certs()
+    assert {str(each["subject"]) for each in usual} <= set(map(str, named))
 
 
 def test_status_is_the_documented_document_whether_it_runs_or_not(person: Person) -> None:
@@ -67,6 +106,7 @@ def test_status_is_the_documented_document_whether_it_runs_or_not(person: Person
         "endpoints": {"aws": None, "azure": None, "alibaba": None},
         "billed_per_hour": {"amount": "0", "currency": "USD"},
         "billing": [],
+        "clock_ahead_s": None,
     }
     person.json("start", "--pace", "0")
     running = person.json("status")
@@ -108,10 +148,14 @@ def test_the_clouds_are_steered_by_words(person: Person) -> None:
     assert person.json("stock")["rules"] == []
 
 
-def test_a_reset_takes_the_moved_clock_back_for_good(person: Person) -> None:
+def test_a_moved_clock_is_named_and_a_reset_takes_it_back_for_good(person: Person) -> None:
     person.json("start", "--pace", "0")
+    assert "clock" not in person.run("status").stdout
     before = datetime.fromisoformat(person.json("clock", "86400")["now"])
+    assert person.json("status")["clock_ahead_s"] == 86400
+    assert "clock     86400 s ahead" in person.run("status").stdout
     person.json("reset", "--yes")
+    assert person.json("status")["clock_ahead_s"] == 0
     assert datetime.fromisoformat(person.json("clock")["now"]) < before - timedelta(hours=23)
     person.json("stop")
     person.json("start")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from gpucloud_templates.software import (
     ImpossibleError,
     driver,
     number,
+    own_image,
     release_for,
     releases,
     software_for,
@@ -27,6 +29,10 @@ T4 = Gpu(model="T4", architecture="Turing", capability="7.5")
 H100 = Gpu(model="H100", architecture="Hopper", capability="9.0", first_cuda="11.8")
 B200 = Gpu(model="B200", architecture="Blackwell", capability="10.0", first_cuda="12.8")
 B300 = Gpu(model="B300", architecture="Blackwell Ultra", capability="10.3", first_cuda="12.9")
+K80 = Gpu(model="K80", architecture="Kepler", capability="3.7", last_driver="470")
+H200 = Gpu(model="H200", architecture="Hopper", capability="9.0", first_driver="550.90.07")
+HGX_B200 = replace(B200, needs_nvlsm=True)
+VGPU = Gpu(model="L4", architecture="Ada", capability="8.9", needs_grid=True)
 JAMMY = Image(name="plain", system="ubuntu-22.04")
 NOBLE = Image(name="plain", system="ubuntu-24.04")
 OLD = Image(name="old driver", system="ubuntu-22.04", driver="535", containers=True)
@@ -82,6 +88,24 @@ def test_a_driver_that_is_too_old_or_too_new_is_refused() -> None:
         software_for("cuda-13.0", T4, OLD)
     with pytest.raises(ImpossibleError, match="580 is the last for V100"):
         software_for("cuda", V100, NEW)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "image", "says"),
+    [
+        (K80, JAMMY, "plain would get driver 580.65.06, and 470 is the last for K80"),
+        (H200, OLD, "old driver has driver 535, and 550.90.07 is the first for H200"),
+        (HGX_B200, NOBLE, "plain does not have NVIDIA's NVLink subnet manager, which B200 needs"),
+        (VGPU, NEW, r"new driver does not have NVIDIA's GRID \(vGPU\) driver, which this L4 needs"),
+    ],
+)
+@pytest.mark.parametrize("recipe", ["cuda", "ubuntu-24.04"])
+def test_an_image_without_the_driver_that_a_gpu_needs_is_refused(
+    recipe: str, gpu: Gpu, image: Image, says: str
+) -> None:
+    with pytest.raises(ImpossibleError, match=says):
+        software_for(recipe, gpu, image)
+    assert software_for("ami-1234", gpu, own_image("ami-1234")).driver  # it may bring any driver
 
 
 def test_a_toolkit_is_only_installed_on_a_system_that_it_is_published_for() -> None:

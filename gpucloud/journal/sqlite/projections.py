@@ -49,7 +49,7 @@ def _recovered(connection: sqlite3.Connection, box: str, at: str, event: events.
 def _add_box(
     connection: sqlite3.Connection,
     box: str,
-    event: events.Planned | events.Recovered,
+    event: events.FirstOfBox,
     *,
     state: BoxState,
     **values: str | None,
@@ -122,7 +122,7 @@ def _resolved(connection: sqlite3.Connection, box: str, at: str, event: events.R
         connection.execute("UPDATE boxes SET started_at = ? WHERE id = ?", (_text(event.started_at), box))
     for resource in event.resources:
         _know(connection, box, at, resource, since=_text(event.started_at) or at)
-    if event.facts.told:  # the machines, from the cloud's answer
+    if event.facts.given:  # the machines, from the cloud's answer
         _see(connection, box, at, event.facts)
 
 
@@ -213,7 +213,7 @@ def _seen(connection: sqlite3.Connection, box: str, at: str, event: events.Seen)
 
 def _state(connection: sqlite3.Connection, box: str, at: str, event: events.StateChanged) -> None:
     _set_state(connection, box, event.state)
-    if event.facts.told:  # an observation of the cloud or of the box itself
+    if event.facts.given:  # an observation of the cloud or of the box itself
         _see(connection, box, at, event.facts)
     if event.state in OVER:
         connection.execute("UPDATE boxes SET ended_at = ?, lease = NULL WHERE id = ?", (at, box))
@@ -233,7 +233,7 @@ def _see(connection: sqlite3.Connection, box: str, at: str, facts: Facts) -> Non
 
 
 def _merge_facts(connection: sqlite3.Connection, box: str, at: str, news: Facts) -> None:
-    if not news.told:
+    if not news.given:
         return
     text = _stored(_facts(connection, box).updated(news))
     connection.execute("UPDATE boxes SET facts = ? WHERE id = ?", (text, box))

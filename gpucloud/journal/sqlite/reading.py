@@ -130,7 +130,7 @@ def _box(row: sqlite3.Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box
     values |= {key: _time(value) for key, value in values.items() if key.endswith("_at")}
     if lease:
         lease["beat"] = datetime.fromisoformat(lease["beat"])
-    facts = read_facts(json.loads(values.pop("facts"))).told
+    facts = read_facts(json.loads(values.pop("facts"))).given
     facts.pop("zone", None)  # told before the place that it is in
     values |= {
         "state": BoxState(values["state"]),

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from gpucloud.journal.errors import NameTakenError
-from gpucloud.journal.events import VERSION, Planned, Recovered
+from gpucloud.journal.events import VERSION, FirstOfBox
 from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.records import Appended, NewEvent
@@ -37,7 +37,7 @@ class Writer(Reader):
             return Appended.WAS_WRITTEN
         if self.position(box) != (new.epoch, number - 1):
             return Appended.STALE
-        if number == 1 and not isinstance(new.event, Planned | Recovered):
+        if number == 1 and not isinstance(new.event, FirstOfBox):
             raise ValueError(f"there is no box {box}, which {new.event.type!r} could follow")
         time = at.isoformat()
         self._connection.execute(

@@ -89,6 +89,11 @@ class AlibabaSandbox:
             "ALIBABA_CLOUD_REGION_ID": HOME,
         }
 
+    @property
+    def unexported(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
     def identify(self, request: Request) -> Call:
         """Which call this is."""
         product, action, flat = wire.asked(request)

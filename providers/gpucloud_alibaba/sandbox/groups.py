@@ -94,6 +94,7 @@ def authorize(region: Region, parameters: Mapping[str, Any]) -> Document:
             rules.append(
                 {**rule, "SecurityGroupRuleId": f"sgr-{region.world.token(17)}", "CreateTime": region.second}
             )
+    review_ingress(rules)
     region.put("group", {**group, "_rules": rules})
     return {}
 
@@ -190,7 +191,6 @@ def _rule(region: Region, asked: Mapping[str, Any]) -> Document:
             raise AlibabaError(
                 "InvalidSourceCidrIp.Malformed", f"The source {block!r} is not valid."
             ) from None
-        review_ingress(block)
     if group:
         find_group(region, group)
     return {

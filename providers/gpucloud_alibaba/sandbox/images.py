@@ -23,6 +23,7 @@ class Image:
     size_gib: int = 20
     driver: str = ""
     cloud_init: bool = True
+    imds: str = "v2"
 
 
 def _ubuntu(release: str, arch: str, day: str) -> Image:
@@ -55,6 +56,14 @@ IMAGES = (
         created="2026-10-20T02:00:00Z",
         size_gib=40,
         driver="580.95.05",
+    ),
+    Image(
+        id="m-gpucloudimdsv1",
+        name="an image of one's own, made without ImdsSupport",
+        os="Ubuntu  24.04 64 bit",
+        arch="x86_64",
+        created="2025-02-01T02:00:00Z",
+        imds="v1",
     ),
 )
 
@@ -128,5 +137,6 @@ def _shown(image: Image) -> Document:
         "IsPublic": True,
         "CreationTime": image.created,
         "Usage": "none",
+        "Features": {"ImdsSupport": image.imds, "NvmeSupport": "supported"},
         "Tags": {"Tag": []},
     }

@@ -19,7 +19,7 @@ from gpucloud_alibaba.sandbox.prices import price_of, way_of
 from gpucloud_alibaba.sandbox.quotas import check_quota
 from gpucloud_alibaba.sandbox.region import Region, asked_tags
 from gpucloud_alibaba.sandbox.reservations import find_pool
-from gpucloud_alibaba.sandbox.review import review_launch
+from gpucloud_alibaba.sandbox.review import review_launch, review_metadata
 from gpucloud_alibaba.sandbox.stock import free
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
@@ -88,6 +88,11 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
             403,
         )
     image = find_image(parameters["ImageId"])
+    review_metadata(parameters, image.imds)
+    if image.imds == "v1" and parameters.get("HttpTokens") == "required":
+        raise AlibabaError(
+            "InvalidHttpTokens.NotSupported", "The image does not support HttpTokens required."
+        )
     if image.arch != type_.arch:
         raise AlibabaError("ImageNotSupportInstanceType", f"The image does not support {name}.", 403)
     vswitch, groups = _network(region, parameters)

@@ -14,6 +14,8 @@ from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
 _TERMS = {"Month": Decimal(HOURS_PER_MONTH), "Year": HOURS_PER_MONTH * 12 * Decimal("0.85")}
 """How many hours of a month's subscription are paid for a term; 15 % off a year is the sandbox's own."""
+LEAST_DISK_GIB = 20
+"""The size of a system disk that is priced without one: an ESSD of level PL1 has no less."""
 HISTORY_ROWS = 4
 """How many prices of each zone the history shows: one for every six hours."""
 
@@ -63,10 +65,9 @@ def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
         )
     amount = price.amount * int(parameters.get("Amount", 1)) * _TERMS.get(unit, Decimal(1))
     parts = [_part("instanceType", amount)]
-    if size := parameters.get("SystemDisk", {}).get("Size"):
-        parts.append(
-            _part("systemDisk", region.world.market.disk_price(CLOUD, region.name, int(size)).amount)
-        )
+    if disk := parameters.get("SystemDisk"):
+        size = int(disk.get("Size", LEAST_DISK_GIB))
+        parts.append(_part("systemDisk", region.world.market.disk_price(CLOUD, region.name, size).amount))
     total = sum((Decimal(str(part["TradePrice"])) for part in parts), Decimal(0))
     return {
         "PriceInfo": {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from ipaddress import ip_network
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpucloud.sandbox.addresses import are_the_world
+from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox.region import asked_tags
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
@@ -38,14 +39,22 @@ def review_action(action: str) -> None:
         raise refusal(f"{action} commits to pay")
 
 
-def review_ingress(block: str) -> None:
-    """Refuses to let in the world."""
-    if ip_network(block).prefixlen == 0:
-        raise refusal(f"ingress from {block} lets in the world")
+def review_ingress(rules: Iterable[Document]) -> None:
+    """Refuses a group that lets in the world, on whatever ports."""
+    keys = ("SourceCidrIp", "Ipv6SourceCidrIp")
+    accepted = [rule[key] for rule in rules for key in keys if rule[key] and rule["Policy"] == "Accept"]
+    if are_the_world(accepted):
+        raise refusal(f"ingress from {', '.join(accepted)} lets in the world")
+
+
+def review_metadata(parameters: Mapping[str, Any], imds: str) -> None:
+    """Refuses metadata without tokens, unless the image (``ImdsSupport``) takes no other."""
+    if imds == "v2" and parameters.get("HttpTokens") != "required":
+        raise refusal("HttpTokens is not required")
 
 
 def review_launch(parameters: Mapping[str, Any]) -> None:
-    """Refuses a launch that pays in advance, is open, unencrypted, or untagged.
+    """Refuses a launch that pays in advance, is unencrypted, or untagged.
 
     Args:
         parameters: those of RunInstances.
@@ -55,8 +64,6 @@ def review_launch(parameters: Mapping[str, Any]) -> None:
     bought = sorted({"AutoPay", "AutoRenew", "Period", "PeriodUnit"} & parameters.keys())
     if bought:
         raise refusal(f"{', '.join(bought)} would buy")
-    if parameters.get("HttpTokens") != "required":
-        raise refusal("HttpTokens is not required")
     if not true(parameters.get("SystemDisk", {}).get("Encrypted")):
         raise refusal("the system disk is not encrypted")
     if any(not true(disk.get("Encrypted")) for disk in parameters.get("DataDisk") or ()):

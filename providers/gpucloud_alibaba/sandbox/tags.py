@@ -16,6 +16,7 @@ from gpucloud_alibaba.sandbox.region import (
     tags_of,
     vpc_tags,
 )
+from gpucloud_alibaba.sandbox.stock import alive
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
 TAGGABLE = {
@@ -49,7 +50,7 @@ def list_tag_resources(region: Region, parameters: Mapping[str, Any]) -> Documen
     ids = parameters.get("ResourceId")
     rows = [
         {"ResourceType": parameters["ResourceType"], "ResourceId": id_, "TagKey": key, "TagValue": value}
-        for id_, document in region.all(kind).items()
+        for id_, document in _existing(region, kind).items()
         if (ids is None or id_ in ids) and has_tags(document, parameters)
         for key, value in tags_of(document).items()
     ]
@@ -61,8 +62,9 @@ def _change(
     region: Region, parameters: Mapping[str, Any], *, add: Mapping[str, str], drop: Any, all_: bool = False
 ) -> None:
     kind = _kind(parameters)
+    existing = _existing(region, kind)
     for id_ in parameters.get("ResourceId") or ():
-        document = region.all(kind).get(id_)
+        document = existing.get(id_)
         if document is None:
             raise AlibabaError(
                 "InvalidResourceId.NotFound", f"The specified ResourceId {id_} is not found.", 404
@@ -70,6 +72,12 @@ def _change(
         kept = {} if all_ else {key: value for key, value in tags_of(document).items() if key not in drop}
         written = vpc_tags if kind in {"vpc", "vswitch", "eip"} else ecs_tags
         region.put(kind, {**document, "Tags": written({**kept, **add})})
+
+
+def _existing(region: Region, kind: str) -> Mapping[str, Document]:
+    """The resources of a kind, by id, without the instances that were released."""
+    found = region.all(kind)
+    return {id_: each for id_, each in found.items() if alive(each)} if kind == "instance" else found
 
 
 def _kind(parameters: Mapping[str, Any]) -> str:

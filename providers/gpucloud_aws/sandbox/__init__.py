@@ -101,6 +101,11 @@ class AwsSandbox:
             "AWS_SHARED_CREDENTIALS_FILE": str(profile),
         }
 
+    @property
+    def unexported(self) -> frozenset[str]:
+        """A profile: Ansible's amazon.aws refuses one beside keys."""
+        return frozenset({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"})
+
     def identify(self, request: Request) -> Call:
         """Which call this is, by its signature's scope and its form or target."""
         signed = signature.read(request)

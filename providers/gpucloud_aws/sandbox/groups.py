@@ -130,15 +130,14 @@ def authorize_ingress(region: Region, parameters: Mapping[str, Any]) -> Document
     """AuthorizeSecurityGroupIngress."""
     group = _named(region, parameters)
     new = list(_rules(region, parameters, group))
+    after = [*group["_ingress"], *new]
+    review_ingress([rule[key] for rule in after for key in ("CidrIpv4", "CidrIpv6") if rule.get(key)])
     for rule in new:
-        for block in (rule.get("CidrIpv4"), rule.get("CidrIpv6")):
-            if block is not None:
-                review_ingress(block)
         if any(_same(rule, old) for old in group["_ingress"]):
             raise AwsError(
                 "InvalidPermission.Duplicate", f'the specified rule "{_words(rule)}" already exists'
             )
-    group["_ingress"] = [*group["_ingress"], *new]
+    group["_ingress"] = after
     region.put("group", group)
     return {"Return": True, "SecurityGroupRules": [_shown_rule(group, rule, egress=False) for rule in new]}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from ipaddress import ip_network
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpucloud.sandbox.addresses import are_the_world
 from gpucloud_aws.sandbox.wire import AwsError, part
 
 TAGS = tuple(f"gpucloud:{name}" for name in ("owner", "box", "op", "run", "expires"))
@@ -77,7 +77,7 @@ def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
             raise refusal(f"TagSpecifications for {kind} lack {', '.join(missing)}")
 
 
-def review_ingress(block: str) -> None:
-    """Refuses to let in the world."""
-    if ip_network(block, strict=False).prefixlen == 0:
-        raise refusal(f"ingress from {block} lets in the world")
+def review_ingress(blocks: Sequence[str]) -> None:
+    """Refuses a group that lets in the world, on whatever ports."""
+    if are_the_world(blocks):
+        raise refusal(f"ingress from {', '.join(blocks)} lets in the world")

@@ -96,9 +96,14 @@ class AzureSandbox:
             "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",
             "GPUCLOUD_AZURE_ENDPOINT": origin,
             "GPUCLOUD_AZURE_PRICES_URL": origin + PRICES_PATH,
-            "REQUESTS_CA_BUNDLE": str(self._authority),
+            "REQUESTS_CA_BUNDLE": str(tls.bundle(self._world.folder)),
             "NODE_EXTRA_CA_CERTS": str(self._authority),
         }
+
+    @property
+    def unexported(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
 
     def identify(self, request: Request) -> Call:
         """Which call this is: the method (``LIST`` for lists) and the resource type's last word."""

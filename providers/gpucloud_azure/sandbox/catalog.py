@@ -9,6 +9,7 @@ from gpucloud_azure.sandbox.images import IMAGES, Image
 from gpucloud_azure.sandbox.places import known_locations, offered, sizes_in
 from gpucloud_azure.sandbox.subscription import CLOUD, SUBSCRIPTION, TYPES, Subscription
 from gpucloud_azure.sandbox.wire import AzureError
+from gpucloud_azure.sizes import accelerates_networking
 
 
 def subscription_document() -> Document:
@@ -100,6 +101,7 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
                 "CpuArchitectureType": "x64" if type_.arch == "x86_64" else "Arm64",
                 "LowPriorityCapable": "True",
                 "EncryptionAtHostSupported": "True",
+                "AcceleratedNetworkingEnabled": accelerates_networking(name),
             }
             zones = sorted(offered(subscription, location, name) or ())
             found.append(

@@ -170,12 +170,21 @@ def evict(subscription: Subscription, machine: Document, at: datetime) -> None:
     subscription.world.boxes.notice_interruption(machine["_box"], at)
 
 
-def delete(subscription: Subscription, machine: Document, reason: str) -> Document:
-    """Begins to delete a machine: it is no longer billed from here on. Twice does nothing."""
+def delete(
+    subscription: Subscription, machine: Document, reason: str, *, gone_at: str | None = None
+) -> Document:
+    """Begins to delete a machine: it is no longer billed from here on. Twice does nothing.
+
+    Args:
+        subscription: the machine's.
+        machine: what is deleted.
+        reason: for the ledger.
+        gone_at: when it is no longer shown; after the usual transition, where not given.
+    """
     if machine["_gone_at"] is not None:
         return machine
     properties = {**machine["properties"], "provisioningState": DELETING}
-    gone_at = subscription.later(subscription.transition_s)
+    gone_at = gone_at or subscription.later(subscription.transition_s)
     subscription.died(machine, reason)
     boxes.end(subscription, machine)
     return subscription.put(MACHINE, {**machine, "properties": properties, "_gone_at": gone_at})
@@ -229,7 +238,7 @@ def settle(subscription: Subscription) -> None:
         if changes.get("_power") == "deallocated":
             subscription.died(settled, settled["_reason"])
         if settled["_evicted_at"] and settled["_evicted_at"] <= now:
-            settled = delete(subscription, settled, "evicted")
+            settled = delete(subscription, settled, "evicted", gone_at=settled["_evicted_at"])
         if settled["_gone_at"] is not None and settled["_gone_at"] <= now:
             _finish(subscription, settled)
 

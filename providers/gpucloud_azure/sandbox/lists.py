@@ -81,8 +81,15 @@ def list_groups(subscription: Subscription, query: Mapping[str, str]) -> list[Do
 
 
 def list_resources(subscription: Subscription, query: Mapping[str, str], group: str | None) -> list[Document]:
-    """Resources of all types, in short; only those that the caller may read."""
-    fits = condition(query.get("$filter", ""))
+    """Resources of all types, in short; only those that the caller may read.
+
+    A list that is filtered by tag is without the resources' tags (azure-mgmt-resource, docstring of
+    ``resources.list``; azure-rest-api-specs#3819).
+    """
+    filtered = query.get("$filter", "")
+    fits = condition(filtered)
+    by_tag = filtered.lower().lstrip().startswith("tagname")
+    members = [name for name in SHORT if not (by_tag and name == "tags")]
     wanted = set(query.get("$expand", "").split(","))
     head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
     found: list[Document] = []
@@ -91,7 +98,7 @@ def list_resources(subscription: Subscription, query: Mapping[str, str], group: 
             continue
         if not permissions.allows(subscription, f"{kind}/read"):
             continue
-        entry: Document = {name: value for name, value in each.items() if name in SHORT}
+        entry: Document = {name: value for name, value in each.items() if name in members}
         created = each.get("_created") or each["properties"].get("timeCreated", subscription.moment)
         if "createdTime" in wanted:
             entry["createdTime"] = created

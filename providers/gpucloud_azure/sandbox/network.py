@@ -7,7 +7,7 @@ from typing import Any
 
 from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox.review import review_nic, review_rule, review_tags
+from gpucloud_azure.sandbox.review import WORLD, review_ingress, review_nic, review_tags, sources_of
 from gpucloud_azure.sandbox.subscription import (
     ADDRESS,
     CLOUD,
@@ -59,14 +59,16 @@ def make_firewall(subscription: Subscription, document: Document, body: Json) ->
         if missing := sorted(needed - properties.keys()):
             text = f"Security rule '{rule.get('name')}' lacks {', '.join(missing)}."
             raise AzureError("SecurityRuleInvalidParameter", text)
-        key = (properties["direction"], properties["priority"])
+        key = (str(properties["direction"]).lower(), properties["priority"])
         if not 100 <= properties["priority"] <= 4096 or key in priorities:
             text = f"Security rule '{rule.get('name')}' has an invalid or doubled priority."
             raise AzureError("SecurityRuleConflict", text)
         priorities.add(key)
-        review_rule(properties)
+        for name in ("access", "direction", "protocol"):  # Azure reads them without case
+            rule["properties"][name] = str(properties[name]).capitalize()
         rule["id"] = f"{document['id']}/securityRules/{rule['name']}"
         rule["properties"]["provisioningState"] = "Succeeded"
+    review_ingress(part(rule, "properties") for rule in part(body, "properties").get("securityRules") or ())
 
 
 def make_address(subscription: Subscription, document: Document, body: Json) -> None:
@@ -230,8 +232,7 @@ def _covers(rule: dict[str, Any], port: int, source: str) -> bool:
         return False
     ranges = [rule.get("destinationPortRange"), *(rule.get("destinationPortRanges") or ())]
     ports = any(_in_range(port, each) for each in filter(None, ranges))
-    sources = [rule.get("sourceAddressPrefix"), *(rule.get("sourceAddressPrefixes") or ())]
-    return ports and any(_in_block(source, each) for each in filter(None, sources))
+    return ports and any(_in_block(source, each) for each in sources_of(rule))
 
 
 def _in_range(port: int, text: str) -> bool:
@@ -243,7 +244,7 @@ def _in_block(source: str, block: str) -> bool:
     try:
         return ip_address(source) in ip_network(block, strict=False)
     except ValueError:
-        return block == "*"
+        return block.lower() in WORLD
 
 
 # --- ending

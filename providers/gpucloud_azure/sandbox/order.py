@@ -25,6 +25,7 @@ from gpucloud_azure.sandbox.subscription import (
     part,
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
+from gpucloud_azure.sizes import accelerates_networking
 
 CUSTOM_DATA_LIMIT = 65535
 """Bytes before base64. Source: azure-compute-docs, custom-data.md."""
@@ -108,6 +109,7 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
         disk_gib=_disk(properties, image),
         user_data=_custom_data(part(properties, "osProfile").get("customData")),
     )
+    _check_acceleration(order.nics, size)
     quotas.check(subscription, location, size, order.purchase)
     return order
 
@@ -166,6 +168,9 @@ def _check_security(subscription: Subscription, properties: dict[str, Any], size
             "The property 'securityProfile.encryptionAtHost' is not valid because the "
             "'Microsoft.Compute/EncryptionAtHost' feature is not enabled for this subscription."
         )
+        raise AzureError("InvalidParameter", text)
+    if security.get("securityType") == "Standard" and security.get("uefiSettings"):
+        text = "Use of UEFI settings is not supported when security type is 'Standard'."
         raise AzureError("InvalidParameter", text)
     if security.get("securityType") != "TrustedLaunch":
         return
@@ -255,6 +260,15 @@ def _nics(
     if not found:
         raise AzureError("InvalidParameter", "Virtual Machine must have at least one network interface.")
     return found
+
+
+def _check_acceleration(nics: list[Document], size: str) -> None:
+    accelerated = any(nic["properties"].get("enableAcceleratedNetworking") for nic in nics)
+    if accelerated and not accelerates_networking(size):
+        text = (
+            f"The size {size} is not compatible with enabling accelerated networking on a network interface."
+        )
+        raise AzureError("VMSizeIsNotPermittedToEnableAcceleratedNetworking", text)
 
 
 def _check_free(subscription: Subscription, nic: Document, machine_id: str) -> None:

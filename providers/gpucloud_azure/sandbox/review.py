@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_network
 from typing import Any
 
+from gpucloud.sandbox.addresses import are_the_world
 from gpucloud_azure.sandbox.subscription import part, tags_of
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
 TAGS = tuple(f"gpucloud:{name}" for name in ("owner", "box", "op", "run", "expires"))
 PURCHASES = ("microsoft.capacity/", "microsoft.billingbenefits/", "microsoft.compute/capacityreservation")
 """What commits to pay. gpucloud must not be able to send it."""
+WORLD = frozenset({"*", "any", "internet"})
+"""The words for all addresses; Azure reads them without case.
+
+Source: https://learn.microsoft.com/azure/virtual-network/service-tags-overview
+"""
 
 
 def refusal(what: str) -> AzureError:
@@ -34,20 +40,34 @@ def review_tags(body: Json, what: str) -> None:
         raise refusal(f"{what} lacks the tags {', '.join(missing)}")
 
 
-def review_rule(properties: Mapping[str, Any]) -> None:
-    """Refuses to let in the world."""
-    if properties.get("access") != "Allow" or properties.get("direction") != "Inbound":
-        return
-    sources = [properties.get("sourceAddressPrefix"), *(properties.get("sourceAddressPrefixes") or ())]
-    for source in filter(None, sources):
-        if source in {"*", "Internet", "Any"}:
-            raise refusal(f"ingress from {source} lets in the world")
-        try:
-            wide = ip_network(source, strict=False).prefixlen == 0
-        except ValueError:
-            continue  # a service tag
-        if wide:
-            raise refusal(f"ingress from {source} lets in the world")
+def sources_of(rule: Mapping[str, Any]) -> list[str]:
+    """From where a rule is about: addresses, networks, and words."""
+    single, several = rule.get("sourceAddressPrefix"), rule.get("sourceAddressPrefixes")
+    return [source for source in (single, *(several or ())) if source]
+
+
+def _is_block(source: str) -> bool:
+    try:
+        ip_network(source, strict=False)
+    except ValueError:  # a word
+        return False
+    return True
+
+
+def review_ingress(rules: Iterable[Mapping[str, Any]]) -> None:
+    """Refuses a group that lets in the world, on whatever ports.
+
+    Args:
+        rules: the properties of its rules, with enumerations as Azure writes them.
+    """
+    sources = [
+        source
+        for rule in rules
+        if rule["access"] == "Allow" and rule["direction"] == "Inbound"
+        for source in sources_of(rule)
+    ]
+    if are_the_world(filter(_is_block, sources)) or any(source.lower() in WORLD for source in sources):
+        raise refusal(f"ingress from {', '.join(sources)} lets in the world")
 
 
 def review_machine(body: Json) -> None:

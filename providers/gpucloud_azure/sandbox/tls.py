@@ -31,6 +31,14 @@ def authority(folder: Path) -> Path:
     return folder / "azure-ca.pem"
 
 
+def bundle(folder: Path) -> Path:
+    """The file of that authority and those that this machine trusts: a tool's other calls go on working."""
+    path, system = folder / "ca-bundle.pem", ssl.get_default_verify_paths().cafile
+    roots = Path(system).read_bytes() if system else b""
+    _write(path, authority(folder).read_bytes() + b"\n" + roots)
+    return path
+
+
 def _make(authority: Path, server: Path) -> None:
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_name = _name("gpucloud sandbox CA")

@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.run [NAME ...]`` runs only the named ones: ``startup`` for ``benchmarks/startup.py``.
 ``--short`` runs, in a few minutes, what other load on the machine changes little: ratios, CPU, memory, calls.
+That little is allowed for: the short form fails only where a figure is over its budget by more than a tenth.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from benchmarks.table import Row, render
 
 Benchmark = Callable[[], list[Row]]
 SHORT = "--short"
+SHORT_SLACK = 0.1
+"""The ratio of CPU seconds to a bare script's was 1.39 to 1.50 with and without other load on the machine."""
 
 
 def find(names: Sequence[str], form: str) -> dict[str, Benchmark]:
@@ -38,10 +41,10 @@ def find(names: Sequence[str], form: str) -> dict[str, Benchmark]:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs them one after another, so that none disturbs another; gives the exit code."""
-    names = [name for name in arguments if name != SHORT]
+    short, names = SHORT in arguments, [name for name in arguments if name != SHORT]
     rows: list[Row] = []
     failed: list[str] = []
-    for name, benchmark in find(names, "short" if SHORT in arguments else "main").items():
+    for name, benchmark in find(names, "short" if short else "main").items():
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         try:
             rows += benchmark()
@@ -51,7 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     print(render(rows))
     if failed:
         print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)
-    return 0 if rows and not failed and all(row.ok for row in rows) else 1
+    slack = SHORT_SLACK if short else 0.0
+    return 0 if rows and not failed and all(row.within(slack) for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -32,7 +32,11 @@ class Row:
     @property
     def ok(self) -> bool:
         """Whether the figure is within its budget."""
-        return self.ratio <= self.budget_ratio
+        return self.within(0.0)
+
+    def within(self, slack: float) -> bool:
+        """Whether the figure is within its budget and this part of it more; calls are counted exactly."""
+        return self.ratio <= self.budget_ratio * (1 if self.unit == "calls" else 1 + slack)
 
 
 HEAD = ("what", "baseline", "measured", "ratio", "budget", "ok")

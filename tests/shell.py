@@ -20,7 +20,7 @@ from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
 from tests.forked import Forked, ForkServer
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Shell:
 
     def run(self, program: str | Path, *arguments: str | Path, **environment: str) -> Result:
         """Runs a program that is not gpucloud, pointed at the sandbox."""
-        return self.finish(self._start(program, *arguments, **{**self.endpoint.environ, **environment}))
+        return self.finish(self._start(program, *arguments, **{**self.endpoint.exports({}), **environment}))
 
     def billed(self, kind: str = "instance") -> list[dict[str, Any]]:
         """What the ledger bills of a kind: the ground truth."""

@@ -155,7 +155,7 @@ def make_instance(box: BareBox, ecs: Any, *, image: str, vswitch: str, group: st
         "Amount": 1,
         "MinAmount": 1,
         "ClientToken": box.id,
-        "InstanceName": box.id,
+        "InstanceName": f"bare-{box.id}",
         "InstanceChargeType": "PostPaid",
         "VSwitchId": vswitch,
         "SecurityGroupId": group,

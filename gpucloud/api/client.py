@@ -454,15 +454,19 @@ class Client:
         found = self.journal.boxes(owner=self.owner, over=over)
         return [self._read(box) for box in found if run_id is None or box.run_id == run_id]
 
-    def look(self) -> Looked:
-        """Asks clouds and guards how the living boxes are, and every region for what the journal lacks."""
+    def look(self, *, all_owners: bool = False) -> Looked:
+        """Asks clouds and guards how the living boxes are, and every region for what the journal lacks.
+
+        Args:
+            all_owners: also search for the resources of other owners.
+        """
         from gpucloud.api.results import Looked, Searched
         from gpucloud.inventory.discovery import begin, strangers
         from gpucloud.inventory.look import look
         from gpucloud.resources import Search
 
         with self._session.operation() as context:
-            asked = begin(context, Search(owner=context.owner))
+            asked = begin(context, Search(owner=None if all_owners else context.owner))
             survey = look(context, context.journal.boxes(owner=context.owner), asked)
             unknown = strangers(context, survey)
             searched = Searched.of(survey, self.owner)

@@ -53,7 +53,7 @@ class Searched:
 class Looked:
     """Boxes updated from clouds and guards.
 
-    ``strangers`` are the owner's resources that belong to no living box of the journal.
+    ``strangers`` are resources of the owner, or of all owners, that no living box of the owner has.
     """
 
     boxes: tuple[Box, ...]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any, Literal
 
@@ -77,6 +78,7 @@ class Terms:
         listed: the list prices of a region other than compute, by (cloud, region).
         allow_from: the networks that may connect.
         prices: the agreement about prices.
+        rates: the amounts of other currencies for one USD, for spot bids.
         attended: whether the box ends with the process that launches it, as the only living one of its run.
         expires_at: ``None`` only with ``--ttl none``.
     """
@@ -91,6 +93,7 @@ class Terms:
     listed: Mapping[tuple[str, str], Mapping[str, Price]]
     allow_from: Sequence[str]
     prices: Agreement
+    rates: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     expires_at: datetime | None = None
@@ -202,6 +205,7 @@ def _order(
         ),
         extra_tags=dict(terms.tags),
         max_price_usd=candidate.ceiling_usd,
+        rates=terms.rates,
         reservation=candidate.reservation,
         deadline=terms.expires_at,
         ttl_role=terms.ttl_role,

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from gpucloud.journal.events import StateChanged, ready_note
 from gpucloud.journal.facts import Data, Facts, Measured
 from gpucloud.journal.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S, BoxState
 from gpucloud.journal.records import Box
+from gpucloud.planning.user_data import USER, whole_gpus
 from gpucloud.resources import Machine, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import BootStep
@@ -34,8 +34,6 @@ from gpucloud.ssh.boot import (
 from gpucloud.ssh.client import ConnectionFailedError, Target, run, wait_until_reachable
 from gpucloud.ssh.keys import keep_ready
 
-USER = "gpucloud"
-"""The user on every box, whatever user its image has."""
 LOOK_EVERY_S = 20.0
 """How often to ask the cloud whether a machine that does not answer still exists."""
 PEERS_FILE = "/var/lib/gpucloud/peers.json"
@@ -214,11 +212,6 @@ def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdecimal())
-
-
-def whole_gpus(count: Decimal) -> int:
-    """How many GPUs a driver shows: a fraction of a GPU shows as one."""
-    return max(int(count), 1)
 
 
 def _introduce(box: Box, target: Target) -> None:

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
 from gpucloud.boxes.attempt import Boot, Terms
-from gpucloud.boxes.bring_up import USER, UnfitError, bring_up, targets, whole_gpus
+from gpucloud.boxes.bring_up import UnfitError, bring_up, targets
 from gpucloud.boxes.ceiling import Agreement
 from gpucloud.boxes.launch import abandon, launch, replace_machines
-from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.facts import FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.records import Box
-from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots, cut
-from gpucloud.planning.plan import Candidate, Key, Plan
+from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
+from gpucloud.planning.plan import Key, Plan
+from gpucloud.planning.user_data import UserData, boot_plan
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.client import forget, run, socket_folder
 from gpucloud.ssh.files import rsync_up
 from gpucloud.ssh.job import script_of
-from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, read_public_key
+from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.gpus import parse_wishes
-from gpucloud_templates import BootPlan, TooLargeError, packed, render
-from gpucloud_templates.software import Software, later
+from gpucloud_templates.software import later
 
 FILES_TIMEOUT_S = 24 * 3600.0
 """Copying and setup have no limit of their own: the deadline of the box comes first."""
@@ -193,6 +191,7 @@ class _Purchase:
                 agreed_at=self.deal.agreed_at,
                 unconfirmed=self.wanted.accept_snapshot_price,
             ),
+            rates={rate.quote: rate.rate for rate in self.market.rates if rate.base == "USD"},
             ports=spec.ports,
             tags=spec.tags,
             expires_at=self.deal.end,
@@ -209,51 +208,22 @@ class _Purchase:
             UsageError: the user-data is too large for a cloud, or the image cannot work there.
         """
         spec, now = self.wanted.spec, self.context.clock()
-        rendered: dict[str, bytes] = {}
+        user_data = UserData()
         found: dict[Key, Boot] = {}
         for attempt in self.deal.plan.attempts:
             cloud = self.context.clouds[attempt.cloud]
             image, software = boots(cloud, attempt, spec.image or DEFAULT_IMAGE)
-            software = replace(software, mig=cut(attempt, spec.gpu))
-            plan = self._boot_plan(cloud, attempt, software, keys, now)
-            if (same := repr(plan)) not in rendered:  # most attempts boot the same
-                try:
-                    rendered[same] = packed(render(plan))
-                except TooLargeError as error:
-                    raise UsageError(str(error)) from error
+            plan = boot_plan(
+                cloud, attempt, software, spec, name=self.name, keys=keys, end=self.deal.end, now=now
+            )
             written = FirstBoot(
                 image=image.name,
-                steps=tuple(software.steps),
-                least_driver=later(image.driver, software.least_driver),
-                mig=software.mig,
+                steps=tuple(plan.software.steps),
+                least_driver=later(image.driver, plan.software.least_driver),
+                mig=plan.software.mig,
             )
-            found[attempt.key] = Boot(user_data=rendered[same], written=written)
+            found[attempt.key] = Boot(user_data=user_data.of(plan), written=written)
         return found
-
-    def _boot_plan(
-        self, cloud: Cloud, attempt: Candidate, software: Software, keys: BoxKeys, now: datetime
-    ) -> BootPlan:
-        spec, end = self.wanted.spec, self.deal.end
-        idle = spec.idles_out_after()
-        return BootPlan(
-            name=self.name,
-            user=USER,
-            public_key=keys.public_key,
-            host_private_key=keys.host_private_key,
-            host_public_key=keys.host_public_key,
-            deadline=end,
-            ttl_s=int((end - now).total_seconds()) if end else 0,
-            extra_keys=(read_public_key(spec.ssh_key),) if spec.ssh_key else (),
-            software=software,
-            # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
-            setup=(spec.setup,) if spec.setup and not self.wanted.environment else (),
-            idle_s=int(idle.total_seconds()) if idle else None,
-            checkpoint=spec.checkpoint,
-            gpus=whole_gpus(attempt.gpu_count),
-            spot=attempt.purchase is Purchase.SPOT,
-            metadata=cloud.metadata,
-            self_delete=cloud.self_delete if spec.box_identity else None,
-        )
 
 
 def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:

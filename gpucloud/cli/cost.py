@@ -46,6 +46,9 @@ class Sort(StrEnum):
     PER_FP8 = "fp8-price"
 
 
+_ORDERS = f"Sort order: {', '.join(Sort)}."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions(Options):
     """The work of the box."""
@@ -202,7 +205,7 @@ def cost(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Places to compare per way of paying.", metavar="N")
     ] = 1,
-    sort: Annotated[Sort, typer.Option("--sort", help="Sort order.")] = Sort.TOTAL,
+    sort: Annotated[Sort, typer.Option("--sort", help=_ORDERS, metavar="ORDER")] = Sort.TOTAL,
     max_age: Annotated[
         str | None, typer.Option("--max-age", help="Leave out older prices: 90d, 8w, 6m, 2y.", metavar="AGE")
     ] = None,

@@ -10,6 +10,7 @@ import typer
 from gpucloud.cli.boxes import paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.unread import say_unread, unread_document, wrong_in
+from gpucloud.errors import UsageError
 from gpucloud.resources import Resource, Tags
 
 if TYPE_CHECKING:
@@ -23,12 +24,17 @@ def list_boxes(
     live: Annotated[
         bool, typer.Option("--live", help="Also read the clouds, not the journal alone.")
     ] = False,
+    all_owners: Annotated[
+        bool, typer.Option("--all-owners", help="With --live: also show the resources of other owners.")
+    ] = False,
 ) -> None:
     """List boxes: state, age, price, cost so far, time left."""
+    if all_owners and not live:
+        raise UsageError("--all-owners needs --live: the journal has your own boxes only")
     looked = None
     if live:
         with app.working(quiet=True) as (client, _):
-            looked = client.look()
+            looked = client.look(all_owners=all_owners)
         say_unread(app, looked.searched)
     boxes = app.client.boxes(over=all)
     strangers = _strangers(looked) if looked else []
@@ -37,10 +43,11 @@ def list_boxes(
         app.output.document("list", {"boxes": [box.document() for box in boxes], **around})
         return
     if strangers:
-        columns = ("KIND", "ID", "CLOUD", "REGION", "BOX", "WRONG")
+        columns = ("KIND", "ID", "CLOUD", "REGION", "OWNER", "BOX", "WRONG")
         rows = [[each[column.lower()] for column in columns] for each in strangers]
+        whose = "Resources" if all_owners else "Your resources"
         app.output.say(
-            "Your resources that belong to no living box of this journal (launched elsewhere, or leaked):"
+            f"{whose} that belong to no living box of yours in this journal (launched elsewhere, or leaked):"
         )
         app.output.table(columns, rows)
     if not boxes:
@@ -72,12 +79,14 @@ def _strangers(looked: Looked) -> list[dict[str, Any]]:
 
 
 def _stranger(resource: Resource, living: Collection[str]) -> dict[str, Any]:
-    box = resource.tags.box if isinstance(resource.tags, Tags) else None
+    tags = resource.tags if isinstance(resource.tags, Tags) else None
+    box = tags and tags.box
     return {
         "kind": str(resource.ref.kind),
         "id": resource.ref.id,
         "cloud": resource.ref.cloud,
         "region": resource.ref.region,
+        "owner": tags and tags.owner,
         "box": box,
         "wrong": "has the tags of a box, but is not one of its machines"
         if box in living

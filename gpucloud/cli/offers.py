@@ -53,7 +53,9 @@ def offers(
         int | None,
         typer.Option("--limit", "-n", min=0, help="Maximum number of offers; 0 for all.", metavar="N"),
     ] = None,
-    sort: Annotated[Sort, typer.Option("--sort", help="Sort order.")] = Sort.PRICE,
+    sort: Annotated[
+        Sort, typer.Option("--sort", help=f"Sort order: {', '.join(Sort)}.", metavar="ORDER")
+    ] = Sort.PRICE,
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     max_age: Annotated[
         str | None, typer.Option("--max-age", help="Leave out older prices: 90d, 8w, 6m, 2y.", metavar="AGE")

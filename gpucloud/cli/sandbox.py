@@ -15,6 +15,7 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.errors import UsageError
 from gpucloud.resources import short_id
+from gpucloud.sandbox.review import Review
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ def start(
     transition: Transition = None,
     latency: Latency = None,
     lag: Lag = None,
+    review: Annotated[
+        Review | None,
+        typer.Option(
+            "--review",
+            help="Who may not send what gpucloud must not send: all, own (gpucloud only) or off.",
+            metavar="WHOSE",
+        ),
+    ] = None,
     shell: Annotated[
         Shell, typer.Option(help="Shell that the printed lines are for: posix, fish or powershell.")
     ] = Shell.POSIX,
@@ -70,6 +79,8 @@ def start(
     endpoint = ensure_started(app.paths.sandbox, **given)
     if given:
         endpoint.client.pace(**given)
+    if review:
+        endpoint.client.review(review)
     exports = endpoint.exports(app.environment)
     if app.output.json:
         fields = {
@@ -128,6 +139,8 @@ def status(app: App) -> None:
     app.output.line(f"running   {'yes' if found['running'] else 'no'}")
     for cloud, url in sorted(found["endpoints"].items()):
         app.output.line(f"{cloud:<9} {url}")
+    if found["running"]:
+        app.output.line(f"review    {found['review']}")
     if found["clock_ahead_s"]:
         app.output.line(f"clock     {found['clock_ahead_s']:g} s ahead; a reset takes that back")
     price = found["billed_per_hour"]
@@ -401,6 +414,7 @@ def _status(found: Json) -> dict[str, Any]:
         "billed_per_hour": found["billed_per_hour"],
         "billing": found["billing"],
         "clock_ahead_s": found["clock_ahead_s"],
+        "review": found["review"],
     }
 
 

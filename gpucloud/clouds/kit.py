@@ -8,10 +8,11 @@
 :func:`gone_is_fine`      makes the deletion of a resource that is gone a success
 :func:`check_limits`      refuses an order that is beyond what the cloud accepts
 :func:`check_user_data`   refuses a boot script that is too long for the cloud
+:func:`bid`               the price limit of a spot order in a currency
 :func:`amount_of`         reads a price
 :func:`read_images`       reads a provider's ``images.toml``
 :func:`image_row`         finds the image of a recipe
-:data:`UNREADABLE`        what reading a malformed answer raises
+:func:`reading`           makes what reading a malformed answer raises an error of the provider
 ========================  =====================================================================
 """
 
@@ -22,16 +23,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, fields
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar, cast
 
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Order, Ref
-
-UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading an answer raises that is not as its cloud's model says."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -98,6 +96,28 @@ class Ahead(Generic[T]):
             self._value = self._call()
         except Exception as error:
             self._error = error
+
+
+# --- malformed answers
+
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading an answer raises that is not as its cloud's model says, in our code or the SDK's."""
+
+
+@contextmanager
+def reading(operation: str, malformed: type[Exception]) -> Generator[None]:
+    """Names what could not be read of an answer.
+
+    Args:
+        operation: the call that was answered.
+        malformed: the provider's exception for such an answer; raised.
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise malformed(f"the answer to {operation} lacks {error}") from error
+    except _UNREADABLE as error:
+        raise malformed(f"the answer to {operation} is malformed: {error}") from error
 
 
 # --- refusals
@@ -199,6 +219,26 @@ def check_user_data(order: Order, limit: int, *, cloud: str) -> None:
 
 
 # --- answers
+
+
+def bid(order: Order, currency: str, step: Decimal) -> Decimal:
+    """The price limit of a spot order in a currency, per hour and node.
+
+    Args:
+        order: the order, with its limit in USD and the market's exchange rates.
+        currency: in which the account bids.
+        step: the least difference of two bids; the limit is rounded down to it.
+
+    Raises:
+        UsageError: the market has no rate of that currency.
+    """
+    rate = Decimal(1) if currency == "USD" else order.rates.get(currency)
+    if rate is None:
+        raise UsageError(
+            f"this account bids in {currency}; no exchange rate from {currency} to USD is known",
+            hint="use --on-demand",
+        )
+    return (order.max_price_usd * rate).quantize(step, rounding=ROUND_DOWN)
 
 
 def amount_of(value: Any) -> Decimal | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import cache
 
-from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
@@ -74,24 +72,6 @@ def price_at(market: Market, place: tuple[str, str, str], instance_type: str, wa
         if (price.purchase, price.region) == (way, region) and price.zone in {None, zone}
     ]
     return max(fitting, key=lambda price: (price.zone is not None, price.as_of), default=None)
-
-
-@cache
-def reference_rate(currency: str) -> Decimal:
-    """The amount of a currency for one USD at the market data's reference rate, for spot bids.
-
-    Raises:
-        UsageError: no rate is known.
-    """
-    if currency == "USD":
-        return Decimal(1)
-    rate = Market.load().rate(currency)
-    if rate is None:
-        raise UsageError(
-            f"this account bids in {currency}; no exchange rate from {currency} to USD is known",
-            hint="use --on-demand",
-        )
-    return rate.rate
 
 
 def _tariff(market: Market, resource: Resource, kind: str, quantity: Decimal) -> Money | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 from gpucloud.planning.lifetime import LAUNCH_TTL
 from gpucloud.planning.plan import Candidate
+from gpucloud.planning.user_data import PLANNED_NAME, UserData, boot_plan, planned_keys
 from gpucloud.resources import Order, Tags, expires_text
 from gpucloud.spec.model import Spec
 
@@ -32,10 +34,11 @@ def within_limits(
     """
     fitting: list[Candidate] = []
     verdicts: dict[tuple[str, str], UsageError | None] = {}
+    user_data = UserData()
     for candidate in candidates:
         kind = (candidate.cloud, candidate.instance_type)
         if kind not in verdicts:
-            verdicts[kind] = _refusal(clouds, candidate, spec, owner=owner, now=now)
+            verdicts[kind] = _refusal(clouds, candidate, spec, user_data, owner=owner, now=now)
         if verdicts[kind] is None:
             fitting.append(candidate)
     refused = {" ".join(kind): error for kind, error in verdicts.items() if error is not None}
@@ -45,10 +48,10 @@ def within_limits(
 
 
 def _refusal(
-    clouds: Clouds, candidate: Candidate, spec: Spec, *, owner: str, now: datetime
+    clouds: Clouds, candidate: Candidate, spec: Spec, user_data: UserData, *, owner: str, now: datetime
 ) -> UsageError | None:
     try:
-        _check(clouds[candidate.cloud], candidate, spec, draft(candidate, spec, owner=owner, now=now))
+        _check(clouds[candidate.cloud], candidate, spec, user_data, owner=owner, now=now)
     except UsageError as error:
         return error
     except (KeyError, ImportError):
@@ -56,13 +59,20 @@ def _refusal(
     return None
 
 
-def _check(cloud: Cloud, candidate: Candidate, spec: Spec, order: Order) -> None:
-    image, _ = boots(cloud, candidate, spec.image or DEFAULT_IMAGE)
+def _check(
+    cloud: Cloud, candidate: Candidate, spec: Spec, user_data: UserData, *, owner: str, now: datetime
+) -> None:
+    image, software = boots(cloud, candidate, spec.image or DEFAULT_IMAGE)
     if spec.disk < image.disk_gib:
         raise UsageError(
             f"--disk: {spec.disk} GiB is smaller than {image.name}, which has {image.disk_gib} GiB",
             hint=f"--disk {image.disk_gib}",
         )
+    order = draft(candidate, spec, owner=owner, now=now)
+    if spec.setup or spec.checkpoint:  # the rest of user-data is short
+        keys, end = planned_keys(), order.deadline
+        plan = boot_plan(cloud, candidate, software, spec, name=PLANNED_NAME, keys=keys, end=end, now=now)
+        order = replace(order, user_data=user_data.of(plan))
     cloud.check(order)
 
 

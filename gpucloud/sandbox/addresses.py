@@ -44,7 +44,7 @@ class Addresses:
         self._next = self._database.setting("next_address") or 0
 
     def take(self, holder: str, *, but: str) -> str:
-        """Gives an address to an instance; never ``but``, the caller's own.
+        """Assigns an address to an instance; never ``but``, the caller's own.
 
         Raises:
             NoAddressError: all are in use.
@@ -67,7 +67,7 @@ class Addresses:
         self._keep()
 
     def free(self, address: str) -> None:
-        """Takes an address back."""
+        """Releases an address."""
         if self._holders.pop(address, None) is not None:
             self._keep()
 
@@ -76,7 +76,7 @@ class Addresses:
         return self._holders.get(address)
 
     def clear(self) -> None:
-        """Takes all back."""
+        """Releases all addresses."""
         self._holders.clear()
         self._keep()
 

@@ -33,7 +33,7 @@ class Boxes:
     Args:
         folder: the parent of the boxes' folders; folders of an earlier process are used again.
         on_power_off: called with a box's id, in a thread of its own, when the box powers itself off.
-        now: gives the sandbox's time in UTC, by which timers elapse.
+        now: returns the sandbox's time in UTC, by which timers elapse.
     """
 
     def __init__(

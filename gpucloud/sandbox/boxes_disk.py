@@ -28,10 +28,10 @@ FOLDERS = (
 
 
 class Disk:
-    """One box's.
+    """The disk of one box.
 
     Args:
-        folder: the box's own; ``root`` in it stands for the box's ``/``, ``shims`` holds the programs played.
+        folder: the box's own; ``root`` in it stands for the box's ``/``, ``shims`` holds emulated programs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,7 +41,7 @@ class Disk:
         self.paths = PathMap(self.root, self.shims, boxes_shims.ASKING | {"nvidia-smi"})
 
     def begin_boot(self) -> None:
-        """What is in memory on a real machine is new; the folders that every system has are there."""
+        """Clears what a real machine has in memory, and creates the folders that every system has."""
         shutil.rmtree(self.root / "run", ignore_errors=True)
         for name in FOLDERS:
             (self.root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ class Disk:
         (self.root / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
 
     def write_files(self, config: CloudConfig) -> None:
-        """Writes what user-data says, its paths replaced."""
+        """Writes the files of the user-data, with their paths replaced."""
         for file in config.write_files:
             target = self.paths.path(file.path)
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class Disk:
             console.write(text)
 
     def console(self) -> str:
-        """What was written there."""
+        """The console's text."""
         with suppress(FileNotFoundError):
             return (self.folder / "console.log").read_text(encoding="utf-8", errors="replace")
         return ""

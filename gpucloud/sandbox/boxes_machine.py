@@ -34,10 +34,11 @@ BUNDLED = frozenset({"docker.io", "nvidia-container-toolkit", "nvidia runtime"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSpec:
-    """What was rented. ``user_data`` is cloud-config text, not encoded; ``gpu_memory_mib`` is of each GPU.
+    """The instance that was bought. ``user_data`` is plain cloud-config; ``gpu_memory_mib`` is of each GPU.
 
     ``driver`` is the version of NVIDIA's that the image brings; without one ``nvidia-smi`` is there once an
-    install step has run. ``metadata`` is what the box's metadata service says: its cloud's.
+    install step has run. ``metadata`` is what the box's metadata service says: its cloud's. ``users`` are
+    those that the cloud makes, beside those of the user-data.
     """
 
     id: str
@@ -51,6 +52,7 @@ class BoxSpec:
     driver: str
     tags: Mapping[str, str]
     spot: bool
+    users: tuple[User, ...] = ()
     sick: str | None = None
     metadata: Answerer = silent
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -61,8 +63,8 @@ class Box:
 
     Args:
         folder: the box's own.
-        spec: what was rented.
-        now: gives the sandbox's time in UTC.
+        spec: the instance that was bought.
+        now: returns the sandbox's time in UTC.
         powered_off: called once when the box powers itself off.
         restarting: called when it reboots itself; it is then to be stopped and booted again.
     """
@@ -120,7 +122,7 @@ class Box:
         except ValueError as error:
             self.say(f"cloud-init: {error}\n")
             config = CloudConfig()
-        self._users = config.users
+        self._users = (*self.spec.users, *config.users)
         self._control = await asyncio.start_server(self._serve_program, "127.0.0.1", 0)
         self._control_port = self._control.sockets[0].getsockname()[1]
         self._metadata_port = await self._metadata.start()
@@ -130,7 +132,7 @@ class Box:
         first = not self._disk.done("init")
         if first:
             self._init(config)
-        for user in config.users:
+        for user in self._users:
             self._keys[user.name] = [asyncssh.import_public_key(key) for key in user.keys]
             self._disk.home(user.name).mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.running:
@@ -185,7 +187,7 @@ class Box:
 
     @property
     def hostname(self) -> str:
-        """Its name."""
+        """The host name."""
         return self.spec.hostname
 
     @property
@@ -195,7 +197,7 @@ class Box:
 
     @property
     def gpus(self) -> Gpus:
-        """What it was rented with."""
+        """The GPUs of its instance type."""
         return Gpus(
             box=self.spec.id,
             model=self.spec.gpu_model,
@@ -207,7 +209,7 @@ class Box:
         )
 
     def end_at(self, timer: str, moment: datetime | None) -> None:
-        """Sets when a timer powers the box off; ``None`` takes it away."""
+        """Sets the time at which a timer powers the box off; ``None`` for no timer."""
         self.timers.pop(timer, None)
         if moment is not None:
             self.timers[timer] = moment
@@ -246,7 +248,7 @@ class Box:
         return self._disk.paths.path(path)
 
     def reload_ssh(self) -> None:
-        """Takes the host key from its file; connections that are open stay."""
+        """Reads the host key from its file again; open connections stay."""
         if self._ssh is not None:
             self._ssh.update(server_host_keys=[self._disk.host_key()])
 

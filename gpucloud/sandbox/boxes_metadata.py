@@ -1,4 +1,4 @@
-"""The metadata service of a box: one HTTP server each; what it says is the cloud's own (:data:`Answerer`)."""
+"""The metadata service of a box: one HTTP server each; its answers are the cloud's own (:data:`Answerer`)."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class MetadataService:
     """Serves one box on a loopback port of its own.
 
     Args:
-        answerer: what is said.
-        facts: gives the box's facts as they are now.
+        answerer: makes the answers.
+        facts: returns the current facts of the box.
     """
 
     def __init__(self, answerer: Answerer, facts: Callable[[], Facts]) -> None:

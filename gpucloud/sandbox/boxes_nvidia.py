@@ -53,7 +53,7 @@ class Gpus:
     @property
     def seen(self) -> int:
         """How many GPUs answer."""
-        return self.count - (self.sick == "lost")
+        return max(0, self.count - (self.sick == "lost"))
 
 
 def product_name(model: str, memory_mib: int) -> str:

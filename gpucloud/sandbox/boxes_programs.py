@@ -23,7 +23,7 @@ class Playing(Protocol):
 
     @property
     def hostname(self) -> str:
-        """Its name."""
+        """The host name."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Playing(Protocol):
 
     @property
     def gpus(self) -> Gpus:
-        """What it was rented with."""
+        """The GPUs of its instance type."""
         ...
 
     @property
@@ -56,19 +56,19 @@ class Playing(Protocol):
         ...
 
     def end_at(self, timer: str, moment: datetime | None) -> None:
-        """Sets when a timer powers the box off; ``None`` takes it away."""
+        """Sets the time at which a timer powers the box off; ``None`` for no timer."""
         ...
 
     def power_off_soon(self) -> None:
-        """Powers off once the present answer is given."""
+        """Powers off after the current reply."""
         ...
 
     def reboot_soon(self) -> None:
-        """Reboots once the present answer is given."""
+        """Reboots after the current reply."""
         ...
 
     def install_driver(self) -> None:
-        """From now on there is an ``nvidia-smi``."""
+        """Makes ``nvidia-smi`` available."""
         ...
 
     def installed(self, package: str) -> bool:
@@ -84,7 +84,7 @@ class Playing(Protocol):
         ...
 
     def reload_ssh(self) -> None:
-        """Takes the host key from its file."""
+        """Reads the host key from its file again."""
         ...
 
     def say(self, text: str) -> None:
@@ -101,7 +101,7 @@ def play(box: Playing, program: str, arguments: Sequence[str]) -> Result:
 def timer_end(unit: str, activated: datetime) -> datetime | None:
     """When a timer unit elapses first: absolute ``OnCalendar=`` in UTC, or ``OnActiveSec=`` in seconds.
 
-    The settings are those of systemd.timer(5); forms that gpucloud's own unit does not use give ``None``.
+    The settings are those of systemd.timer(5); for forms that gpucloud does not use it is ``None``.
     A calendar time that has passed when the timer is activated never comes.
     """
     try:

@@ -53,7 +53,7 @@ def read_service(text: str) -> Service | None:
 
 
 class Services:
-    """Those of one box, in its event loop."""
+    """The services of one box, in its event loop."""
 
     def __init__(self, spawn: Spawn, say: Callable[[str], None]) -> None:
         self._spawn = spawn
@@ -83,12 +83,12 @@ class Services:
                     process.send_signal(signum)
 
     def close(self) -> None:
-        """Ends all of them."""
+        """Ends all services."""
         for name in list(self._running):
             self.stop(name)
 
     def is_active(self, name: str) -> bool:
-        """Whether it runs."""
+        """Whether a service runs."""
         return name in self._running
 
     async def _run(self, name: str, service: Service, after: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ class Serving(Protocol):
 
     @property
     def connections(self) -> set[asyncssh.SSHServerConnection]:
-        """Those that are open."""
+        """The open connections."""
         ...
 
     def may_log_in(self, user: str, key: asyncssh.SSHKey) -> bool:
@@ -130,7 +130,7 @@ class _Files(asyncssh.SFTPServer):
         return os.fsencode(self._box.local_path(self._user, os.fsdecode(path)))
 
     def exit(self) -> None:
-        """Gives an exit code, as sshd does: without one, OpenSSH's clients report a failure."""
+        """Sends an exit code, as sshd does: without one, OpenSSH's clients report a failure."""
         self._session.exit(0)
 
 

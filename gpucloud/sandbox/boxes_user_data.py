@@ -40,7 +40,7 @@ OWN_PATHS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class PathMap:
-    """Replaces a box's own paths, and the programs that the sandbox plays, wherever text names them.
+    """Replaces a box's own paths, and emulated programs, wherever text names them.
 
     ``root`` is the folder that stands for the box's ``/``; ``shims`` holds programs named ``names``.
     """

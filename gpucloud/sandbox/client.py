@@ -18,6 +18,7 @@ from typing import Any
 from gpucloud.config import make_private
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.processes import namespace, started
+from gpucloud.sandbox.review import Review
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -141,7 +142,13 @@ def read_status(folder: Path) -> dict[str, Any]:
     from gpucloud.sandbox.ledger import billing_document, read_billing
 
     entries = read_billing(folder / "sandbox.db")
-    return {"running": False, "endpoints": {}, "clock_ahead_s": None, **billing_document(entries)}
+    return {
+        "running": False,
+        "endpoints": {},
+        "clock_ahead_s": None,
+        "review": None,
+        **billing_document(entries),
+    }
 
 
 class SandboxClient:
@@ -175,6 +182,10 @@ class SandboxClient:
     def pace(self, **changes: float) -> dict[str, Any]:
         """Changes the clouds' delays; returns the current ones."""
         return dict(self._ask("pace", **changes))
+
+    def review(self, review: Review) -> None:
+        """Changes which requests the reviewers examine."""
+        self._ask("review", review=review)
 
     def stock(self, **rule: Any) -> list[dict[str, Any]]:
         """Limits the stock (:class:`gpucloud.sandbox.market.Stock`); returns all rules."""

@@ -124,7 +124,7 @@ class Connection(WSGIRequestHandler):
         environ["CONTENT_LENGTH"] = str(len(body))
         try:
             self._answer(environ)
-        except (ConnectionError, TimeoutError):
+        except (ConnectionError, TimeoutError, ssl.SSLEOFError):
             self.close_connection = True  # the client is gone, or a fault has closed it
         except Exception:  # a fault of ours
             self.log("error", "%s", traceback.format_exc())

@@ -19,6 +19,7 @@ from gpucloud.sandbox.faults import Effect, Fault, Faults, Stage
 from gpucloud.sandbox.front import Traffic
 from gpucloud.sandbox.ledger import billing_document
 from gpucloud.sandbox.market import PriceMove, Stock
+from gpucloud.sandbox.review import Review
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -62,6 +63,7 @@ class Control:
             "stop": self.stop,
             "reset": self.reset,
             "pace": self.pace,
+            "review": self.review,
             "stock": self.stock,
             "price": self.price,
             "fault": self.fault,
@@ -107,6 +109,7 @@ class Control:
             "endpoints": dict(self._endpoints),
             **billing_document(self._world.ledger.billing()),
             "pace": asdict(self._world.dials.pace),
+            "review": self._world.dials.review,
             "caller_address": self._world.dials.caller_address,
             "clock": self._world.clock.now().isoformat(),
             "clock_ahead_s": self._world.clock.offset.total_seconds(),
@@ -122,7 +125,7 @@ class Control:
         return {}
 
     def reset(self, _body: Body) -> Any:
-        """Resets everything except the delays."""
+        """Resets everything except the delays and the choice of what is reviewed."""
         for emulator in self._emulators.values():
             emulator.reset()
         self._world.ledger.reset(self._world.clock.now())
@@ -140,6 +143,11 @@ class Control:
         """Changes the clouds' delays; returns the current ones."""
         self._world.dials.set_pace(body)
         return asdict(self._world.dials.pace)
+
+    def review(self, body: Body) -> Any:
+        """Changes which requests the reviewers examine."""
+        self._world.dials.set_review(Review(body["review"]))
+        return {}
 
     def stock(self, body: Body) -> Any:
         """Limits the stock; returns all rules."""
@@ -206,7 +214,7 @@ class Control:
         return {"address": self._world.dials.caller_address}
 
     def calls(self, body: Body) -> Any:
-        """How often each call came in; with ``clear``, counts anew afterwards."""
+        """How often each call came in; ``clear`` resets the counters afterwards."""
         with self._traffic.lock:
             counted = [{**asdict(call), "count": count} for call, count in self._traffic.calls.items()]
         if body.get("clear"):
@@ -214,7 +222,7 @@ class Control:
         return counted
 
     def received(self, body: Body) -> Any:
-        """The newest calls one by one, oldest first; with ``clear``, forgets them afterwards."""
+        """The newest calls one by one, oldest first; ``clear`` forgets them afterwards."""
         received = self._traffic.received()
         if body.get("clear"):
             self._traffic.clear()
@@ -230,7 +238,7 @@ class Control:
         ]
 
     def ledger(self, _body: Body) -> Any:
-        """Everything that was ever billed, from birth to death."""
+        """Everything that was ever billed, from start to end."""
         return list(self._world.ledger.history())
 
     def cloud(self, body: Body) -> Any:

@@ -63,7 +63,7 @@ class Database:
                 self._connection.execute("COMMIT")
 
     def on_read_again(self, read: Callable[[], None]) -> None:
-        """Registers who must read again what it keeps in memory when changes were taken back."""
+        """Registers a reader of the file, which reads it again when changes are rolled back."""
         self._readers.append(read)
 
     def read_again(self) -> None:

@@ -1,8 +1,8 @@
 """The interface of an emulated cloud, and what it receives.
 
 An emulator is found through the entry-point group ``gpucloud.sandboxes``: an entry is a callable that takes a
-:class:`World` and gives an :class:`Emulator`. Its rules are split from its wire format, it reads no clock but
-the world's, and keeps its state on the world's shelves alone.
+:class:`World` and returns an :class:`Emulator`. It keeps its rules and its wire format apart, reads only the
+world's clock, and keeps its state only on the world's shelves.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.faults import Call, Fault
 from gpucloud.sandbox.ledger import Ledger
 from gpucloud.sandbox.market import Market
+from gpucloud.sandbox.review import Review
 
 Control = Callable[[Mapping[str, Any]], Any]
 """Something that can be asked of one cloud besides its own protocol: JSON in, JSON out."""
@@ -55,7 +56,7 @@ class Pace:
 
 
 class BoxHost(Protocol):
-    """Where the insides of instances live (:class:`gpucloud.sandbox.boxes.Boxes`)."""
+    """The machines behind instances (:class:`gpucloud.sandbox.boxes.Boxes`)."""
 
     def boot(self, spec: BoxSpec, /) -> None:
         """Starts a box and returns at once."""
@@ -87,18 +88,24 @@ class BoxHost(Protocol):
 
 
 class Dials:
-    """What the control API has set: pace and the caller's address. Persistent."""
+    """What the control API has set: pace, the caller's address, and what is reviewed. Persistent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         kept: dict[str, Any] = database.setting("pace") or {}
         self.pace = Pace(**kept)
         self.caller_address: str = database.setting("caller_address") or CALLER_ADDRESS
+        self.review = Review(database.setting("review") or Review.OWN)
 
     def set_pace(self, changes: Mapping[str, Any]) -> None:
         """Changes some of the pace's fields."""
         self.pace = replace(self.pace, **changes)
         self._database.keep_setting("pace", asdict(self.pace))
+
+    def set_review(self, review: Review) -> None:
+        """Changes which requests the reviewers examine."""
+        self.review = review
+        self._database.keep_setting("review", review)
 
     def set_caller_address(self, address: str) -> None:
         """Moves the caller to another address."""
@@ -145,7 +152,7 @@ class Emulator(Protocol):
 
     @property
     def unexported(self) -> frozenset[str]:
-        """Those of them that no shell of a user's may have: tools refuse them beside the others."""
+        """The variables that a user's shell must not have: tools refuse them beside the others."""
         ...
 
     def identify(self, request: Request, /) -> Call:

@@ -94,7 +94,7 @@ class Faults:
         self._seen: dict[int, int] = {}
 
     def add(self, fault: Fault) -> int:
-        """Adds a rule; gives its number."""
+        """Adds a rule; returns its number."""
         with self._lock:
             number = next(self._numbers)
             self._rules[number] = fault

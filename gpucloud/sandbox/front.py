@@ -25,6 +25,7 @@ from werkzeug.wrappers import Request, Response
 from gpucloud.sandbox.emulator import Emulator, World
 from gpucloud.sandbox.faults import Call, Effect, Fault, Faults, Stage
 from gpucloud.sandbox.peer import peer_pid
+from gpucloud.sandbox.review import examining
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -55,7 +56,7 @@ _ITEMS = re.compile(rb"<item>.*</item>", re.DOTALL)
 
 
 class _UndoneError(Exception):
-    """Takes back what a call has done."""
+    """Undoes the effects of a call."""
 
 
 class _DroppedError(ConnectionError):
@@ -157,7 +158,7 @@ class Front:
         failed = self._strike(request, call, Stage.RECEIVED, pid)
         if failed is not None:
             return failed
-        response = self._emulator.answer(request, call)
+        response = self._reviewed_answer(request, call)
         self._earlier[call] = response.get_data()
         failed = self._strike(request, call, Stage.APPLIED, pid)
         response = failed or response
@@ -181,26 +182,30 @@ class Front:
             case Effect.STALE if call in self._earlier:
                 return _like(self._emulator.fail(call, fault), self._earlier[call])
             case effect if effect in _ALTERS:
-                return _altered(self._emulator.answer(request, call), fault, request.url)
+                return _altered(self._reviewed_answer(request, call), fault, request.url)
             case Effect.IGNORE:
                 return self._undone(request, call)
             case Effect.REPEAT:
-                self._emulator.answer(request, call)
+                self._reviewed_answer(request, call)
             case _:
                 pass
         return None
 
     def _undone(self, request: Request, call: Call) -> Response:
-        """The answer to a call, and nothing has been done."""
+        """The answer to a call whose effects are undone."""
         response = Response()
         with suppress(_UndoneError), self._world.database.transaction():
-            response = self._emulator.answer(request, call)
+            response = self._reviewed_answer(request, call)
             raise _UndoneError
         return response
 
+    def _reviewed_answer(self, request: Request, call: Call) -> Response:
+        with examining(self._world.dials.review, request):
+            return self._emulator.answer(request, call)
+
 
 def _disturb(fault: Fault, request: Request, call: Call, pid: int | None) -> None:
-    """What a fault does to the connection, or to who is at its other end."""
+    """What a fault does to the connection, or to its client."""
     match fault.effect:
         case Effect.DELAY:
             time.sleep(fault.seconds)

@@ -26,7 +26,7 @@ class Gate(socketserver.ThreadingTCPServer):
     Args:
         world: the addresses and boxes.
         emulators: the clouds, which know their firewalls.
-        token: what a caller must say.
+        token: the secret that a caller must send.
     """
 
     daemon_threads = True
@@ -40,7 +40,7 @@ class Gate(socketserver.ThreadingTCPServer):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self.server_address[1])
 
     def box_at(self, address: str, port: int) -> str | None:

@@ -62,7 +62,7 @@ class Entry:
 
 
 class Ledger:
-    """The book. Births and deaths are only ever added; what lives is what was born and has not died."""
+    """The ledger. Starts and ends are only ever added; a resource is billed from its start to its end."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,18 +75,18 @@ class Ledger:
             self._alive = _alive(connection)
 
     def born(self, entry: Entry, at: datetime) -> None:
-        """Writes that a thing began to be billed."""
+        """Records that a resource is billed from now on."""
         self._add(at, "born", entry.cloud, entry.id, entry.as_document())
         self._alive[entry.cloud, entry.id] = entry
 
     def died(self, cloud: str, id_: str, at: datetime, reason: str) -> None:
-        """Writes that a thing is no longer billed; says nothing of what is not alive."""
+        """Records that a resource is no longer billed; does nothing for one that is not."""
         entry = self._alive.pop((cloud, id_), None)
         if entry is not None:
             self._add(at, "died", cloud, id_, {"kind": entry.kind, "box": entry.box, "reason": reason})
 
     def reset(self, at: datetime) -> None:
-        """Writes that everything ends here; :meth:`history` begins anew."""
+        """Records the end of everything; :meth:`history` starts again."""
         for entry in self.billing():
             self.died(entry.cloud, entry.id, at, "reset")
         self._add(at, "reset", "", "", {})
@@ -103,7 +103,7 @@ class Ledger:
         return tuple(self._alive.values())
 
     def history(self) -> Sequence[dict[str, Any]]:
-        """Every birth and death since the last reset, as plain JSON."""
+        """Every start and end since the last reset, as plain JSON."""
         with self._database.transaction() as connection:
             rows = connection.execute(_SINCE_RESET).fetchall()
         return [

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Database
+from gpucloud_pricing.rules import NEEDS_GRID
 
 HOURS_PER_MONTH = 730
 
@@ -31,6 +32,12 @@ class InstanceType:
     interconnect: str
     rdma: str
     arch: str
+    needs_grid: bool = False
+
+    @property
+    def driven_gpus(self) -> int:
+        """How many GPUs the drivers of images and boot steps find: none of them is GRID, for vGPUs."""
+        return 0 if self.needs_grid else self.whole_gpus
 
     @property
     def whole_gpus(self) -> int:
@@ -54,7 +61,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stock:
-    """A rule about what there is: at most ``count`` instances at a time in each zone that matches. Globs."""
+    """A rule about stock: at most ``count`` instances at a time in each zone that matches. Globs."""
 
     count: int
     cloud: str = "*"
@@ -96,6 +103,7 @@ class Catalog:
     @cached_property
     def types(self) -> Mapping[str, InstanceType]:
         """The types by name."""
+        grid = {row["instance_type"] for row in self._rows("instance_notes") if row["status"] == NEEDS_GRID}
         return {
             row["instance_type"]: InstanceType(
                 name=row["instance_type"],
@@ -107,6 +115,7 @@ class Catalog:
                 interconnect=row["gpu_interconnect"],
                 rdma=row["rdma"],
                 arch=row["arch"],
+                needs_grid=row["instance_type"] in grid,
             )
             for row in self._rows("instance_types")
         }

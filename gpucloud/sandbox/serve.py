@@ -83,8 +83,8 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
 
     Args:
         folder: where it lives.
-        emulated: what makes the emulators; those of the installed providers, where not given.
-        boxes: where the insides of instances live; real ones, where not given.
+        emulated: functions that make the emulators; by default those of the installed providers.
+        boxes: the machines behind instances; by default real ones.
     """
     database = Database(folder / "sandbox.db")
     emulators: list[Emulator] = []

@@ -236,9 +236,10 @@ class Clients:
             body_type="json",
         )
         given = {name: value for name, value in parameters.items() if value is not None}
-        answer: Mapping[str, Any] = client.call_api(
-            asked, kinds.OpenApiRequest(query=utils.query(given)), runtime.RuntimeOptions()
-        )
+        with reading(action):
+            answer: Mapping[str, Any] = client.call_api(
+                asked, kinds.OpenApiRequest(query=utils.query(given)), runtime.RuntimeOptions()
+            )
         return answer
 
     def credential(self) -> Any:

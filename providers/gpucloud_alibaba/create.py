@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 from typing import Any
 
 from gpucloud.clouds.kit import Limits, check_limits
@@ -23,6 +23,9 @@ from gpucloud_pricing.demand import Purchase
 LIMITS = Limits(cloud="Alibaba Cloud", user_data_bytes=32 * 1024, disk_gib=2048, rules=200, nodes=100)
 """Sources: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``, SystemDisk.Size, Amount); ECS
 user guide, "Limits" (rules of a security group)."""
+
+BID_STEP = Decimal("0.001")
+"""The least difference of two bids. Source: ECS API reference, RunInstances, SpotPriceLimit."""
 
 SHORTEST_LIFE = timedelta(minutes=32)
 """A release time must be half an hour ahead; two minutes are for the call itself and its retries."""
@@ -95,16 +98,6 @@ def release_time(deadline: datetime | None, now: datetime) -> str | None:
     if whole < end:
         whole += timedelta(minutes=1)
     return whole.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def spot_limit(max_price_usd: Decimal, rate: Decimal) -> float:
-    """The bid in the account's currency: at most three decimals, never above the limit.
-
-    Args:
-        max_price_usd: per hour and node.
-        rate: the amount of that currency for one USD.
-    """
-    return float((max_price_usd * rate).quantize(Decimal("0.001"), rounding=ROUND_DOWN))
 
 
 def market_of(order: Order, limit: float | None) -> dict[str, Any]:

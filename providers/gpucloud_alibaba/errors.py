@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
-from gpucloud.clouds import error_table
-from gpucloud.clouds.kit import UNREADABLE
+from gpucloud.clouds import error_table, kit
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass
 
@@ -65,17 +64,8 @@ class ActionRefusedError(AlibabaRefusal):
     """A call that may not be sent; see :mod:`gpucloud_alibaba.actions`."""
 
 
-@contextmanager
-def reading(operation: str) -> Generator[None]:
-    """Names the missing member of an answer.
-
-    Raises:
-        MalformedAnswerError: the answer lacks a member, or has it in another form.
-    """
-    try:
-        yield
-    except UNREADABLE as error:
-        raise MalformedAnswerError(f"the answer to {operation} is not complete: {error}") from error
+reading = partial(kit.reading, malformed=MalformedAnswerError)
+"""Makes what reading a malformed answer raises a :class:`MalformedAnswerError`."""
 
 
 def named(value: Any) -> str:

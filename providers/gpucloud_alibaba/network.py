@@ -180,15 +180,12 @@ class _Maker:
     def _shown(self, part: _Part, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         body = self.clients.vpc(self.order.region, part.shown_by, asked)
         with reading(part.shown_by):
-            return list(body[part.members[0]][part.members[1]])
+            rows = body[part.members[0]][part.members[1]]
+            return [{**row, part.id: named(row[part.id])} for row in rows]
 
     def _network(self, part: _Part, found: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> str:
         """The id of the found resource, otherwise of a new one, once it can be used."""
-        if found:
-            with reading(part.shown_by):
-                network = named(found[0][part.id])
-        else:
-            network = self._make(part, parameters)
+        network = found[0][part.id] if found else self._make(part, parameters)
         self.record.made(ref_of(self.order.account, self.order.region, ResourceKind.NETWORK, network))
         if not found or found[0].get("Status") != "Available":
             self._until_available(part, network)

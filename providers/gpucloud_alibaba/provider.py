@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from gpucloud.clouds.kit import Ahead, refuse_foreign
+from gpucloud.clouds.kit import Ahead, bid, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
 from gpucloud.resources import (
@@ -223,11 +223,13 @@ class AlibabaProvider:
         models = ecs_models()
 
         asked = models.GetInstanceConsoleOutputRequest(region_id=ref.region, instance_id=ref.id)
-        text = self.clients.ecs(ref.region).get_instance_console_output(asked).body.console_output or ""
+        answer = self.clients.ecs(ref.region).get_instance_console_output(asked)
+        with reading("GetInstanceConsoleOutput"):
+            text = str(answer.body.console_output or "")
         try:
             return base64.b64decode(text, validate=True).decode(errors="replace")
         except (binascii.Error, ValueError):
-            return str(text)
+            return text
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
         """Allows only these sources; traffic among the nodes of one box needs no rule."""
@@ -311,9 +313,7 @@ class AlibabaProvider:
         """The limit of a spot order in the account's currency; ``None`` for any other."""
         if order.purchase is not Purchase.SPOT:
             return None
-        from gpucloud.costs.resource_prices import reference_rate
-
         if self._currency is None:
             ecs = self.clients.ecs(order.region)
             self._currency = prices.currency_of(ecs, order.region, order.instance_type)
-        return create.spot_limit(order.max_price_usd, reference_rate(self._currency))
+        return float(bid(order, self._currency, create.BID_STEP))

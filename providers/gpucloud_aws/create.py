@@ -8,10 +8,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.kit import Limits, check_limits
+from gpucloud.clouds.kit import Limits, bid, check_limits
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Order, Request
 from gpucloud_aws.errors import NoReservationError, reading
@@ -107,7 +107,7 @@ def market_of(order: Order, *, block: bool, currency: str) -> dict[str, Any]:
         options = {
             "SpotInstanceType": "one-time",
             "InstanceInterruptionBehavior": "terminate",
-            "MaxPrice": f"{_bid(order.max_price_usd, currency):f}",
+            "MaxPrice": f"{bid(order, currency, BID_STEP):f}",
         }
         return {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": options}}
     if order.purchase is Purchase.RESERVED:
@@ -118,15 +118,6 @@ def market_of(order: Order, *, block: bool, currency: str) -> dict[str, Any]:
         }
         return target | ({"InstanceMarketOptions": {"MarketType": "capacity-block"}} if block else {})
     return {}
-
-
-def _bid(max_price_usd: Decimal, currency: str) -> Decimal:
-    """The limit in the currency of the region, rounded down."""
-    if currency == "USD":
-        return max_price_usd
-    from gpucloud.costs.resource_prices import reference_rate
-
-    return (max_price_usd * reference_rate(currency)).quantize(BID_STEP, rounding=ROUND_DOWN)
 
 
 def request_of(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, cast
 
+from gpucloud.clouds import kit
 from gpucloud.clouds.error_table import (
     Table,
     class_of_status,
@@ -16,7 +17,6 @@ from gpucloud.clouds.error_table import (
     usual_scope,
     verdict_on_exception,
 )
-from gpucloud.clouds.kit import UNREADABLE
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass
 
@@ -63,19 +63,8 @@ class ActionRefusedError(AwsRefusal):
     """A call that may not be sent; see :mod:`gpucloud_aws.actions`."""
 
 
-@contextmanager
-def reading(operation: str) -> Generator[None]:
-    """Names the missing member of an answer.
-
-    Raises:
-        MalformedAnswerError: the answer lacks a member, or has it in another form (the SDK fails for some).
-    """
-    try:
-        yield
-    except KeyError as error:
-        raise MalformedAnswerError(f"the answer to {operation} lacks {error}") from error
-    except UNREADABLE as error:
-        raise MalformedAnswerError(f"the answer to {operation} is malformed: {error}") from error
+reading = partial(kit.reading, malformed=MalformedAnswerError)
+"""Makes what reading a malformed answer raises a :class:`MalformedAnswerError`."""
 
 
 class Answer(dict[str, Any]):

@@ -15,7 +15,7 @@ from typing import Any, cast
 from gpucloud.clouds.kit import in_threads
 from gpucloud.resources import Identity, Permission
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import MalformedAnswerError
+from gpucloud_azure.errors import MalformedAnswerError, reading
 from gpucloud_azure.json_paths import text_at
 
 PERMISSIONS_API = "2022-04-01"
@@ -38,6 +38,7 @@ def policy() -> str:
 # --- permissions
 
 
+@reading("a list of permissions")
 def allows(granted: Sequence[Mapping[str, Any]], action: str) -> bool:
     """Whether one of the granted roles allows an action, and does not exclude it itself.
 

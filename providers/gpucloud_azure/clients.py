@@ -227,19 +227,13 @@ class Clients:
         return self._once("transport", self._new_transport)
 
     def _new_transport(self) -> Any:
-        from azure.core.pipeline.transport import RequestsTransport
+        from gpucloud_azure.transport import ssl_context, transport
 
         for name in LOUD:
             logging.getLogger(name).setLevel(logging.INFO)
         logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warnings are in its errors too
-        transport = RequestsTransport(
-            connection_timeout=CONNECT_TIMEOUT_S,
-            read_timeout=READ_TIMEOUT_S,
-            connection_verify=self.profile.ca_bundle or True,
-            use_env_settings=False,
-        )
-        transport.open()
-        return transport
+        context = self._once("ssl_context", partial(ssl_context, self.profile.ca_bundle))
+        return transport(context, connect_s=CONNECT_TIMEOUT_S, read_s=READ_TIMEOUT_S)
 
     def _credential(self) -> TokenCredential:
         from gpucloud_azure.credentials import credential

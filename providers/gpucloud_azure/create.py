@@ -7,10 +7,10 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 from typing import Any, NoReturn
 
-from gpucloud.clouds.kit import Limits, check_limits, in_threads
+from gpucloud.clouds.kit import Limits, bid, check_limits, in_threads
 from gpucloud.clouds.provider import BegunError, Record
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
@@ -141,8 +141,8 @@ def _security_type(image: Image) -> dict[str, Any]:
 def _market(order: Order) -> dict[str, Any]:
     """The part of the body with the way of paying."""
     if order.purchase is Purchase.SPOT:
-        bid = float(order.max_price_usd.quantize(BID_STEP, rounding=ROUND_DOWN))
-        return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": bid}}
+        limit = float(bid(order, "USD", BID_STEP))
+        return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": limit}}
     if order.purchase is Purchase.RESERVED:
         return {"capacityReservation": {"capacityReservationGroup": {"id": order.reservation}}}
     return {}

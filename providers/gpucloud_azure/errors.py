@@ -10,8 +10,10 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
+from gpucloud.clouds import kit
 from gpucloud.clouds.error_table import (
     class_of_status,
     raised_by,
@@ -75,6 +77,10 @@ class LateFailureError(AzureRefusal):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+reading = partial(kit.reading, malformed=MalformedAnswerError)
+"""Makes what reading a malformed answer raises a :class:`MalformedAnswerError`."""
 
 
 def error_in(body: Any) -> Mapping[str, Any]:

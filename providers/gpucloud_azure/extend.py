@@ -9,6 +9,7 @@ from gpucloud.clouds.kit import in_threads
 from gpucloud.resources import EXPIRES_TAG, End, Machine, Ref, ResourceKind, Tags, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import reading
 from gpucloud_azure.find import show
 from gpucloud_azure.ids import name_of
 from gpucloud_azure.network import all_tags
@@ -90,6 +91,7 @@ def extend(
     return tuple(new)
 
 
+@reading("a virtual machine")
 def _move_timers(
     clients: Clients,
     region: str,

@@ -23,7 +23,7 @@ from gpucloud.resources import (
 )
 from gpucloud_azure.checkup import may
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import MalformedAnswerError, classify
+from gpucloud_azure.errors import MalformedAnswerError, classify, reading
 from gpucloud_azure.ids import TYPES, canonical, kind_of, name_of, parts_of
 from gpucloud_azure.ids import api as api_of
 from gpucloud_azure.json_paths import Json, at, list_at, moment, plain, text_at
@@ -60,6 +60,7 @@ def _by_lower_name(tags: Mapping[str, str] | None) -> dict[str, str]:
     return {name.lower(): str(value) for name, value in (tags or {}).items()}
 
 
+@reading("a resource")
 def resource_of(resource: Json, account: str) -> Resource | None:
     """A resource as gpucloud's value; ``None`` for a type that gpucloud neither creates nor deletes."""
     kind = kind_of(str(resource.get("type") or ""))
@@ -133,6 +134,7 @@ def _evicted(vm: Json) -> bool:
     return _purchase(vm) is Purchase.SPOT and policy != "delete" and _power(vm) in _NOT_BILLED
 
 
+@reading("a virtual machine")
 def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
     """A virtual machine as gpucloud's value, without its addresses.
 
@@ -154,31 +156,29 @@ def machine_of(vm: Json, account: str, *, failed: State) -> Machine:
     parts += [ref(ResourceKind.NIC, nic) for nic in nics]
     parts += [ref(ResourceKind.ADDRESS, address_of(nic)) for nic in nics]
     failure = failure_of(vm)
-    try:
-        return Machine(
-            ref=ref(ResourceKind.INSTANCE, str(vm["id"])),
-            state=failed if failure else _state(vm),
-            tags=tags_in(vm.get("tags")),
-            created_at=moment(at(vm, "properties", "timeCreated")),
-            zone=next(iter(vm.get("zones") or ()), ""),
-            instance_type=str(vm["properties"]["hardwareProfile"]["vmSize"]),
-            purchase=_purchase(vm),
-            name=text_at(vm, "tags", "Name"),
-            reason=failure[0] if failure else None,
-            preempted=_evicted(vm),
-            billed=not failure and _power(vm) not in _NOT_BILLED,
-            # Only the deallocation at its deadline and an eviction stop it from outside.
-            ended_itself=failure is None and _state(vm) is State.STOPPED and not _evicted(vm),
-            parts=tuple(parts),
-        )
-    except KeyError as error:
-        raise MalformedAnswerError(f"the answer about a virtual machine lacks {error}") from error
+    return Machine(
+        ref=ref(ResourceKind.INSTANCE, str(vm["id"])),
+        state=failed if failure else _state(vm),
+        tags=tags_in(vm.get("tags")),
+        created_at=moment(at(vm, "properties", "timeCreated")),
+        zone=next(iter(vm.get("zones") or ()), ""),
+        instance_type=str(vm["properties"]["hardwareProfile"]["vmSize"]),
+        purchase=_purchase(vm),
+        name=text_at(vm, "tags", "Name"),
+        reason=failure[0] if failure else None,
+        preempted=_evicted(vm),
+        billed=not failure and _power(vm) not in _NOT_BILLED,
+        # Only the deallocation at its deadline and an eviction stop it from outside.
+        ended_itself=failure is None and _state(vm) is State.STOPPED and not _evicted(vm),
+        parts=tuple(parts),
+    )
 
 
 def address_of(nic_id: str) -> str:
     """The id of the address that :mod:`gpucloud_azure.network` creates for an interface."""
     parts = parts_of(nic_id)
-    assert parts is not None  # noqa: S101  (an id of Azure's own)
+    if parts is None:
+        raise MalformedAnswerError(f"{nic_id!r} is no id of an interface")
     return replace(
         parts, type=TYPES[ResourceKind.ADDRESS].type, name=f"{parts.name.removesuffix('-nic')}-ip"
     ).canonical()
@@ -194,6 +194,7 @@ def _purchase(vm: Json) -> Purchase:
 # --- one resource
 
 
+@reading("a virtual machine")
 def show(clients: Clients, ref_id: str) -> Json:
     """One virtual machine with its instance view, as JSON."""
     group, name = name_of(ref_id)
@@ -334,6 +335,7 @@ def _unread(search: Search, regions: Callable[[], Sequence[str]], error: str) ->
     )
 
 
+@reading("a list of resources")
 def _read(search: Search, clients: Clients, account: str) -> list[Resource]:
     condition = filter_for(search)
 

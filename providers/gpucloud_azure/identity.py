@@ -16,9 +16,9 @@ from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import RULES, Next, UsageError
 from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import NotEndingError, classify, code_of
+from gpucloud_azure.errors import MalformedAnswerError, NotEndingError, classify, code_of
 from gpucloud_azure.find import show
-from gpucloud_azure.ids import api, group_id
+from gpucloud_azure.ids import api, group_id, name_of
 from gpucloud_azure.json_paths import text_at
 from gpucloud_templates import SelfDelete
 
@@ -68,6 +68,8 @@ def assign(clients: Clients, group: str, machines: Sequence[str], role: str) -> 
 
     def assign_one(machine: str) -> None:
         principal = text_at(show(clients, machine), "identity", "principalId")
+        if not principal:
+            raise MalformedAnswerError(f"{name_of(machine)[1]} has no identity")
         properties: dict[str, Any] = {
             "roleDefinitionId": definition,
             "principalId": principal,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from gpucloud_azure.errors import MalformedAnswerError
+from gpucloud_azure.errors import MalformedAnswerError, reading
 
 Json = Mapping[str, Any]
 
@@ -21,8 +21,9 @@ def plain(model: Any) -> dict[str, Any]:
     """
     if isinstance(model, dict):
         return cast("dict[str, Any]", model)
-    whole: dict[str, Any] = model.as_dict()
-    return whole
+    with reading("a call"):
+        whole: dict[str, Any] = model.as_dict()
+        return whole
 
 
 def at(document: Any, *path: str) -> Any:
@@ -56,7 +57,7 @@ def moment(text: Any) -> datetime | None:
 
 
 def refuse_nonsense(answer: Any) -> None:
-    """Refuses a malformed successful answer: it must be a JSON object, and its ``value``, if any, a list.
+    """Refuses a malformed successful answer: an object in JSON, whose ``value``, if any, lists objects.
 
     Args:
         answer: azure-core's ``HttpResponse``; it is read.
@@ -74,5 +75,5 @@ def refuse_nonsense(answer: Any) -> None:
     except ValueError as error:
         raise MalformedAnswerError(f"the answer to {asked} is not JSON: {error}") from error
     listed: Any = cast("Json", body).get("value", []) if isinstance(body, dict) else None
-    if not isinstance(listed, list):
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in list_at(body, "value")):
         raise MalformedAnswerError(f"the answer to {asked} is malformed")

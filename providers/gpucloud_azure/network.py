@@ -13,6 +13,7 @@ from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import reading
 from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
 from gpucloud_azure.json_paths import plain
@@ -101,6 +102,7 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     return network
 
 
+@reading("a network security group")
 def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clients) -> None:
     """Makes these sources the only ones that a firewall allows.
 
@@ -132,6 +134,7 @@ class Part:
     body: Mapping[str, Any]
 
 
+@reading("a PUT")
 def put(clients: Clients, resource_id: str, kind: ResourceKind, body: Mapping[str, Any]) -> dict[str, Any]:
     """Creates a resource, or finds it, and waits until it is provisioned."""
     from azure.mgmt.core.polling.arm_polling import ARMPolling, BodyContentPolling
@@ -146,19 +149,20 @@ def put(clients: Clients, resource_id: str, kind: ResourceKind, body: Mapping[st
 
 
 class Announced:
-    """Reports each resource to a record once, for any number of PUTs.
+    """Reports each resource to a record once in an attempt, for any number of PUTs.
 
-    A repeated PUT by name creates nothing more, and a second report would look as if it did.
+    A repeated PUT by name creates nothing more, and a second report would look as if it did. The next attempt
+    reports again: what it has in common with this one may have been deleted between them.
     """
 
     def __init__(self) -> None:
-        self._ids: set[str] = set()
+        self._known: set[tuple[str, str]] = set()
 
-    def making(self, ref: Ref, name: str, record: Record) -> None:
-        """Reports a resource that is about to be created."""
-        if ref.id not in self._ids:
+    def making(self, order: Order, ref: Ref, name: str, record: Record) -> None:
+        """Reports a resource that is about to be created for an order."""
+        if (order.key, ref.id) not in self._known:
             record.making(ref.kind, name)
-            self._ids.add(ref.id)
+            self._known.add((order.key, ref.id))
 
 
 def make(
@@ -233,7 +237,7 @@ def _ref(order: Order, kind: ResourceKind, resource_id: str) -> Ref:
 
 def _make_group(order: Order, group: str, record: Record, clients: Clients, announced: Announced) -> None:
     ref = _ref(order, ResourceKind.RESOURCE_GROUP, group_id(order.account, group))
-    announced.making(ref, group, record)
+    announced.making(order, ref, group, record)
     clients.resources().resource_groups.create_or_update(
         group, {"location": order.region, "tags": tags_of(order)}
     )
@@ -252,7 +256,7 @@ def _make_all(
     """Creates parts at the same time."""
     refs = [_ref(order, part.kind, id_in(order.account, group, part.kind, part.name)) for part in parts]
     for part, ref in zip(parts, refs, strict=True):
-        announced.making(ref, part.name, record)
+        announced.making(order, ref, part.name, record)
 
     def attempt(each: tuple[Part, Ref]) -> dict[str, Any] | Exception:
         part, ref = each

@@ -10,7 +10,7 @@ from typing import Any
 from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud_azure.clients import PAGES, Clients
-from gpucloud_azure.errors import MalformedAnswerError
+from gpucloud_azure.errors import MalformedAnswerError, reading
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.ids import parts_of
 from gpucloud_azure.json_paths import at, list_at, plain, refuse_nonsense, text_at
@@ -133,6 +133,7 @@ def _page(response: Any) -> Mapping[str, Any]:
 # --- capacity that is held
 
 
+@reading("a list of capacity reservations")
 def held(clients: Clients, region: str, sizes: Sequence[str]) -> Sequence[HeldCapacity]:
     """Capacity reservations of these sizes with free capacity, by the ids of their groups."""
     if not sizes:

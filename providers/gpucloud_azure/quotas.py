@@ -9,6 +9,7 @@ from typing import Any
 from gpucloud.clouds.kit import together
 from gpucloud.resources import Quota
 from gpucloud_azure.clients import Clients
+from gpucloud_azure.errors import reading
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.json_paths import plain
 from gpucloud_pricing.demand import Purchase
@@ -39,6 +40,7 @@ class Families:
         return self._known[region]
 
 
+@reading("a list of quotas")
 def headroom(
     clients: Clients, region: str, sizes: Sequence[str], purchase: Purchase, families: Families
 ) -> Sequence[Quota]:

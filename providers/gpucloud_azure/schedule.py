@@ -18,7 +18,7 @@ from gpucloud.errors import ErrorClass
 from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify
-from gpucloud_azure.ids import api, canonical, id_in, name_of
+from gpucloud_azure.ids import api, canonical, id_in, name_of, parts_of
 from gpucloud_azure.json_paths import at, list_at, plain, text_at
 
 log = logging.getLogger(__name__)
@@ -87,10 +87,11 @@ def timers_in(answer: Mapping[str, Any], refused: Collection[str]) -> list[str]:
         refused: the machines that will not be deallocated.
     """
     return [
-        f"{name_of(machine)[1]}/{operation}"
+        f"{machine.name}/{operation}"
         for each in list_at(answer, "results")
         if (operation := text_at(each, "operation", "operationId"))
-        and (machine := canonical(text_at(each, "operation", "resourceId"))) not in refused
+        and (machine := parts_of(canonical(text_at(each, "operation", "resourceId")))) is not None
+        and machine.canonical() not in refused
     ]
 
 

@@ -28,9 +28,10 @@ from gpucloud_templates.guard.rules import notice_time, read_gpus, read_xids, se
 from tests.boot.guarded import GuardedBox, until
 from tests.profiles import own_profile
 
+AS_LAUNCHED = {"HttpTokens": "required", "InstanceMetadataTags": "enabled"}
 CLOUDS: Mapping[str, tuple[Any, Answerer]] = {
     "alibaba": (gpucloud_alibaba.provider.AlibabaProvider, gpucloud_alibaba.sandbox.metadata.answer),
-    "aws": (gpucloud_aws.provider.AwsProvider, gpucloud_aws.sandbox.metadata.answer),
+    "aws": (gpucloud_aws.provider.AwsProvider, gpucloud_aws.sandbox.metadata.service(AS_LAUNCHED)),
     "azure": (gpucloud_azure.provider.AzureProvider, gpucloud_azure.sandbox.metadata.answer),
 }
 PYTHONS = [f"python3.{minor}" for minor in range(8, 16)]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.launch import launch
+from gpucloud.boxes.settlement import settle_box
 from gpucloud.boxes.teardown import end_machines, take_down
 from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.errors import GpucloudError, OwedError
@@ -24,7 +25,7 @@ from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.planner import Access
-from gpucloud.resources import Search
+from gpucloud.resources import Ref, ResourceKind, Search
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import AFTER_SIGNAL_S
 from tests.bench import Bench
@@ -43,6 +44,15 @@ class Deaf(MemoryProvider):
             self.cloud.calls.append(("account", ""))  # type: ignore[arg-type]
             threading.Event().wait(600)
         return super().account()
+
+
+class Stuck(MemoryProvider):
+    """A cloud that gives no answer to the deletion of a machine."""
+
+    def delete(self, ref: Ref) -> None:
+        if ref.kind is ResourceKind.INSTANCE:
+            threading.Event().wait(600)
+        super().delete(ref)
 
 
 @pytest.fixture
@@ -93,6 +103,17 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
     assert len(settle(context)) == 1
     assert len(bench.providers[1].cloud.calls) == asked, "it is not asked again"
     assert not [box.name for box in context.journal.boxes(owner=context.owner) if box.lease], "none is held"
+
+
+def test_a_deletion_without_an_answer_is_named_and_stays_owed(bench: Bench) -> None:
+    bench.kind = Stuck
+    context = bench.context()
+    box = launch(context, bench.terms(), bench.offers())
+    with context.tasks.within(1.0):
+        trouble = settle_box(context, box)
+    assert trouble is not None
+    assert "no answer within the remaining time" in trouble.message
+    assert ResourceKind.INSTANCE in {row.ref.kind for row in context.journal.resources(box.id)}
 
 
 def used(bench: Bench, box: str, cloud: str = "aws") -> Box:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from base64 import b64encode
+
 import pytest
 
 from tests.shell import Shell
@@ -9,6 +12,9 @@ from tests.shell import Shell
 ADDRESSES = [f"203.0.113.{number}/32" for number in range(1, 101)]
 PORTS = [str(port) for port in range(8000, 8020)]
 TAGS = [word for number in range(15) for word in ("--tag", f"k{number}=v")]
+
+LONG, OTHER = (f"echo {b64encode(random.Random(seed).randbytes(3500)).decode()}" for seed in (1, 2))  # noqa: S311
+"""Commands that hardly compress: user-data has place for one of them, not for both."""
 
 
 @pytest.mark.parametrize(
@@ -19,6 +25,9 @@ TAGS = [word for number in range(15) for word in ("--tag", f"k{number}=v")]
         ("aws", ["--allow-from", ",".join(ADDRESSES), "--port", ",".join(PORTS)], "these are 2100 rules"),
         ("aws", ["--tag", "a b=c"], "tag 'a b' cannot be used on AWS"),
         ("aws", ["--ttl-role", "nobody"], "nobody"),
+        ("aws", ["--setup", LONG, "--checkpoint", OTHER], "the boot configuration has"),
+        ("azure", ["--setup", LONG, "--checkpoint", OTHER], "the boot configuration has"),
+        ("alibaba", ["--setup", LONG, "--checkpoint", OTHER], "the boot configuration has"),
         ("azure", ["--disk", "60"], "60 GiB is smaller than microsoft-dsvm:ubuntu-hpc:2204:latest"),
         ("azure", ["--disk", "20", "--image", "ubuntu-24.04"], "which has 30 GiB"),
         ("azure", ["--disk", "4096"], "root disks of up to 4095 GiB"),
@@ -49,6 +58,12 @@ def test_a_cloud_that_would_refuse_is_passed_over_for_one_that_would_not(cli: Sh
     assert {attempt["cloud"] for attempt in plan["attempts"]} <= {"aws", "azure"}
     told = {reason for what, reason in plan["left_out"].items() if what.startswith("alibaba ecs.gn6i")}
     assert told == {"--disk: 3000 GiB is too large; Alibaba Cloud accepts root disks of up to 2048 GiB"}
+
+
+def test_a_setup_that_runs_over_ssh_takes_no_place_in_user_data(cli: Shell) -> None:
+    wish = ("--gpu", "T4", "--cloud", "aws", "--setup", LONG, "--checkpoint", OTHER, "--env", "A=b")
+    plan = cli("plan", *wish, "--json")
+    assert plan.code == 0, plan.err
 
 
 @pytest.mark.parametrize("cloud", ["aws", "azure", "alibaba"])

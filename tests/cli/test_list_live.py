@@ -20,6 +20,18 @@ def test_what_a_lost_journal_forgot_is_shown(cli: Shell) -> None:
     assert box["nodes"][0]["instance_id"] in cli("list", "--live", **OWNER).out
 
 
+def test_resources_of_other_owners_are_shown_when_asked_for(cli: Shell) -> None:
+    theirs = cli("launch", "--gpu", "T4", "--cloud", "aws", "--yes", "--json", GPUCLOUD_OWNER="u-them").box
+    assert cli("list", "--live", "--json", **OWNER).json["strangers"] == []
+    seen = cli("list", "--live", "--all-owners", "--json", **OWNER).json
+    assert seen["boxes"] == []
+    assert ("instance", "u-them", theirs["id"]) in {
+        (each["kind"], each["owner"], each["box"]) for each in seen["strangers"]
+    }
+    assert "u-them" in cli("list", "--live", "--all-owners", **OWNER).out
+    assert cli("list", "--all-owners", **OWNER).code == 2
+
+
 def test_a_region_that_cannot_be_read_is_said(cli: Shell) -> None:
     cli.sandbox.fault(
         effect="error",

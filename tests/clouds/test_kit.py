@@ -14,6 +14,7 @@ from gpucloud.clouds.kit import (
     ImageRow,
     Limits,
     amount_of,
+    bid,
     check_limits,
     check_user_data,
     gone_is_fine,
@@ -114,6 +115,14 @@ def test_a_boot_script_that_is_too_long_is_refused() -> None:
 
 
 LIMITS = Limits(cloud="AWS", user_data_bytes=100, disk_gib=200, rules=6, nodes=2)
+
+
+def test_a_bid_is_the_limit_in_the_accounts_currency_rounded_down() -> None:
+    order = an_order(max_price_usd=Decimal("0.5262"), rates={"CNY": Decimal("6.7489")})
+    assert bid(order, "USD", Decimal("0.001")) == Decimal("0.526")
+    assert bid(order, "CNY", Decimal("0.001")) == Decimal("3.551")
+    with pytest.raises(UsageError, match="bids in EUR"):
+        bid(order, "EUR", Decimal("0.001"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where ``make fidelity`` puts the clients, and the scripts that stand beside the tests."""
+"""Where ``make fidelity`` and ``make foreign`` put the clients, and the scripts beside the tests."""
 
 from __future__ import annotations
 
@@ -6,3 +6,4 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).parent
 CLIENTS = SCRIPTS.parents[1] / ".venv-fidelity" / "bin"
+FOREIGN = SCRIPTS.parents[1] / ".venv-foreign" / "bin"

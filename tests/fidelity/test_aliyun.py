@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from xml.etree import ElementTree
 
 from tests.fidelity.clients import CLIENTS, SCRIPTS
 from tests.shell import Result, Shell
@@ -11,9 +12,11 @@ from tests.shell import Result, Shell
 LAUNCH = ("--gpu", "T4", "--cloud", "alibaba", "--region", "us-east-1", "--name", "x")
 
 
-def attempt(cli: Shell, action: str, members: dict[str, Any], **environment: str) -> Result:
+def attempt(
+    cli: Shell, action: str, members: dict[str, Any], form: str = "json", **environment: str
+) -> Result:
     """How a call ends."""
-    script = (SCRIPTS / "aliyun.py", action, json.dumps(members))
+    script = (SCRIPTS / "aliyun.py", action, json.dumps(members), form)
     return cli.run(CLIENTS / "python", *script, **environment)
 
 
@@ -38,6 +41,38 @@ def test_lists_and_shows_what_gpucloud_launched(cli: Shell) -> None:
     assert shown["InstanceType"] == box["instance_type"]
     [disk] = ask(cli, "DescribeDisks", InstanceId=instance["InstanceId"])["Disks"]["Disk"]
     assert (disk["Encrypted"], disk["DeleteWithInstance"]) == (True, True)
+
+
+def test_xml_says_what_json_says(cli: Shell) -> None:
+    [node] = cli.launch(*LAUNCH)["nodes"]
+    ran = attempt(cli, "DescribeInstances", {}, "xml")
+    answer = ElementTree.fromstring(ran.out)  # noqa: S314
+    assert answer.tag == "DescribeInstancesResponse"
+    [instance] = answer.findall("Instances/Instance")
+    assert instance.findtext("InstanceId") == node["instance_id"]
+    assert instance.findtext("PublicIpAddress/IpAddress") == node["public_ip"]
+    tags = {tag.findtext("TagKey") for tag in instance.findall("Tags/Tag")}
+    assert "gpucloud:box" in tags
+
+
+def test_disks_and_stops_of_others_work(cli: Shell) -> None:
+    [node] = cli.launch(*LAUNCH)["nodes"]
+    of_instance = {"InstanceId": node["instance_id"]}
+    [system] = ask(cli, "DescribeDisks", **of_instance)["Disks"]["Disk"]
+    zone = {"ZoneId": system["ZoneId"], "DiskCategory": "cloud_essd", "Size": 20}
+    disk = ask(cli, "CreateDisk", **zone)["DiskId"]
+    ask(cli, "AttachDisk", DiskId=disk, **of_instance)
+    assert len(ask(cli, "DescribeDisks", **of_instance)["Disks"]["Disk"]) == 2
+    ask(cli, "StopInstance", StoppedMode="StopCharging", **of_instance)
+    kinds = sorted(entry["kind"] for entry in cli.sandbox.status()["billing"])
+    assert kinds == ["address", "disk", "disk"]
+    ask(cli, "StartInstance", **of_instance)
+    ask(cli, "DetachDisk", DiskId=disk, **of_instance)
+    ask(cli, "DeleteDisk", DiskId=disk)
+    unknown = attempt(cli, "StopInstance", {**of_instance, "Hibernate": True})
+    assert (unknown.code, unknown.json["Code"]) == (1, "UnsupportedOperation")
+    assert cli("down", "x", "--yes").code == 0
+    assert cli.sandbox.status()["billing"] == []
 
 
 def test_ends_what_gpucloud_launched(cli: Shell) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from gpucloud_azure.create import throw_away_key
 from tests.fidelity.clients import CLIENTS
+from tests.sandbox.running import TAGS
 from tests.shell import Result, Shell
 
 LAUNCH = ("--gpu", "T4", "--cloud", "azure", "--name", "x")
@@ -75,6 +77,11 @@ def test_a_wrong_secret_does_not_sign_in(stranger: Az) -> None:
     assert refused.code != 0
     assert "AADSTS7000215" in refused.err
     assert stranger.attempt("group", "list").code != 0
+
+
+def test_the_environment_of_a_started_sandbox_is_enough(cli: Shell) -> None:
+    ran = cli.run(CLIENTS / "az", "group", "list", "--output", "json")
+    assert (ran.code, ran.out.strip()) == (0, "[]"), ran.err
 
 
 def test_it_is_the_account_that_check_names(az: Az) -> None:
@@ -153,6 +160,58 @@ def test_a_machine_that_is_switched_off_is_seen(az: Az) -> None:
     assert [node["state"] for node in box["nodes"]] == ["stopped"]
     assert az.cli("down", "x", "--yes").code == 0
     assert az.cli.sandbox.status()["billing"] == []
+
+
+HANDS = ("--admin-username", "them", "--nsg-rule", "NONE", "--public-ip-address", "")
+IMAGE = ("--image", "Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:latest")
+GOES_ALONG = ("--os-disk-delete-option", "Delete", "--nic-delete-option", "Delete")
+
+
+def test_creates_a_machine_whose_disks_come_and_go(az: Az, tmp_path: Path) -> None:
+    key = tmp_path / "key.pub"
+    key.write_text(throw_away_key())
+    tags = [f"{name}={value}" for name, value in {**TAGS, "gpucloud:owner": "them"}.items()]
+    az("group", "create", "--name", "theirs", "--location", "eastus")
+    what = (*IMAGE, "--size", "Standard_NC4as_T4_v3", "--ssh-key-values", str(key), "--tags", *tags)
+    made = az("vm", "create", "-g", "theirs", "-n", "v", *what, *HANDS, *GOES_ALONG)
+    assert made["powerState"] == "VM running"
+    listed = az.cli("list", "--live", "--all-owners", "--json").json
+    assert made["id"].lower() in str(listed["strangers"]).lower()
+    assert sorted(entry["kind"] for entry in az.cli.sandbox.status()["billing"]) == ["disk", "instance"]
+
+    az(
+        "disk",
+        "create",
+        "-g",
+        "theirs",
+        "-n",
+        "data",
+        "--size-gb",
+        "64",
+        "--sku",
+        "Premium_LRS",
+        "--tags",
+        *tags,
+    )
+    az("vm", "disk", "attach", "-g", "theirs", "--vm-name", "v", "--name", "data")
+    [disk] = az("vm", "show", "-g", "theirs", "-n", "v")["storageProfile"]["dataDisks"]
+    assert (disk["name"], disk["lun"], disk["diskSizeGB"]) == ("data", 0, 64)
+    assert az.attempt("disk", "delete", "-g", "theirs", "-n", "data", "--yes").code != 0
+    az("vm", "disk", "detach", "-g", "theirs", "--vm-name", "v", "--name", "data")
+    az("disk", "delete", "-g", "theirs", "-n", "data", "--yes")
+    az("vm", "delete", "-g", "theirs", "-n", "v", "--yes")
+    assert az.cli.sandbox.status()["billing"] == []
+
+
+def test_a_machine_that_finds_no_place_fails_its_deployment(az: Az, tmp_path: Path) -> None:
+    key = tmp_path / "key.pub"
+    key.write_text(throw_away_key())
+    az.cli.sandbox.stock(count=0, cloud="azure")
+    az("group", "create", "--name", "theirs", "--location", "eastus")
+    what = (*IMAGE, "--size", "Standard_NC4as_T4_v3", "--ssh-key-values", str(key))
+    refused = az.attempt("vm", "create", "-g", "theirs", "-n", "v", *what, *HANDS)
+    assert refused.code != 0
+    assert "AllocationFailed" in refused.err
 
 
 def test_sizes_and_quotas_can_be_read(az: Az) -> None:

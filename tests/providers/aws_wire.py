@@ -84,7 +84,7 @@ class Wire:
                 self.end_headers()
                 self.wfile.write(payload)
 
-            do_GET = do_POST  # noqa: N815  (the base class's name)
+            do_GET = do_PUT = do_POST  # noqa: N815  (the base class's names)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass

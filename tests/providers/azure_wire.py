@@ -75,7 +75,7 @@ class Wire:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 query = dict(parse_qsl(at.query))
                 wire.sent.append(Sent(self.command, unquote(at.path), query, headers, body))
-                given = wire._answer(self.command, unquote(at.path), body)
+                given = wire.answer_to(self.command, unquote(at.path), body)
                 if given.hang_up:
                     self.close_connection = True
                     return
@@ -118,7 +118,8 @@ class Wire:
         """What was asked so."""
         return [sent for sent in self.sent if sent.method == method and sent.path.endswith(end_of_path)]
 
-    def _answer(self, method: str, path: str, body: str) -> Answer:
+    def answer_to(self, method: str, path: str, body: str) -> Answer:
+        """The answer to a request."""
         ends = [end for kind, end in self._answers if kind == method and path.endswith(end)]
         if not ends and method == "PUT":
             put = json.loads(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ class AlibabaHarness(Harness):
             "zone": "ap-southeast-1c",
             "instance_type": "ecs.gn6i-c4g1.xlarge",
             "image": "ubuntu-22.04",
+            "rates": {"CNY": Decimal("6.7489")},
         }
         return an_order(**values | changes)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from gpucloud.costs.resource_prices import reference_rate
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import Machine, ResourceKind, Search, State
 from gpucloud_alibaba import network
@@ -170,18 +169,16 @@ def test_the_request_is_the_same_for_the_same_order_however_late(wire: Wire) -> 
     assert json.loads(json.dumps(first)) == first
 
 
-@pytest.mark.parametrize(("currency", "limit"), [("USD", 0.526), ("CNY", 3.550)])
+@pytest.mark.parametrize(("currency", "limit"), [("USD", "0.526"), ("CNY", "3.551")])
 def test_spot_has_no_protected_hour_and_bids_its_limit_in_the_accounts_currency_and_never_above(
-    wire: Wire, currency: str, limit: float
+    wire: Wire, currency: str, limit: str
 ) -> None:
     a_cloud(wire).say("DescribePrice", {"PriceInfo": {"Price": {"TradePrice": 3.5, "Currency": currency}}})
-    call = sent_call(wire, purchase=Purchase.SPOT, max_price_usd=Decimal("0.5262"))
+    rates = {"CNY": Decimal("6.7489")}
+    call = sent_call(wire, purchase=Purchase.SPOT, max_price_usd=Decimal("0.5262"), rates=rates)
     assert call["SpotStrategy"] == "SpotWithPriceLimit"
     assert (call["SpotDuration"], call["SpotInterruptionBehavior"]) == ("0", "Terminate")
-    assert float(call["SpotPriceLimit"]) == pytest.approx(limit, abs=0.002)
-    assert float(call["SpotPriceLimit"]) <= 0.5262 * (
-        1 if currency == "USD" else float(reference_rate("CNY"))
-    )
+    assert call["SpotPriceLimit"] == limit
 
 
 def test_held_capacity_is_named(wire: Wire) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpucloud.costs.resource_prices import reference_rate
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import Machine, ResourceKind, Search, State, UnreadableRegion
 from gpucloud.sandbox.client import SandboxClient
@@ -82,7 +82,7 @@ def test_spot_is_asked_for_once_at_most_for_the_limit_and_its_request_is_tagged(
         "SpotOptions": {
             "SpotInstanceType": "one-time",
             "InstanceInterruptionBehavior": "terminate",
-            "MaxPrice": "0.5260",
+            "MaxPrice": "0.526000",
         },
     }
     assert "spot-instances-request" in {spec["ResourceType"] for spec in call["TagSpecifications"]}
@@ -90,8 +90,9 @@ def test_spot_is_asked_for_once_at_most_for_the_limit_and_its_request_is_tagged(
 
 def test_a_limit_in_usd_is_bid_in_the_currency_of_the_region_and_never_above() -> None:
     spot = order(purchase=Purchase.SPOT, max_price_usd=Decimal("0.5262"), region="cn-north-1")
+    spot = replace(spot, rates={"CNY": Decimal("6.7489")})
     options = market_of(spot, block=False, currency="CNY")["InstanceMarketOptions"]["SpotOptions"]
-    assert Decimal("3.5") < Decimal(options["MaxPrice"]) <= Decimal("0.5262") * reference_rate("CNY")
+    assert options["MaxPrice"] == "3.551271"  # 0.5262 * 6.7489 is 3.55127118
 
 
 def test_several_nodes_are_one_call_for_all_or_none(aws: AwsProvider) -> None:

@@ -279,6 +279,15 @@ def test_what_is_put_again_is_not_announced_again(azure_wire: Wire) -> None:
     assert len(announced) == len(set(announced)) == 5
 
 
+def test_the_next_attempt_announces_what_may_have_been_deleted_since(azure_wire: Wire) -> None:
+    """A network that was deleted between two attempts is created again: its intent is written down again."""
+    provider, first, second = AzureProvider(own_profile()), Remembered(), Remembered()
+    provider.prepare(order(), first)
+    provider.prepare(order(key="gpc-other"), second)
+    announced = [[kind for event, kind, _ in record.told if event == "making"] for record in (first, second)]
+    assert announced[0] == announced[1]
+
+
 def test_the_request_is_plain_json_without_any_key_and_the_same_for_the_same_order(azure_wire: Wire) -> None:
     request = AzureProvider(own_profile()).prepare(order(), Remembered())
     assert json.loads(json.dumps(request)) == request

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpucloud.sandbox.client import Endpoint
+from gpucloud.sandbox.review import Review
 from gpucloud_alibaba.sandbox import AlibabaSandbox
 from tests.sandbox.alibaba_lab import Alibaba
 from tests.sandbox.running import HollowBoxes, hollow_sandbox
@@ -24,5 +25,6 @@ def alibaba(running_alibaba: tuple[Endpoint, HollowBoxes]) -> Alibaba:
     """An empty account, where everything is done at once."""
     endpoint, boxes = running_alibaba
     endpoint.client.reset()
+    endpoint.client.review(Review.ALL)
     endpoint.client.pace(transition_s=0.0, lag_s=0.0, lag_calls=0, latency_s=0.0)
     return Alibaba(endpoint, boxes)

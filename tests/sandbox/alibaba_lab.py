@@ -12,9 +12,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from email.message import Message
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
@@ -219,18 +221,18 @@ class Signed:
         headers |= {name.replace("_", "-"): value for name, value in changes.items()}
         return send(f"{self.lab.origin}/?{urlencode(self.parameters)}", "POST", headers)
 
-    def first(self, method: str = "GET", **changes: str) -> Wire:
+    def first(self, method: str = "GET", *, form: str | None = "JSON", **changes: str) -> Wire:
         """Version 1, among the parameters; ``changes`` are made to them after signing."""
         values = {
             **self.parameters,
             "AccessKeyId": self.lab.key,
             "Action": self.action,
-            "Format": "JSON",
+            **({"Format": form} if form else {}),
             "SignatureMethod": "HMAC-SHA1",
             "SignatureNonce": self.nonce,
             "SignatureVersion": "1.0",
             "Timestamp": self._time,
-            "Version": VERSIONS[self.product],
+            "Version": VERSIONS.get(self.product, self.product),
         }
         text = f"{method}&%2F&{quote(_query(values), safe='')}"
         signed = hmac.new(f"{self.lab.secret}&".encode(), text.encode(), hashlib.sha1).digest()
@@ -250,6 +252,7 @@ class Wire:
     status: int
     headers: Mapping[str, str]
     body: Any
+    """What JSON says, or the root of XML."""
 
 
 def send(url: str, method: str, headers: Mapping[str, str]) -> Wire:
@@ -257,7 +260,12 @@ def send(url: str, method: str, headers: Mapping[str, str]) -> Wire:
     request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-            return Wire(answer.status, dict(answer.headers), json.loads(answer.read()))
+            return _wire(answer.status, answer.headers, answer.read())
     except urllib.error.HTTPError as error:
         with error:
-            return Wire(error.code, dict(error.headers), json.loads(error.read()))
+            return _wire(error.code, error.headers, error.read())
+
+
+def _wire(status: int, headers: Message, body: bytes) -> Wire:
+    xml = headers.get_content_type() == "text/xml"
+    return Wire(status, dict(headers), ElementTree.fromstring(body) if xml else json.loads(body))  # noqa: S314

@@ -77,7 +77,7 @@ class Rental:
             "driver": "580.95.05",
             "tags": {"gpucloud:box": box},
             "spot": False,
-            "metadata": metadata.answer,
+            "metadata": metadata.service({"HttpTokens": "required", "InstanceMetadataTags": "enabled"}),
         }
         return BoxSpec(**{**rented, **changes})
 

@@ -17,6 +17,7 @@ from botocore.config import Config
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.client import Endpoint, ensure_started, find
 from gpucloud.sandbox.emulator import Emulator, World
+from gpucloud.sandbox.review import Review
 from gpucloud.sandbox.serve import build
 from gpucloud_aws.sandbox import AwsSandbox
 
@@ -73,6 +74,7 @@ def hollow_sandbox(
     """A sandbox with one cloud, in this process."""
     sandbox = build(folder, emulated=[cloud], boxes=boxes)
     sandbox.world.dials.set_pace({"transition_s": 0.0})
+    sandbox.world.dials.set_review(Review.ALL)
     sandbox.start()
     runner = threading.Thread(target=sandbox.run, kwargs={"idle_s": 3600.0})
     runner.start()

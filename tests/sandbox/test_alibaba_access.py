@@ -109,19 +109,21 @@ def test_unknown_calls_regions_and_versions_are_refused(alibaba: Alibaba) -> Non
 
 
 def test_what_is_not_emulated_says_so(alibaba: Alibaba) -> None:
-    assert alibaba.refused("RebootInstance", InstanceId="i-0") == ("UnsupportedOperation", 400)
+    assert alibaba.refused("ReplaceSystemDisk", InstanceId="i-0") == ("UnsupportedOperation", 400)
 
 
 @pytest.mark.parametrize(
     ("action", "product", "parameters", "wanted"),
     [
-        ("DescribeInstances", "ecs", {"InstanceIDs": "[]"}, "InvalidParameter"),
+        ("DescribeInstances", "ecs", {"InstanceIDs": "[]"}, "UnsupportedOperation"),
+        ("DescribeInstances", "ecs", {"Tag.Key": "a"}, "InvalidParameter.Tag.Key"),
+        ("DescribeInstanceStatus", "ecs", {"InstanceId": "i-0"}, "InvalidParameter.InstanceId"),
         ("DescribeInstances", "ecs", {"PageSize": "ten"}, "InvalidParameter.PageSize"),
         ("DescribeInstances", "ecs", {"InstanceIds": "i-0"}, "InvalidParameter"),
         ("DescribeInstances", "ecs", {"DryRun": "perhaps"}, "InvalidParameter.DryRun"),
         ("DescribeInstanceAttribute", "ecs", {}, "MissingParameter"),
         ("DeleteVpc", "vpc", {}, "MissingParameter.VpcId"),
-        ("RunInstances", "ecs", {"SystemDisk": {"Colour": "red"}}, "InvalidParameter"),
+        ("RunInstances", "ecs", {"SystemDisk": {"Colour": "red"}}, "UnsupportedOperation"),
         (
             "RunInstances",
             "ecs",
@@ -132,7 +134,7 @@ def test_what_is_not_emulated_says_so(alibaba: Alibaba) -> None:
             "AuthorizeSecurityGroup",
             "ecs",
             {"SecurityGroupId": "sg-0", "Permissions": [{"Port": "22"}]},
-            "InvalidParameter",
+            "UnsupportedOperation",
         ),
     ],
 )
@@ -165,6 +167,38 @@ def test_too_many_calls_and_broken_servers_are_told_as_the_cloud_does(alibaba: A
     alibaba.sandbox.fault(cloud="alibaba", effect="error", action="DescribeRegions", **fault)
     assert alibaba.refused("DescribeRegions") == ("ServiceUnavailable", 503)
     assert alibaba.ask("DescribeRegions")["Regions"]["Region"]
+
+
+@pytest.mark.parametrize("form", ["XML", None])
+def test_the_older_signature_is_answered_in_xml_unless_it_asks_for_json(
+    alibaba: Alibaba, form: str | None
+) -> None:
+    ids = {alibaba.launch() for _ in range(2)}
+    answer = Signed(alibaba).first(form=form)
+    assert (answer.status, answer.body.tag) == (200, "DescribeInstancesResponse")
+    assert {each.findtext("InstanceId") for each in answer.body.findall("Instances/Instance")} == ids
+    assert answer.body.findtext("Instances/Instance/IoOptimized") == "true"
+    refused = Signed(alibaba, "DeleteDisk", parameters={"DiskId": "d-0"}).first(form=form)
+    assert (refused.status, refused.body.tag) == (404, "Error")
+    assert refused.body.findtext("Code") == "InvalidDiskId.NotFound"
+    assert refused.body.findtext("RequestId") == refused.headers["x-acs-request-id"]
+    alibaba.sandbox.fault(cloud="alibaba", effect="throttle", action="DescribeInstances", times=1)
+    assert Signed(alibaba).first(form=form).body.findtext("Code") == "Throttling.User"
+
+
+def test_a_version_that_no_product_has_is_refused(alibaba: Alibaba) -> None:
+    answer = Signed(alibaba, product="2010-01-01").first()
+    assert code(answer) == ("InvalidVersion", 400)
+
+
+def test_what_is_named_by_its_id_is_found_in_whichever_region_it_is(alibaba: Alibaba) -> None:
+    id_ = alibaba.launch()
+    assert alibaba.ask("DescribeInstanceAttribute", RegionId=None, InstanceId=id_)["RegionId"] == REGION
+    assert alibaba.refused("DeleteInstance", RegionId=None, InstanceId=id_)[0] == "IncorrectInstanceStatus"
+    alibaba.ask("StopInstance", RegionId=None, InstanceId=id_)
+    alibaba.ask("DeleteInstance", RegionId=None, InstanceId=id_)
+    assert alibaba.billed() == []
+    assert alibaba.refused("StopInstance", RegionId=None, InstanceId=id_)[0] == "InvalidInstanceId.NotFound"
 
 
 # --- permissions

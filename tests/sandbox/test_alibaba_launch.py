@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.alibaba_lab import REGION, SPOT, TYPE, ZONE, Alibaba
+from gpucloud.sandbox.review import Review
+from tests.sandbox.alibaba_lab import REGION, SPOT, TYPE, ZONE, Alibaba, ClientException
 from tests.sandbox.running import TAGS
 
 pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
+
+
+def disk(**changes: Any) -> dict[str, Any]:
+    asked = {"Category": "cloud_essd", "Size": 100, "Encrypted": True, **changes}
+    return {name: value for name, value in asked.items() if value is not None}
+
 
 NO_STOCK = ("OperationDenied.NoStock", 403)
 
@@ -46,8 +53,9 @@ def test_without_bandwidth_there_is_no_public_address(alibaba: Alibaba) -> None:
 
 
 def test_several_instances_have_names_and_hosts_of_their_own(alibaba: Alibaba) -> None:
-    alibaba.launch(Amount=3, InstanceName="n", UniqueSuffix=True)
-    assert sorted(each["InstanceName"] for each in alibaba.instances()) == ["n001", "n002", "n003"]
+    alibaba.launch(Amount=3, InstanceName="name", HostName="host", UniqueSuffix=True)
+    names = [(each["InstanceName"], each["HostName"]) for each in alibaba.instances()]
+    assert sorted(names) == [("name001", "host001"), ("name002", "host002"), ("name003", "host003")]
     assert len({each["PublicIpAddress"]["IpAddress"][0] for each in alibaba.instances()}) == 3
 
 
@@ -97,11 +105,8 @@ def test_a_dry_run_checks_everything_and_makes_nothing(alibaba: Alibaba) -> None
         ),
         ({"SystemDisk": {"Size": "10", "Encrypted": True}}, "InvalidSystemDiskSize.LessThanImageSize"),
         ({"SystemDisk": {"Size": "4096", "Encrypted": True}}, "InvalidSystemDiskSize"),
-        ({"SystemDisk": {"PerformanceLevel": "PL9", "Encrypted": True}}, "InvalidPerformanceLevel.Malformed"),
-        (
-            {"SystemDisk": {"PerformanceLevel": "PL3", "Size": "100", "Encrypted": True}},
-            "InvalidSystemDiskSize",
-        ),
+        ({"SystemDisk": disk(PerformanceLevel="PL9")}, "InvalidPerformanceLevel.Malformed"),
+        ({"SystemDisk": disk(PerformanceLevel="PL3")}, "InvalidSystemDiskSize"),
         ({"ImageId": "m-gpucloudimdsv1"}, "InvalidHttpTokens.NotSupported"),
         ({"UserData": "not base64!"}, "InvalidUserData.Base64FormatInvalid"),
         ({"UserData": base64.b64encode(bytes(32 * 1024 + 1)).decode()}, "InvalidUserData.SizeExceeded"),
@@ -117,6 +122,19 @@ def test_a_dry_run_checks_everything_and_makes_nothing(alibaba: Alibaba) -> None
         ({"AutoReleaseTime": "tomorrow"}, "InvalidAutoReleaseTime.Malformed"),
         ({"AutoReleaseTime": timedelta(minutes=29)}, "InvalidAutoReleaseTime.Malformed"),
         ({"AutoReleaseTime": timedelta(days=3 * 366)}, "InvalidAutoReleaseTime.Malformed"),
+        ({"KeyPairName": "nobodys"}, "InvalidKeyPairName.NotFound"),
+        ({"InstanceName": "2nd"}, "InvalidInstanceName.Malformed"),
+        ({"HostName": "-host"}, "InvalidHostName.Malformed"),
+        ({"InternetMaxBandwidthOut": 101}, "InvalidInternetMaxBandwidthOut.ValueNotSupported"),
+        ({"PrivateIpAddress": "10.42.16.1"}, "InvalidPrivateIpAddress.Malformed"),
+        ({"PrivateIpAddress": "10.42.0.0"}, "InvalidPrivateIpAddress.Malformed"),
+        ({"PrivateIpAddress": "10.42.15.252", "Amount": 2}, "InvalidPrivateIpAddress.Malformed"),
+        ({"PrivateIpAddress": "here"}, "InvalidPrivateIpAddress.Malformed"),
+        ({"DataDisk": [disk(Size=19)]}, "InvalidDataDiskSize.ValueNotSupported"),
+        ({"DataDisk": [disk(Size=None)]}, "InvalidDataDiskSize.ValueNotSupported"),
+        ({"DataDisk": [disk(PerformanceLevel="PL2")]}, "InvalidDataDiskSize.ValueNotSupported"),
+        ({"DataDisk": [disk(Category="cloud")]}, "InvalidDataDiskCategory.ValueNotSupported"),
+        ({"DataDisk": [disk()] * 17}, "InstanceDiskLimitExceeded"),
         ({"Tag": [{"Key": "acs:mine", "Value": ""}]}, "InvalidTagKey.Malformed"),
         ({"Tag": [{"Key": "a", "Value": "1"}, {"Key": "a", "Value": "2"}]}, "Duplicate.TagKey"),
         ({"Tag": [{"Key": f"k{n}", "Value": ""} for n in range(21)]}, "QuotaExceed.Tags"),
@@ -142,14 +160,10 @@ def test_metadata_without_tokens_passes_only_for_an_image_that_takes_no_other(al
 @pytest.mark.parametrize(
     "changes",
     [
-        {"InstanceChargeType": "PrePaid"},
         {"InstanceChargeType": None},
-        {"AutoPay": True},
-        {"Period": 1},
         {"HttpTokens": "optional"},
         {"SystemDisk": {"Size": "100"}},
         {"DataDisk": [{"Size": 100}]},
-        {**SPOT, "SpotInterruptionBehavior": "Stop"},
         {"Tag": None},
     ],
 )
@@ -158,6 +172,56 @@ def test_what_a_careful_reviewer_would_not_let_pass_is_refused(
 ) -> None:
     assert alibaba.refused("RunInstances", **alibaba.order(**changes)) == ("Forbidden.RAM", 403)
     assert alibaba.billed() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "member"),
+    [
+        ({"InstanceChargeType": "PrePaid"}, "InstanceChargeType=prepaid"),
+        ({"AutoPay": True}, "AutoPay"),
+        ({"Period": 1}, "Period"),
+        ({"AutoRenew": True}, "AutoRenew"),
+        ({**SPOT, "SpotInterruptionBehavior": "Stop"}, "SpotInterruptionBehavior=stop"),
+    ],
+)
+def test_what_commits_to_pay_is_refused_whoever_asks(
+    alibaba: Alibaba, changes: dict[str, Any], member: str
+) -> None:
+    alibaba.sandbox.review(Review.OFF)
+    with pytest.raises(ClientException, match=f"does not emulate RunInstances: {member}"):
+        alibaba.ask("RunInstances", **alibaba.order(**changes))
+    assert alibaba.billed() == []
+
+
+def test_a_launch_of_anybody_elses_has_the_clouds_defaults(alibaba: Alibaba) -> None:
+    alibaba.sandbox.review(Review.OFF)
+    ours = (
+        "Tag",
+        "InstanceChargeType",
+        "HttpEndpoint",
+        "HttpTokens",
+        "SystemDisk",
+        "InternetMaxBandwidthOut",
+    )
+    id_ = alibaba.launch(**dict.fromkeys(ours), DataDisk=[{"Size": 100}])
+    [instance] = alibaba.instances()
+    assert instance["MetadataOptions"]["HttpTokens"] == "optional"
+    disks = alibaba.ask("DescribeDisks", InstanceId=id_)["Disks"]["Disk"]
+    assert [(disk["Type"], disk["Size"], disk["Encrypted"]) for disk in disks] == [
+        ("system", 40, False),
+        ("data", 100, False),
+    ]
+    assert {disk["Category"] for disk in disks} == {"cloud_efficiency"}
+    assert alibaba.billed() == ["disk", "disk", "instance"]
+
+
+def test_private_addresses_are_given_from_the_one_asked_for_on(alibaba: Alibaba) -> None:
+    network = alibaba.make_network()
+    alibaba.launch(network, PrivateIpAddress="10.42.0.9", Amount=2)
+    shown = {each["VpcAttributes"]["PrivateIpAddress"]["IpAddress"][0] for each in alibaba.instances()}
+    assert shown == {"10.42.0.9", "10.42.0.10"}
+    again = alibaba.order(network, PrivateIpAddress="10.42.0.10")
+    assert alibaba.refused("RunInstances", **again) == ("InvalidIPAddress.AlreadyUsed", 403)
 
 
 def test_the_parts_of_a_launch_belong_together(alibaba: Alibaba) -> None:

@@ -93,6 +93,8 @@ def test_a_rule_is_there_once_and_is_taken_back_by_what_it_says_or_by_its_id(ali
     ("changes", "code"),
     [
         ({"IpProtocol": "SCTP"}, "InvalidIpProtocol.Malformed"),
+        ({"Policy": "maybe"}, "InvalidPolicy.Malformed"),
+        ({"Priority": "0"}, "InvalidPriority.Malformed"),
         ({"PortRange": "22"}, "InvalidIpPortRange.Malformed"),
         ({"PortRange": "22/21"}, "InvalidIpPortRange.Malformed"),
         ({"SourceCidrIp": "here"}, "InvalidSourceCidrIp.Malformed"),
@@ -121,6 +123,43 @@ def test_rules_that_add_up_to_the_world_are_refused_unless_they_keep_it_out(alib
     alibaba.ask("AuthorizeSecurityGroup", **asked("0.0.0.0/2"))
     assert alibaba.refused("AuthorizeSecurityGroup", **asked("64.0.0.0/2"))[0] == "Forbidden.RAM"
     assert len(rules(alibaba, group)) == 3
+
+
+# --- elastic addresses
+
+
+def test_an_elastic_address_is_billed_until_it_is_released(alibaba: Alibaba) -> None:
+    kind: dict[str, Any] = {"InternetChargeType": "PayByTraffic", "Tag": TAG, "ClientToken": "t"}
+    made = alibaba.ask("AllocateEipAddress", "vpc", **kind)
+    assert alibaba.ask("AllocateEipAddress", "vpc", **kind)["AllocationId"] == made["AllocationId"]
+    eip = {"AllocationId": made["AllocationId"]}
+    assert alibaba.billed() == ["address"]
+    id_ = alibaba.launch(InternetMaxBandwidthOut=0)
+    pair = {**eip, "InstanceId": id_, "InstanceType": "EcsInstance"}
+    alibaba.ask("AssociateEipAddress", "vpc", **pair)
+    [instance] = alibaba.instances()
+    assert instance["EipAddress"]["IpAddress"] == made["EipAddress"]
+    assert instance["PublicIpAddress"]["IpAddress"] == []
+    assert alibaba.refused("AssociateEipAddress", "vpc", **pair) == ("IncorrectEipStatus", 400)
+    assert alibaba.refused("ReleaseEipAddress", "vpc", **eip) == ("IncorrectEipStatus", 400)
+    alibaba.ask("UnassociateEipAddress", "vpc", **pair)
+    alibaba.ask("AssociateEipAddress", "vpc", **pair)
+    alibaba.ask("DeleteInstance", InstanceId=id_, Force=True)
+    [shown] = alibaba.ask("DescribeEipAddresses", "vpc", Tag=TAG[:1])["EipAddresses"]["EipAddress"]
+    assert (shown["Status"], shown["InstanceId"]) == ("Available", "")
+    assert alibaba.billed() == ["address"]
+    alibaba.ask("ReleaseEipAddress", "vpc", **eip)
+    assert alibaba.billed() == []
+    assert alibaba.refused("ReleaseEipAddress", "vpc", **eip) == ("InvalidAllocationId.NotFound", 404)
+
+
+def test_an_instance_has_one_public_address_and_none_is_paid_by_bandwidth(alibaba: Alibaba) -> None:
+    kind: dict[str, Any] = {"InternetChargeType": "PayByTraffic", "Tag": TAG}
+    made = alibaba.ask("AllocateEipAddress", "vpc", **kind)["AllocationId"]
+    pair = {"AllocationId": made, "InstanceId": alibaba.launch()}
+    assert alibaba.refused("AssociateEipAddress", "vpc", **pair)[0] == "InvalidAssociation.Duplicated"
+    assert alibaba.refused("AllocateEipAddress", "vpc", Tag=TAG) == ("UnsupportedOperation", 400)
+    assert alibaba.refused("AllocateEipAddress", "vpc", **{**kind, "Tag": None})[0] == "Forbidden.RAM"
 
 
 # --- tags

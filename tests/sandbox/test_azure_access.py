@@ -152,6 +152,12 @@ def test_a_call_names_an_api_version_and_a_subscription_that_there_is(azure: Azu
     assert (other.status, other.code) == (404, "SubscriptionNotFound")
     none = azure.ask("GET", "/subscriptions/none/resourcegroups?api-version=1")
     assert (none.status, none.code) == (400, "InvalidSubscriptionId")
+    path = azure.id_of("Microsoft.Compute/virtualMachines", "vm")
+    for version in ("1", "2099-01-01", "2013-01-01", "2024-07-01x"):
+        unknown = azure.ask("GET", f"{path}?api-version={version}")
+        assert (unknown.status, unknown.code) == (400, "NoRegisteredProviderFound")
+        own = azure.ask("GET", f"{groups(azure).partition('=')[0]}={version}")
+        assert (own.status, own.code) == (400, "InvalidApiVersionParameter")
 
 
 def test_every_answer_has_its_ids_and_the_clouds_date(azure: Azure) -> None:
@@ -180,7 +186,7 @@ def test_too_many_calls_and_broken_servers_are_told_as_azure_does(azure: Azure) 
 def test_what_is_not_emulated_says_so(azure: Azure) -> None:
     made = azure.launch().name
     path = azure.id_of("Microsoft.Compute/virtualMachines", made)
-    answer = azure.ask("POST", f"{path}/reimage?api-version=1")
+    answer = azure.ask("POST", f"{path}/reimage?api-version=2021-07-01")
     assert (answer.status, answer.code) == (405, "UnsupportedOperation")
     assert "sandbox" in answer.body["error"]["message"]
     nowhere = f"/subscriptions/{azure.subscription}/providers/Nobody.Here/things?api-version=1"
@@ -200,7 +206,8 @@ def test_what_no_role_allows_is_refused_in_azures_words_and_can_be_read(azure: A
     assert no.value.error is not None
     assert no.value.error.code == "AuthorizationFailed"
     assert f"does not have authorization to perform action '{WRITE}' over scope '/sub" in no.value.message
-    path = f"/subscriptions/{azure.subscription}/providers/Microsoft.Authorization/permissions?api-version=1"
+    namespace = f"/subscriptions/{azure.subscription}/providers/Microsoft.Authorization"
+    path = f"{namespace}/permissions?api-version=2021-07-01"
     (role,) = azure.ask("GET", path).body["value"]
     assert (role["actions"], role["notActions"]) == (["*"], ["Microsoft.Compute/virtualMachines/*"])
     azure.sandbox.cloud("azure", "deny", actions=[])
@@ -255,7 +262,7 @@ def test_a_provider_that_is_not_registered_refuses_until_it_is(azure: Azure) -> 
     azure.make_group()
     azure.sandbox.cloud("azure", "register", namespace="Microsoft.Network", registered=False)
     assert azure.resources.providers.get("Microsoft.Network").registration_state == "NotRegistered"
-    path = azure.id_of("Microsoft.Network/networkInterfaces", "nic") + "?api-version=1"
+    path = azure.id_of("Microsoft.Network/networkInterfaces", "nic") + "?api-version=2021-07-01"
     answer = azure.ask("GET", path)
     assert (answer.status, answer.code) == (409, "MissingSubscriptionRegistration")
     assert list(azure.compute.virtual_machines.list(GROUP)) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -119,7 +120,6 @@ def test_a_machine_is_put_only_where_there_is_none(azure: Azure) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"hardwareProfile": {"vmSize": "Standard_NC8as_T4_v3"}},
         {"storageProfile__imageReference": {**UBUNTU, "sku": "22_04-lts"}},
         {"osProfile__adminUsername": "boss"},
         {"osProfile__customData": base64.b64encode(b"other").decode()},
@@ -168,7 +168,13 @@ def test_what_a_machine_keeps_for_life_cannot_be_changed(azure: Azure, changes: 
             400,
         ),
         ({"evictionPolicy": "Delete"}, "InvalidParameter", 400),
-        ({**SPOT, "availabilitySet": {"id": "/a"}}, "AzureSpotVMNotSupportedInAvailabilitySet", 409),
+        ({"availabilitySet": {"id": "/a"}}, "UnsupportedOperation", 405),
+        (
+            {"osProfile__linuxConfiguration__disablePasswordAuthentication": False},
+            "UnsupportedOperation",
+            405,
+        ),
+        ({"osProfile__adminPassword": "correct horse"}, "UnsupportedOperation", 405),
         ({**SPOT, "billingProfile": {"maxPrice": 0.00001}}, "SpotPriceGreaterThanProvidedMaxPrice", 409),
         ({**SPOT, "billingProfile": {"maxPrice": 1.1234567}}, "InvalidParameter", 400),
         # the shape of the body
@@ -214,9 +220,7 @@ def test_encryption_at_host_is_for_subscriptions_that_have_it(azure: Azure) -> N
     [
         {"tags": {}},
         {"tags": {name: value for name, value in TAGS.items() if name != "gpucloud:owner"}},
-        {"osProfile__linuxConfiguration__disablePasswordAuthentication": False},
         {"osProfile__linuxConfiguration__disablePasswordAuthentication": None},
-        {"osProfile__adminPassword": "correct horse"},
         {"storageProfile__osDisk__deleteOption": None},
         {"storageProfile__osDisk__deleteOption": "Detach"},
         {**SPOT, "evictionPolicy": "Deallocate"},
@@ -450,3 +454,76 @@ def test_a_machine_is_hidden_from_as_many_looks_as_asked(azure: Azure) -> None:
     assert refused(azure.compute.virtual_machines.get, GROUP, "vm") == ("ResourceNotFound", 404)
     assert list(azure.compute.virtual_machines.list_all()) == []
     assert [each.name for each in azure.compute.virtual_machines.list_all()] == ["vm"]
+
+
+def test_a_first_user_may_have_an_ed25519_key(azure: Azure) -> None:
+    blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + b"k" * 32
+    key = f"ssh-ed25519 {base64.b64encode(blob).decode()} them@there"
+    azure.launch(osProfile__linuxConfiguration__ssh__publicKeys=keys(key))
+    (spec,) = azure.boxes.alive.values()
+    assert [(user.name, user.keys) for user in spec.users] == [("box", (key,))]
+
+
+def test_another_size_is_another_price(azure: Azure) -> None:
+    azure.launch()
+    bigger = {"properties": {"hardwareProfile": {"vmSize": "Standard_NC8as_T4_v3"}}}
+    azure.compute.virtual_machines.begin_update(GROUP, "vm", bigger).result()
+    assert azure.compute.virtual_machines.get(GROUP, "vm").hardware_profile.vm_size == "Standard_NC8as_T4_v3"
+    [now] = [entry for entry in azure.sandbox.status()["billing"] if entry["kind"] == "instance"]
+    births = [
+        each for each in azure.sandbox.ledger() if (each["kind"], each["event"]) == ("instance", "born")
+    ]
+    first, second = (Decimal(str(each["price"])) for each in births)
+    assert Decimal(now["price"]["amount"]) == second > first
+    azure.sandbox.cloud("azure", "quota", region=REGION, name=FAMILY, value=8)
+    huge = {"properties": {"hardwareProfile": {"vmSize": "Standard_NC16as_T4_v3"}}}
+    assert refused(azure.compute.virtual_machines.begin_update, GROUP, "vm", huge) == (
+        "OperationNotAllowed",
+        409,
+    )
+
+
+def test_data_disks_are_made_attached_detached_and_billed(azure: Azure) -> None:
+    made = azure.launch(
+        storageProfile__dataDisks=[
+            {"lun": 0, "createOption": "Empty", "diskSizeGB": 8, "deleteOption": "Delete"},
+            {"lun": 1, "createOption": "Empty", "diskSizeGB": 8},
+        ]
+    )
+    assert azure.billed() == ["address", "disk", "disk", "disk", "instance"]
+    nic = made.network_profile.network_interfaces[0].id
+    kept = made.storage_profile.data_disks[0]
+    stays = {"lun": 0, "createOption": "Empty", "managedDisk": {"id": kept.managed_disk.id}}
+    changed = azure.put(
+        machine(nic, storageProfile__dataDisks=[{**stays, "deleteOption": "Delete"}])
+    ).result()
+    assert [each.lun for each in changed.storage_profile.data_disks] == [0]
+    free = made.storage_profile.data_disks[1].name
+    assert azure.compute.disks.get(GROUP, free).disk_state == "Unattached"
+    azure.make_parts("other")
+    other = azure.launch("other")
+    taken = [{"lun": 0, "createOption": "Attach", "managedDisk": {"id": kept.managed_disk.id}}]
+    body = machine(other.network_profile.network_interfaces[0].id, storageProfile__dataDisks=taken)
+    assert refused(azure.put, body, "other") == ("ConflictingUserInput", 409)
+    azure.compute.virtual_machines.begin_delete(GROUP, "vm").result()
+    assert [each.name for each in azure.compute.disks.list() if each.disk_state == "Unattached"] == [free]
+    azure.compute.disks.begin_delete(GROUP, free).result()
+
+
+def test_a_private_address_is_the_interfaces_own_choice_within_its_subnet(azure: Azure) -> None:
+    azure.make_parts()
+
+    def put(name: str, address: str) -> Any:
+        body = azure.interface("")
+        properties = body["properties"]["ipConfigurations"][0]["properties"]
+        del properties["publicIPAddress"]
+        properties |= {"privateIPAddress": address, "privateIPAllocationMethod": "Static"}
+        return azure.network.network_interfaces.begin_create_or_update(GROUP, name, body)
+
+    assert put("two", "10.42.0.9").result().ip_configurations[0].private_ip_address == "10.42.0.9"
+    for address, code in (
+        ("10.42.0.9", "PrivateIPAddressIsAllocated"),
+        ("10.42.0.2", "PrivateIPAddressInReservedRange"),
+        ("10.99.0.9", "PrivateIPAddressNotInSubnet"),
+    ):
+        assert refused(put, "three", address) == (code, 400)

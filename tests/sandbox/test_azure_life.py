@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpucloud.sandbox.client import SandboxError
+from gpucloud.sandbox.review import Review
 from gpucloud_azure.sandbox import AzureSandbox
 from tests.sandbox.azure_lab import GROUP, REGION, SIZE, SPOT, Azure, machine, refused
 from tests.sandbox.running import TAGS, HollowBoxes, hollow_sandbox
@@ -295,3 +296,47 @@ def test_prices_of_the_ledger_are_the_markets(azure: Azure) -> None:
     price = {entry["kind"]: entry["price"] for entry in azure.sandbox.status()["billing"]}
     assert price["instance"] == {"amount": "9", "currency": "USD"}
     assert all(float(each["amount"]) > 0 for each in price.values())
+
+
+# --- what others may do
+
+
+@pytest.fixture
+def unreviewed(azure: Azure) -> Iterator[Azure]:
+    """A subscription of somebody else."""
+    azure.sandbox.review(Review.OFF)
+    yield azure
+    azure.sandbox.review(Review.ALL)
+
+
+def test_an_evicted_machine_is_deallocated_unless_it_says_otherwise(unreviewed: Azure) -> None:
+    azure = unreviewed
+    made = azure.launch(priority="Spot")
+    assert made.eviction_policy == "Deallocate"
+    azure.compute.virtual_machines.simulate_eviction(GROUP, "vm")
+    assert (azure.power(), azure.billed()) == ("PowerState/deallocated", PARTS)
+    azure.compute.virtual_machines.begin_start(GROUP, "vm").result()
+    assert azure.billed() == ALL
+
+
+def test_a_machine_of_somebody_else_has_azures_defaults(unreviewed: Azure) -> None:
+    azure = unreviewed
+    azure.make_parts()
+    bare = azure.interface("", networkSecurityGroup=None)
+    del bare["tags"], bare["properties"]["ipConfigurations"][0]["properties"]["publicIPAddress"]
+    nic = azure.network.network_interfaces.begin_create_or_update(GROUP, "bare", bare).result()
+    body = machine(
+        nic.id,
+        tags=None,
+        networkProfile={"networkInterfaces": [{"id": nic.id}]},
+        storageProfile__osDisk={"createOption": "fromImage"},
+        osProfile__customData=None,
+        diagnosticsProfile=None,
+    )
+    made = azure.put(body).result()
+    disk = made.storage_profile.os_disk
+    assert (disk.delete_option, disk.disk_size_gb, disk.create_option) == ("Detach", 30, "FromImage")
+    assert disk.managed_disk.storage_account_type == "Premium_LRS"
+    azure.compute.virtual_machines.begin_delete(GROUP, "vm").result()
+    assert azure.billed() == ["address", "disk"]
+    assert [each.name for each in azure.network.network_interfaces.list(GROUP)] == ["vm-nic", "bare"]

@@ -306,9 +306,12 @@ def test_features_are_registered_for_the_subscription(azure: Azure) -> None:
         f"/subscriptions/{azure.subscription}/providers/Microsoft.Features/providers/Microsoft.Compute"
         "/features/EncryptionAtHost"
     )
-    assert azure.ask("GET", f"{path}?api-version=1").body["properties"]["state"] == "NotRegistered"
-    assert azure.ask("POST", f"{path}/register?api-version=1").body["properties"]["state"] == "Registered"
-    assert azure.ask("GET", f"{path}?api-version=1").body["properties"]["state"] == "Registered"
+    assert azure.ask("GET", f"{path}?api-version=2021-07-01").body["properties"]["state"] == "NotRegistered"
+    assert (
+        azure.ask("POST", f"{path}/register?api-version=2021-07-01").body["properties"]["state"]
+        == "Registered"
+    )
+    assert azure.ask("GET", f"{path}?api-version=2021-07-01").body["properties"]["state"] == "Registered"
 
 
 def test_providers_say_whether_they_are_registered(azure: Azure) -> None:

@@ -107,11 +107,16 @@ def test_status_is_the_documented_document_whether_it_runs_or_not(person: Person
         "billed_per_hour": {"amount": "0", "currency": "USD"},
         "billing": [],
         "clock_ahead_s": None,
+        "review": None,
     }
     person.json("start", "--pace", "0")
     running = person.json("status")
     assert running["running"]
     assert running["endpoints"]["aws"].startswith("http://127.0.0.1:")
+    assert running["review"] == "own"
+    person.json("start", "--review", "all")
+    assert person.json("status")["review"] == "all"
+    assert "review    all" in person.run("status").stdout
 
 
 def test_stop_names_what_is_billed_and_leaves_it_alone(person: Person) -> None:

@@ -20,10 +20,13 @@ from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_alibaba.sandbox import (
     account,
     boxes,
+    changes,
+    eips,
     instances,
     network,
     permissions,
     reserved,
+    snapshots,
     validation,
     wire,
 )
@@ -31,7 +34,7 @@ from gpucloud_alibaba.sandbox.actions import ACTIONS
 from gpucloud_alibaba.sandbox.groups import admits
 from gpucloud_alibaba.sandbox.launch import VANISHING, KeptError
 from gpucloud_alibaba.sandbox.quotas import set_limit
-from gpucloud_alibaba.sandbox.region import CLOUD, Region, known_regions
+from gpucloud_alibaba.sandbox.region import CLOUD, ID_KEYS, Region, known_regions
 from gpucloud_alibaba.sandbox.reservations import grant
 from gpucloud_alibaba.sandbox.review import review_action
 from gpucloud_alibaba.sandbox.signature import Credential, Signatures
@@ -96,6 +99,7 @@ class AlibabaSandbox:
 
     def identify(self, request: Request) -> Call:
         """Which call this is."""
+        wire.choose_format(request)
         product, action, flat = wire.asked(request)
         return Call(
             cloud=CLOUD,
@@ -110,7 +114,7 @@ class AlibabaSandbox:
         request_id = self._request_id()
         try:
             self._verify(request)
-            return wire.answer(self._do(request), request_id)
+            return wire.answer(call.action, self._do(request), request_id)
         except AlibabaError as failure:
             return wire.error(failure, request_id, _host(call))
         except Exception:  # a fault of ours must not look like a broken protocol
@@ -157,7 +161,7 @@ class AlibabaSandbox:
         with self._world.database.transaction():
             for name, instance in self._shelf.everywhere("instance"):
                 if instance["InstanceId"] == box:
-                    instances.power_off(self._region(name), instance)
+                    changes.power_off(self._region(name), instance)
 
     @property
     def notice_s(self) -> float:
@@ -197,17 +201,15 @@ class AlibabaSandbox:
 
     def _do(self, request: Request) -> Mapping[str, Any]:
         product, action, flat = wire.asked(request)
+        if product not in wire.VERSIONS.values():
+            raise AlibabaError("InvalidVersion", "Specified parameter Version is not valid.")
         review_action(action)
         validation.check(product, action, flat)
-        act = ACTIONS.get((product, action))
-        if act is None:
-            raise AlibabaError(
-                "UnsupportedOperation", f"The gpucloud sandbox does not emulate {product}:{action}.", 400
-            )
-        name = flat.get("RegionId", HOME)
+        validation.check_emulated(product, action, flat)
+        parameters = wire.nested(flat)
+        name = flat.get("RegionId") or self._region_with(action, parameters)
         if name not in known_regions(self._world):
             raise AlibabaError("InvalidRegionId.NotFound", "The specified RegionId does not exist.", 404)
-        parameters = wire.nested(flat)
         region = self._region(name)
         silent = permissions.check(region, product, action, parameters)
         if silent is not None:
@@ -215,15 +217,27 @@ class AlibabaSandbox:
         with self._world.database.transaction():
             instances.settle(region)
             network.settle(region)
+            snapshots.settle(region)
+            eips.settle(region)
             try:
-                answer = act(region, parameters)
+                answer = ACTIONS[product, action](region, parameters)
             except KeptError as kept:
                 refused = AlibabaError(kept.code, kept.message, kept.status)
             else:
                 instances.settle(region)
                 network.settle(region)
+                snapshots.settle(region)
+                eips.settle(region)
                 return answer
         raise refused
+
+    def _region_with(self, action: str, parameters: Mapping[str, Any]) -> str:
+        """The region of the resource that a call names, for calls that name no region."""
+        member, kind = permissions.NAMED.get(action, ("", ""))
+        asked: str | list[str] = parameters.get(member) or []
+        ids = [asked] if isinstance(asked, str) else asked
+        known = self._shelf.everywhere(kind) if ids else ()
+        return next((name for name, each in known if each[ID_KEYS[kind]] in ids), HOME)
 
     def _region(self, name: str) -> Region:
         return Region(self._world, self._shelf, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.boxes_user_data import unpacked
@@ -24,14 +25,29 @@ def boot(region: Region, instance: Document) -> None:
             private_ip=instance["_private_ip"],
             user_data=unpacked(instance["_user_data"]),
             gpu_model=type_.gpu_model,
-            gpu_count=type_.whole_gpus,
+            gpu_count=type_.driven_gpus,
             gpu_memory_mib=type_.gpu_memory_mib,
             driver=instance["_driver"],
             tags=tags_of(instance),
             spot=instance["_purchase"] == "spot",
-            metadata=metadata.answer,
+            metadata=partial(
+                metadata.answer,
+                hardened=instance["MetadataOptions"]["HttpTokens"] == "required",
+                public_key=instance.get("_public_key", ""),
+            ),
         )
     )
+
+
+def restart(region: Region, instance: Document) -> None:
+    """Ends an instance's inside and starts it again, without waiting."""
+    box = instance["InstanceId"]
+
+    def again() -> None:
+        region.world.boxes.end(box)
+        boot(region, instance)
+
+    threading.Thread(target=again, daemon=True).start()
 
 
 def end(region: Region, instance: Document) -> None:

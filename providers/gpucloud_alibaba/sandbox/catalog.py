@@ -8,7 +8,6 @@ from typing import Any
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox.region import CLOUD, Region, known_regions
 from gpucloud_alibaba.sandbox.stock import free
-from gpucloud_alibaba.sandbox.wire import AlibabaError
 
 
 def describe_regions(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -55,6 +54,7 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
         if (wanted is None or each.name in wanted)
         and each.whole_gpus >= int(parameters.get("MinimumGPUAmount", 0))
         and parameters.get("GPUSpec") in {None, f"NVIDIA {each.gpu_model}"}
+        and parameters.get("InstanceTypeFamily") in {None, each.name.rpartition(".")[0]}
     ]
     size, at = int(parameters.get("MaxResults", 100)), int(parameters.get("NextToken") or 0)
     following = str(at + size) if at + size < len(types) else ""
@@ -63,11 +63,6 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
 
 def describe_available_resource(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeAvailableResource: which zones sell a type, and whether they have any now."""
-    if parameters.get("DestinationResource") not in {"InstanceType", "Zone"}:
-        raise AlibabaError(
-            "Invalid.DestinationResource",
-            "The gpucloud sandbox knows InstanceType and Zone as DestinationResource.",
-        )
     purchase = "on_demand" if parameters.get("SpotStrategy", "NoSpot") == "NoSpot" else "spot"
     wanted = parameters.get("InstanceType")
     names = [wanted] if wanted else sorted(region.world.market.catalog(CLOUD).types)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 from gpucloud.sandbox.database import Document
@@ -84,6 +84,10 @@ def describe_group(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 def authorize(region: Region, parameters: Mapping[str, Any]) -> Document:
     """AuthorizeSecurityGroup: a rule that is there already is no error."""
+    return once(region, "AuthorizeSecurityGroup", parameters, lambda: _authorize(region, parameters))
+
+
+def _authorize(region: Region, parameters: Mapping[str, Any]) -> Document:
     group = find_group(region, parameters["SecurityGroupId"])
     wanted = [_rule(region, each) for each in _asked_rules(parameters)]
     if len(group["_rules"]) + len(wanted) > 200:
@@ -101,6 +105,10 @@ def authorize(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 def revoke(region: Region, parameters: Mapping[str, Any]) -> Document:
     """RevokeSecurityGroup: by rule id, or by what a rule says. What is not there is no error."""
+    return once(region, "RevokeSecurityGroup", parameters, lambda: _revoke(region, parameters))
+
+
+def _revoke(region: Region, parameters: Mapping[str, Any]) -> Document:
     group = find_group(region, parameters["SecurityGroupId"])
     ids: list[str] = parameters.get("SecurityGroupRuleId") or []
     gone = [] if ids else [_rule(region, each) for each in _asked_rules(parameters)]
@@ -140,27 +148,28 @@ def find_group(region: Region, id_: str) -> Document:
 
 
 def admits(region: Region, groups: Iterable[str], port: int, source: str) -> bool:
-    """Whether a group lets ``source`` in on a TCP port."""
-    address = ip_address(source)
-    for id_ in groups:
-        for rule in region.all("group").get(id_, {}).get("_rules", ()):
-            block = rule["SourceCidrIp"] or rule["Ipv6SourceCidrIp"]
-            first, _, last = rule["PortRange"].partition("/")
-            everything = rule["IpProtocol"] == "ALL" or (int(first), int(last)) == (-1, -1)
-            if (
-                rule["Policy"] == "Accept"
-                and rule["IpProtocol"] in {"TCP", "ALL"}
-                and block
-                and address in ip_network(block)
-                and (everything or int(first) <= port <= int(last))
-            ):
-                return True
-    return False
+    """Whether groups let ``source`` in on a TCP port: the first rule by priority, a drop before others."""
+    rules = [rule for id_ in groups for rule in region.all("group").get(id_, {}).get("_rules", ())]
+    about = [rule for rule in rules if _is_about(rule, port, ip_address(source))]
+    first = min(about, key=lambda rule: (int(rule["Priority"]), rule["Policy"] != "Drop"), default=None)
+    return first is not None and first["Policy"] == "Accept"
+
+
+def _is_about(rule: Document, port: int, address: IPv4Address | IPv6Address) -> bool:
+    block = rule["SourceCidrIp"] or rule["Ipv6SourceCidrIp"]
+    first, _, last = rule["PortRange"].partition("/")
+    everything = rule["IpProtocol"] == "ALL" or (int(first), int(last)) == (-1, -1)
+    return (
+        rule["IpProtocol"] in {"TCP", "ALL"}
+        and bool(block)
+        and address in ip_network(block)
+        and (everything or int(first) <= port <= int(last))
+    )
 
 
 def _asked_rules(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     rules: list[Mapping[str, Any]] = parameters.get("Permissions") or [
-        {name: parameters[name] for name in _RULE if name in parameters}
+        {name: parameters[name] for name in (*_RULE, "Description") if name in parameters}
     ]
     if len(rules) > 100:
         raise AlibabaError("InvalidParam.Permissions", "At most 100 rules are taken at a time.")
@@ -193,14 +202,19 @@ def _rule(region: Region, asked: Mapping[str, Any]) -> Document:
             ) from None
     if group:
         find_group(region, group)
+    policy, priority = str(asked.get("Policy", "accept")).capitalize(), str(asked.get("Priority", "1"))
+    if policy not in {"Accept", "Drop"}:
+        raise AlibabaError("InvalidPolicy.Malformed", f"The specified Policy {policy!r} is not valid.")
+    if not (priority.isdecimal() and 1 <= int(priority) <= 100):
+        raise AlibabaError("InvalidPriority.Malformed", f"The specified Priority {priority!r} is not valid.")
     return {
         "IpProtocol": protocol.upper(),
         "PortRange": ports,
         "SourceCidrIp": source,
         "Ipv6SourceCidrIp": source_6,
         "SourceGroupId": group,
-        "Policy": str(asked.get("Policy", "accept")).capitalize(),
-        "Priority": str(asked.get("Priority", "1")),
+        "Policy": policy,
+        "Priority": priority,
         "NicType": "intranet",
         "Direction": "ingress",
         "Description": asked.get("Description", ""),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucloud.sandbox.database import Document
-from gpucloud_alibaba.sandbox.region import Region, page_by_number
+from gpucloud_alibaba.sandbox.region import Region, has_tags, page_by_number
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
 
@@ -24,6 +24,18 @@ class Image:
     driver: str = ""
     cloud_init: bool = True
     imds: str = "v2"
+    own: Document | None = None
+    """The account's own image as it is kept; ``None`` for a public one."""
+
+    @property
+    def base(self) -> str:
+        """The public image that it was made of; its own id for a public one."""
+        return self.id if self.own is None else str(self.own["_base"])
+
+    @property
+    def status(self) -> str:
+        """Whether it can be used yet."""
+        return "Available" if self.own is None else str(self.own["Status"])
 
 
 def _ubuntu(release: str, arch: str, day: str) -> Image:
@@ -68,15 +80,35 @@ IMAGES = (
 )
 
 
-def find_image(id_: str) -> Image:
-    """An image by id.
+def images_of(region: Region) -> list[Image]:
+    """The public images, and the account's own of a region."""
+    public = {image.id: image for image in IMAGES}
+    own = [
+        replace(
+            public[each["_base"]],
+            id=each["ImageId"],
+            name=each["ImageName"],
+            created=each["CreationTime"],
+            size_gib=each["Size"],
+            own=each,
+        )
+        for each in region.all("image").values()
+    ]
+    return [*IMAGES, *own]
+
+
+def find_image(region: Region, id_: str) -> Image:
+    """An image by id, to launch of.
 
     Raises:
-        AlibabaError: there is none.
+        AlibabaError: there is none, or it is being made.
     """
-    image = next((image for image in IMAGES if image.id == id_), None)
+    image = next((image for image in images_of(region) if image.id == id_), None)
     if image is None:
         raise AlibabaError("InvalidImageId.NotFound", "The specified ImageId does not exist.", 404)
+    if image.status != "Available":
+        text = "The current status of the image does not support this operation."
+        raise AlibabaError("IncorrectImageStatus", text, 403)
     return image
 
 
@@ -98,13 +130,14 @@ def describe_images(region: Region, parameters: Mapping[str, Any]) -> Document:
     ids = (parameters.get("ImageId") or "").split(",") if parameters.get("ImageId") else None
     found = [
         image
-        for image in IMAGES
+        for image in images_of(region)
         if arch in {None, image.arch}
         and (ids is None or image.id in ids)
         and parameters.get("ImageName") in {None, image.name}
-        and parameters.get("ImageOwnerAlias") in {None, "system"}
+        and parameters.get("ImageOwnerAlias") in {None, "system" if image.own is None else "self"}
         and parameters.get("OSType") in {None, "linux"}
-        and parameters.get("Status") in {None, "Available"}
+        and image.status in parameters.get("Status", "Available").split(",")
+        and has_tags(image.own or {}, parameters)
         and (image.cloud_init or not true(parameters.get("IsSupportCloudinit")))
     ]
     items, about = page_by_number([_shown(image) for image in found], parameters, 100)
@@ -130,13 +163,18 @@ def _shown(image: Image) -> Document:
         "Platform": "Ubuntu" if "Ubuntu" in image.os else "Aliyun",
         "Architecture": image.arch,
         "Size": image.size_gib,
-        "Status": "Available",
-        "ImageOwnerAlias": "system",
+        "Status": image.status,
+        "ImageOwnerAlias": "system" if image.own is None else "self",
         "IsSupportCloudinit": image.cloud_init,
         "IsSupportIoOptimized": True,
-        "IsPublic": True,
+        "IsPublic": image.own is None,
         "CreationTime": image.created,
         "Usage": "none",
         "Features": {"ImdsSupport": image.imds, "NvmeSupport": "supported"},
-        "Tags": {"Tag": []},
+        "DiskDeviceMappings": {
+            "DiskDeviceMapping": [
+                {"SnapshotId": id_} for id_ in (image.own["_snapshots"] if image.own else ())
+            ]
+        },
+        "Tags": image.own["Tags"] if image.own else {"Tag": []},
     }

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
-from gpucloud.sandbox.ledger import Entry
 from gpucloud_alibaba.sandbox import boxes
-from gpucloud_alibaba.sandbox.order import is_dry, release_at
-from gpucloud_alibaba.sandbox.region import CLOUD, Region, has_tags, page, shown, tags_of
+from gpucloud_alibaba.sandbox.disks import let_go
+from gpucloud_alibaba.sandbox.order import is_dry
+from gpucloud_alibaba.sandbox.region import CLOUD, Region, has_tags, page, shown
 from gpucloud_alibaba.sandbox.stock import alive
+from gpucloud_alibaba.sandbox.tokens import once
 from gpucloud_alibaba.sandbox.wire import AlibabaError, json_list, true
 
 VANISHED = "SystemFailure.Delete"
@@ -24,7 +25,6 @@ BY_TIME = "released at its time"
 BY_SPOT = "taken back"
 
 _SAME = (
-    "InstanceName",
     "InstanceType",
     "InstanceTypeFamily",
     "ImageId",
@@ -35,6 +35,8 @@ _SAME = (
 )
 """Parameters of a search that are members of an instance."""
 
+_ADDRESSES = ("PrivateIpAddresses", "PublicIpAddresses")
+
 
 # --- looking
 
@@ -44,6 +46,7 @@ def describe_instances(region: Region, parameters: Mapping[str, Any]) -> Documen
     if is_dry(parameters):
         raise AlibabaError("DryRunOperation", "Request validation has been passed with DryRun flag set.")
     ids = json_list(parameters.get("InstanceIds"), "InstanceIds")
+    private, public = (json_list(parameters.get(name), name) for name in _ADDRESSES)
     if ids is not None and len(ids) > 100:
         raise AlibabaError("InvalidParameter", "At most 100 InstanceIds are taken.")
     found = [
@@ -52,6 +55,9 @@ def describe_instances(region: Region, parameters: Mapping[str, Any]) -> Documen
         if alive(each)
         and (ids is None or each["InstanceId"] in ids)
         and all(parameters.get(name) in {None, "", each[name]} for name in _SAME)
+        and fnmatchcase(each["InstanceName"], parameters.get("InstanceName") or "*")
+        and (private is None or each["_private_ip"] in private)
+        and (public is None or each.get("_public_ip") in public)
         and parameters.get("VpcId") in {None, each["VpcAttributes"]["VpcId"]}
         and parameters.get("VSwitchId") in {None, each["VpcAttributes"]["VSwitchId"]}
         and parameters.get("ClientToken") in {None, each["_token"]}
@@ -72,7 +78,9 @@ def describe_instance_status(region: Region, parameters: Mapping[str, Any]) -> D
     found = [
         {"InstanceId": each["InstanceId"], "Status": each["Status"]}
         for each in region.all("instance").values()
-        if alive(each) and (ids is None or each["InstanceId"] in ids)
+        if alive(each)
+        and (ids is None or each["InstanceId"] in ids)
+        and parameters.get("ZoneId") in {None, each["ZoneId"]}
     ]
     items, about = page(found, {"PageNumber": "1", **parameters})
     return {"InstanceStatuses": {"InstanceStatus": items}, **about}
@@ -158,7 +166,11 @@ def _hides(region: Region, instance: Document) -> bool:
 
 def delete_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DeleteInstances, and DeleteInstance: all of them, or none if one cannot be."""
-    ids = _ids(parameters)
+    return once(region, "DeleteInstances", parameters, lambda: _delete(region, parameters))
+
+
+def _delete(region: Region, parameters: Mapping[str, Any]) -> Document:
+    ids = ids_of(parameters)
     if len(ids) > 100:
         raise AlibabaError("InvalidParameter", "At most 100 instances are deleted at a time.")
     found = [find_instance(region, id_) for id_ in ids]
@@ -172,83 +184,23 @@ def delete_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
         if instance["Status"] != "Stopped" and not true(parameters.get("Force")):
             text = "The current status of the resource does not support this operation."
             raise AlibabaError("IncorrectInstanceStatus", text, 403)
-    if is_dry(parameters):
-        raise AlibabaError("DRYRUN.SUCCESS", "The request is validated.")
+    end_dry_run(parameters)
     for instance in found:
         end(region, instance, BY_USER, region.now)
     return {}
 
 
-def stop_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """StopInstances, and StopInstance. Only ``StopCharging`` ends what the instance itself costs."""
-    for instance in _named(region, parameters):
-        if instance["Status"] != "Running":
-            raise AlibabaError("IncorrectInstanceStatus", "The instance is not running.", 403)
-        mode = parameters.get("StoppedMode", "KeepCharging")
-        _stop(region, instance, mode)
-        boxes.end(region, instance)
-    return {"InstanceResponses": {"InstanceResponse": []}}
-
-
-def start_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """StartInstances, and StartInstance."""
-    for instance in _named(region, parameters):
-        if instance["Status"] != "Stopped":
-            raise AlibabaError("IncorrectInstanceStatus", "The instance is not stopped.", 403)
-        if instance["StoppedMode"] == "StopCharging":
-            _bill_again(region, instance)
-        region.put("instance", {**instance, "Status": "Running", "StoppedMode": "Not-applicable"})
-        boxes.boot(region, instance)
-    return {"InstanceResponses": {"InstanceResponse": []}}
-
-
-def set_release_time(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """ModifyInstanceAutoReleaseTime: without a time, no release."""
-    instance = find_instance(region, parameters["InstanceId"])
-    moment = release_at(region, parameters.get("AutoReleaseTime"))
-    region.put("instance", {**instance, "AutoReleaseTime": moment or ""})
-    return {}
-
-
-def _named(region: Region, parameters: Mapping[str, Any]) -> list[Document]:
-    return [find_instance(region, id_) for id_ in _ids(parameters)]
-
-
-def _ids(parameters: Mapping[str, Any]) -> list[str]:
-    """One id or several."""
+def ids_of(parameters: Mapping[str, Any]) -> list[str]:
+    """The instances of a call: one id or several."""
     asked: Any = parameters["InstanceId"]
     return [asked] if isinstance(asked, str) else list(asked)
 
 
-def _stop(region: Region, instance: Document, mode: str) -> None:
-    region.put("instance", {**instance, "Status": "Stopped", "StoppedMode": mode})
-    if mode == "StopCharging":
-        region.world.ledger.died(CLOUD, instance["InstanceId"], region.now, "stopped charging")
-
-
-def _bill_again(region: Region, instance: Document) -> None:
-    tags = tags_of(instance)
-    entry = Entry(
-        kind="instance",
-        id=instance["InstanceId"],
-        cloud=CLOUD,
-        region=region.name,
-        zone=instance["ZoneId"],
-        price=Decimal(instance["_billed"]),
-        currency=instance["_currency"],
-        box=tags.get("gpucloud:box"),
-        owner=tags.get("gpucloud:owner"),
-        op=tags.get("gpucloud:op"),
-        token=instance["_token"],
-        tags=tags,
-    )
-    region.world.ledger.born(entry, region.now)
-
-
-def power_off(region: Region, instance: Document) -> None:
-    """The guest switched itself off: the instance is stopped, and billed on."""
-    if alive(instance) and instance["Status"] in {"Running", "Pending"}:
-        _stop(region, instance, "KeepCharging")
+def end_dry_run(parameters: Mapping[str, Any]) -> None:
+    """A dry run that would have worked ends here; calls for several instances have a code of their own."""
+    if is_dry(parameters):
+        code = "DryRunOperation" if isinstance(parameters["InstanceId"], str) else "DRYRUN.SUCCESS"
+        raise AlibabaError(code, "Request validation has been passed with DryRun flag set.")
 
 
 def interrupt(region: Region, instance: Document, at: datetime) -> None:
@@ -265,9 +217,7 @@ def end(region: Region, instance: Document, reason: str, at: datetime) -> None:
     id_, ledger = instance["InstanceId"], region.world.ledger
     region.put("instance", {**instance, "_gone_at": stamp(at)})
     ledger.died(CLOUD, id_, at, reason)
-    for disk in [each for each in region.all("disk").values() if each["InstanceId"] == id_]:
-        region.drop("disk", disk["DiskId"])
-        ledger.died(CLOUD, disk["DiskId"], at, "released with its instance")
+    let_go(region, id_)
     for nic in [each for each in region.all("nic").values() if each["InstanceId"] == id_]:
         region.drop("nic", nic["NetworkInterfaceId"])
     address = instance.get("_public_ip")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox.region import Region, asked_tags, ecs_tags, has_tags, page_by_number, shown
-from gpucloud_alibaba.sandbox.wire import AlibabaError, json_list
+from gpucloud_alibaba.sandbox.wire import AlibabaError, json_list, true
 
 
 def import_key_pair(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -47,10 +48,17 @@ def describe_key_pairs(region: Region, parameters: Mapping[str, Any]) -> Documen
     found = [
         each
         for each in region.all("keypair").values()
-        if parameters.get("KeyPairName") in {None, each["KeyPairName"]} and has_tags(each, parameters)
+        if fnmatchcase(each["KeyPairName"], parameters.get("KeyPairName") or "*")
+        and parameters.get("KeyPairFingerPrint") in {None, each["KeyPairFingerPrint"]}
+        and has_tags(each, parameters)
     ]
+    hidden = () if true(parameters.get("IncludePublicKey")) else ("PublicKey",)
     items, about = page_by_number(found, parameters, 50)
-    return {"KeyPairs": {"KeyPair": [shown(each) for each in items]}, **about}
+    return {"KeyPairs": {"KeyPair": [_without(each, hidden) for each in items]}, **about}
+
+
+def _without(pair: Document, hidden: Sequence[str]) -> Document:
+    return {name: value for name, value in shown(pair).items() if name not in hidden}
 
 
 def delete_key_pairs(region: Region, parameters: Mapping[str, Any]) -> Document:

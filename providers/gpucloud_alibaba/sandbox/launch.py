@@ -8,14 +8,13 @@ from typing import Any
 
 from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.database import Document
-from gpucloud.sandbox.ledger import Entry
-from gpucloud.sandbox.market import Price
-from gpucloud_alibaba.sandbox import boxes
-from gpucloud_alibaba.sandbox.network import free_address
+from gpucloud.sandbox.market import InstanceType
+from gpucloud_alibaba.sandbox import bills, boxes
+from gpucloud_alibaba.sandbox.disks import attach, make_disk
 from gpucloud_alibaba.sandbox.order import Order, available, is_dry, read_order
 from gpucloud_alibaba.sandbox.region import CLOUD, Region, ecs_tags
 from gpucloud_alibaba.sandbox.tokens import once, spend
-from gpucloud_alibaba.sandbox.wire import AlibabaError
+from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
 VANISHING = "alibaba_vanishing"
 """The setting that says for which types (globs) ids are given that come to nothing."""
@@ -58,16 +57,16 @@ class KeptError(AlibabaError):
 def _make(region: Region, order: Order, index: int) -> str:
     id_, world = region.new_id("instance"), region.world
     instance = _instance(region, order, id_, index) | _unseen(region, order)
-    [instance["_private_ip"]] = instance["VpcAttributes"]["PrivateIpAddress"]["IpAddress"]
+    instance["_private_ip"] = order.addresses[index]
     if order.public:
         try:
             instance["_public_ip"] = world.addresses.take(id_, but=world.dials.caller_address)
         except NoAddressError:
             text = "There are no public addresses left in the zone."
             raise AlibabaError("InvalidOperation.PublicIpAddressNoStock", text, 403) from None
-    _make_parts(region, order, instance)
     region.put("instance", instance)
     _bill(region, order, instance)
+    _make_parts(region, order, instance)
     boxes.boot(region, instance)
     return id_
 
@@ -77,18 +76,13 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
     parameters = order.parameters
     return {
         "InstanceId": id_,
-        "InstanceName": _name(order, id_, index),
+        "InstanceName": _numbered(order, "InstanceName", id_, index),
         "Description": parameters.get("Description", ""),
-        "HostName": parameters.get("HostName", f"iZ{id_[5:]}Z"),
+        "HostName": _numbered(order, "HostName", f"iZ{id_[5:]}Z", index),
         "RegionId": region.name,
         "ZoneId": order.zone,
         "ImageId": order.image.id,
-        "InstanceType": order.type.name,
-        "InstanceTypeFamily": order.type.name.rpartition(".")[0],
-        "Cpu": order.type.vcpus,
-        "Memory": int(order.type.memory_gib * 1024),
-        "GPUSpec": f"NVIDIA {order.type.gpu_model}",
-        "GPUAmount": order.type.whole_gpus,
+        **hardware(order.type),
         "Status": "Pending",
         "OSName": order.image.os,
         "OSType": "linux",
@@ -103,7 +97,7 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
         "InstanceNetworkType": "vpc",
         "IoOptimized": True,
         "StoppedMode": "Not-applicable",
-        "DeletionProtection": str(parameters.get("DeletionProtection")).lower() == "true",
+        "DeletionProtection": true(parameters.get("DeletionProtection")),
         "SpotStrategy": parameters.get("SpotStrategy", "NoSpot"),
         "SpotDuration": int(parameters.get("SpotDuration", 1)),
         "SpotInterruptionBehavior": parameters.get("SpotInterruptionBehavior", "Terminate"),
@@ -113,7 +107,7 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
             "VpcId": order.vswitch["VpcId"],
             "VSwitchId": order.vswitch["VSwitchId"],
             "NatIpAddress": "",
-            "PrivateIpAddress": {"IpAddress": [free_address(region, order.vswitch)]},
+            "PrivateIpAddress": {"IpAddress": [order.addresses[index]]},
         },
         "EipAddress": {"AllocationId": "", "IpAddress": "", "InternetChargeType": ""},
         "InnerIpAddress": {"IpAddress": []},
@@ -132,10 +126,26 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
     }
 
 
-def _name(order: Order, id_: str, index: int) -> str:
-    name = str(order.parameters.get("InstanceName", id_))
-    numbered = order.count > 1 and str(order.parameters.get("UniqueSuffix")).lower() == "true"
-    return f"{name}{index + 1:03d}" if numbered else name
+def hardware(type_: InstanceType) -> Document:
+    """What an instance shows of its type."""
+    return {
+        "InstanceType": type_.name,
+        "InstanceTypeFamily": type_.name.rpartition(".")[0],
+        "Cpu": type_.vcpus,
+        "Memory": int(type_.memory_gib * 1024),
+        "GPUSpec": f"NVIDIA {type_.gpu_model}",
+        "GPUAmount": type_.whole_gpus,
+    }
+
+
+def _numbered(order: Order, member: str, unnamed: str, index: int) -> str:
+    """A name of an instance, with its number where several are to have one each."""
+    name = order.parameters.get(member)
+    if not name:
+        return unnamed
+    return (
+        f"{name}{index + 1:03d}" if order.count > 1 and true(order.parameters.get("UniqueSuffix")) else name
+    )
 
 
 def _unseen(region: Region, order: Order) -> Document:
@@ -147,6 +157,7 @@ def _unseen(region: Region, order: Order) -> Document:
         "_purchase": order.purchase,
         "_pool": order.pool["PrivatePoolOptionsId"] if order.pool else "",
         "_user_data": order.user_data,
+        "_public_key": order.public_key,
         "_driver": order.image.driver,
         "_running_at": region.later(world.dials.pace.transition_s),
         "_visible_at": region.later(world.dials.pace.lag_s),
@@ -160,31 +171,16 @@ def _unseen(region: Region, order: Order) -> Document:
 
 
 def _make_parts(region: Region, order: Order, instance: Document) -> None:
-    """The root disk and the primary interface; both carry the instance's tags."""
-    disk: Mapping[str, Any] = order.parameters.get("SystemDisk") or {}
-    region.put(
-        "disk",
-        {
-            "DiskId": region.new_id("disk"),
-            "DiskName": disk.get("DiskName", ""),
-            "Type": "system",
-            "Category": disk.get("Category", "cloud_essd"),
-            "PerformanceLevel": disk.get("PerformanceLevel", "PL1"),
-            "Size": order.disk_gib,
-            "Encrypted": True,
-            "KMSKeyId": "",
-            "RegionId": region.name,
-            "ZoneId": order.zone,
-            "Status": "In_use",
-            "InstanceId": instance["InstanceId"],
-            "Device": "/dev/xvda",
-            "DeleteWithInstance": True,
-            "Portable": False,
-            "DiskChargeType": "PostPaid",
-            "CreationTime": region.second,
-            "Tags": ecs_tags(order.tags),
-        },
-    )
+    """The disks and the primary interface; all carry the instance's tags."""
+    about: dict[str, Any] = {
+        "zone": order.zone,
+        "tags": order.tags,
+        "token": order.parameters.get("ClientToken", ""),
+    }
+    made = [make_disk(region, order.system_disk, image=order.image, **about)]
+    made += [make_disk(region, disk, **about) for disk in order.data_disks]
+    for disk in made:
+        attach(region, disk, instance["InstanceId"])
     address = instance["_private_ip"]
     digits = hashlib.sha256(address.encode()).hexdigest()
     region.put(
@@ -209,36 +205,13 @@ def _make_parts(region: Region, order: Order, instance: Document) -> None:
 
 
 def _bill(region: Region, order: Order, instance: Document) -> None:
-    market = region.world.market
-    own = order.price
-    _born(region, order, "instance", instance["InstanceId"], own)
-    for disk in region.all("disk").values():
-        if disk["InstanceId"] == instance["InstanceId"]:
-            _born(
-                region,
-                order,
-                "disk",
-                disk["DiskId"],
-                market.disk_price(CLOUD, region.name, disk["Size"]),
-            )
+    about: dict[str, Any] = {
+        "tags": order.tags,
+        "zone": order.zone,
+        "token": order.parameters.get("ClientToken", ""),
+    }
+    bills.begin(region, "instance", instance["InstanceId"], order.price, **about)
     if address := instance.get("_public_ip"):
-        _born(region, order, "address", address, market.address_price(CLOUD, region.name))
-
-
-def _born(region: Region, order: Order, kind: str, id_: str, price: Price) -> None:
-    tags = order.tags
-    entry = Entry(
-        kind=kind,
-        id=id_,
-        cloud=CLOUD,
-        region=region.name,
-        zone=order.zone,
-        price=price.amount,
-        currency=price.currency,
-        box=tags.get("gpucloud:box"),
-        owner=tags.get("gpucloud:owner"),
-        op=tags.get("gpucloud:op"),
-        token=order.parameters.get("ClientToken"),
-        tags=tags,
-    )
-    region.world.ledger.born(entry, region.now)
+        bills.begin(
+            region, "address", address, region.world.market.address_price(CLOUD, region.name), **about
+        )

@@ -1,4 +1,4 @@
-"""The metadata service of an ECS instance in hardened mode: a token by PUT, then text by GET.
+"""The metadata service of an ECS instance: a token by PUT, which hardened mode needs, then text by GET.
 
 Paths: ECS user guide, "Instance metadata" and "Query the interruption events of preemptible instances".
 """
@@ -13,18 +13,36 @@ from gpucloud.sandbox.boxes_metadata import Answer, Facts, listed
 _TOKEN, _TTL = "x-aliyun-ecs-metadata-token", "x-aliyun-ecs-metadata-token-ttl-seconds"
 
 
-def answer(facts: Facts, method: str, path: str, headers: Mapping[str, str]) -> Answer:
-    """What ``100.100.100.200`` answers."""
+def answer(
+    facts: Facts,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    *,
+    hardened: bool = True,
+    public_key: str = "",
+) -> Answer:
+    """What ``100.100.100.200`` answers.
+
+    Args:
+        facts: the box's.
+        method: of the request.
+        path: of the request.
+        headers: of the request.
+        hardened: whether a token is needed (``HttpTokens``); a wrong one never helps.
+        public_key: of the instance's key pair.
+    """
     if method == "PUT" and path == "/latest/api/token":
         return (200, facts.token) if _TTL in headers else (400, "")
     if method != "GET":
         return 405, ""
-    if headers.get(_TOKEN) != facts.token:
+    if headers.get(_TOKEN, "" if hardened else facts.token) != facts.token:
         return 403, ""
-    return listed(_values(facts), path.removeprefix("/latest/"))
+    pair = {"meta-data/public-keys/0/openssh-key": public_key} if public_key else {}
+    return listed(_values(facts) | pair, path.removeprefix("/latest/"))
 
 
-def _values(facts: Facts) -> Mapping[str, str]:
+def _values(facts: Facts) -> dict[str, str]:
     values = {
         "user-data": facts.user_data,
         "meta-data/instance-id": facts.id,

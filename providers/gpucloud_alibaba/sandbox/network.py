@@ -1,9 +1,10 @@
-"""Networks, switches, elastic addresses: the VPC API."""
+"""Networks and switches: the VPC API."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from ipaddress import IPv4Network, ip_network
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network, ip_network
+from itertools import islice
 from typing import Any
 
 from gpucloud.sandbox.database import Document
@@ -101,7 +102,7 @@ def create_vswitch(region: Region, parameters: Mapping[str, Any]) -> Document:
 def describe_vpcs(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeVpcs."""
     _stop_dry_run(parameters)
-    found, about = _described(region, "vpc", parameters, ("VpcId", "VpcName"))
+    found, about = described(region, "vpc", parameters, ("VpcId", "VpcName"))
     for vpc in found:
         switches = [
             each["VSwitchId"] for each in region.all("vswitch").values() if each["VpcId"] == vpc["VpcId"]
@@ -113,19 +114,8 @@ def describe_vpcs(region: Region, parameters: Mapping[str, Any]) -> Document:
 def describe_vswitches(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeVSwitches."""
     _stop_dry_run(parameters)
-    found, about = _described(region, "vswitch", parameters, ("VSwitchId", "VpcId", "ZoneId", "VSwitchName"))
+    found, about = described(region, "vswitch", parameters, ("VSwitchId", "VpcId", "ZoneId", "VSwitchName"))
     return {"VSwitches": {"VSwitch": found}, **about}
-
-
-def describe_eips(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeEipAddresses. None can be made here."""
-    found, about = _described(region, "eip", parameters, ("AllocationId",))
-    return {"EipAddresses": {"EipAddress": found}, **about}
-
-
-def release_eip(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """ReleaseEipAddress."""
-    raise AlibabaError("InvalidAllocationId.NotFound", "Specified allocation ID is not found", 404)
 
 
 def delete_vswitch(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -159,31 +149,59 @@ def settle(region: Region) -> None:
                 region.put(kind, {**each, "Status": "Available"})
 
 
-def free_address(region: Region, vswitch: Document) -> str:
-    """An address of a switch that is free.
+def take_addresses(region: Region, vswitch: Document, count: int, first: str | None = None) -> list[str]:
+    """Addresses of a switch that are free: any, or those from a first one on.
 
     Raises:
-        AlibabaError: there is none.
+        AlibabaError: there are not as many, or they are not the switch's to give.
     """
     used = {each["PrivateIpAddress"] for each in region.all("nic").values()}
-    addresses = list(map(str, IPv4Network(vswitch["CidrBlock"]).hosts()))[3:-1]
-    free = next((address for address in addresses if address not in used), None)
-    if free is None:
-        raise AlibabaError("InvalidVSwitchId.IpNotEnough", "The VSwitch has no free addresses left.")
-    return free
+    block = IPv4Network(vswitch["CidrBlock"])
+    if first is None:
+        free = (text for host in _given(block) if (text := str(host)) not in used)
+        found = list(islice(free, count))
+        if len(found) < count:
+            raise AlibabaError("InvalidVSwitchId.IpNotEnough", "The VSwitch has no free addresses left.")
+        return found
+    try:
+        start = IPv4Address(first)
+    except ValueError:
+        start = None
+    wanted = [start + number for number in range(count)] if start is not None else []
+    if not wanted or not all(_is_given(block, each) for each in wanted):
+        text = "The specified PrivateIpAddress is malformed, or is not in the CIDR block of the VSwitch."
+        raise AlibabaError("InvalidPrivateIpAddress.Malformed", text)
+    if used.intersection(map(str, wanted)):
+        text = "The specified private IP address is already used by other resources."
+        raise AlibabaError("InvalidIPAddress.AlreadyUsed", text, 403)
+    return list(map(str, wanted))
 
 
-def _described(
+def _given(block: IPv4Network) -> Iterator[IPv4Address]:
+    """The addresses that a switch gives: its first and its last three are the cloud's."""
+    return (block[number] for number in range(1, block.num_addresses - 3))
+
+
+def _is_given(block: IPv4Network, address: IPv4Address) -> bool:
+    return block[0] < address < block[-3]
+
+
+def described(
     region: Region, kind: str, parameters: Mapping[str, Any], members: tuple[str, ...]
 ) -> tuple[list[Document], Document]:
+    """One page of the resources whose members are as asked, and what is about the page."""
     found = [
         each
         for each in region.all(kind).values()
-        if all(parameters.get(name) in {None, "", each.get(name)} for name in members)
-        and has_tags(each, parameters)
+        if all(_asks_for(parameters.get(name), each[name]) for name in members) and has_tags(each, parameters)
     ]
     items, about = page_by_number(found, parameters, 50)
     return [shown(each) for each in items], about
+
+
+def _asks_for(wanted: str | None, value: str) -> bool:
+    """Whether a parameter is left out, or is a value or several, with commas between them."""
+    return not wanted or value in wanted.split(",")
 
 
 def _vpc(region: Region, id_: str, status: int = 404) -> Document:

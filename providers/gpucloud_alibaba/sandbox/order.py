@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,8 +14,10 @@ from typing import Any
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
 from gpucloud_alibaba.sandbox import account
+from gpucloud_alibaba.sandbox.disks import DiskOrder, check_count, read_data_disk, read_system_disk
 from gpucloud_alibaba.sandbox.groups import find_group
 from gpucloud_alibaba.sandbox.images import Image, find_image
+from gpucloud_alibaba.sandbox.network import take_addresses
 from gpucloud_alibaba.sandbox.prices import price_of, way_of
 from gpucloud_alibaba.sandbox.quotas import check_quota
 from gpucloud_alibaba.sandbox.region import Region, asked_tags
@@ -29,15 +32,12 @@ USER_DATA_LIMIT = 32 * 1024
 SOONEST, LATEST = timedelta(minutes=30), timedelta(days=3 * 365)
 """Between which a release time must be. Source: as above."""
 
-_DISKS = {
-    "cloud_essd": (1, 65536),
-    "cloud_auto": (1, 65536),
-    "cloud_essd_entry": (10, 65536),
-    "cloud_ssd": (20, 32768),
-    "cloud_efficiency": (20, 32768),
-}
-_LEVELS = {"PL0": 1, "PL1": 20, "PL2": 461, "PL3": 1261}
-"""The least size of an ESSD of each level, in GiB. Source: ECS user guide, "ESSDs"."""
+MOST_BANDWIDTH_MBPS = 100
+"""The most that a public address takes. Source: as above, ``InternetMaxBandwidthOut``."""
+
+_NAME = re.compile(r"[^\W\d_](?!.*://)[\w.:\-\[\],]{0,127}")
+_HOST = re.compile(r"(?=.{2,64}$)[A-Za-z0-9]+([.-][A-Za-z0-9]+)*")
+"""Names of instances and of hosts. Source: as above, ``InstanceName`` and ``HostName``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,10 @@ class Order:
     count: int
     price: Price
     pool: Document | None
-    disk_gib: int
+    system_disk: DiskOrder
+    data_disks: list[DiskOrder]
+    addresses: list[str]
+    public_key: str
     public: bool
     user_data: str
     release_at: str | None
@@ -87,7 +90,8 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
             "The specified InstanceType does not exist or beyond the permitted range.",
             403,
         )
-    image = find_image(parameters["ImageId"])
+    check_names(parameters)
+    image = find_image(region, parameters["ImageId"])
     review_metadata(parameters, image.imds)
     if image.imds == "v1" and parameters.get("HttpTokens") == "required":
         raise AlibabaError(
@@ -117,9 +121,12 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         count=most,
         price=_price(region, parameters, zone, name, purchase),
         pool=pool,
-        disk_gib=_disk(parameters, image),
-        public=int(parameters.get("InternetMaxBandwidthOut", 0)) > 0,
-        user_data=_user_data(parameters.get("UserData")),
+        system_disk=read_system_disk(parameters.get("SystemDisk") or {}, image.size_gib),
+        data_disks=_data_disks(region, parameters),
+        addresses=take_addresses(region, vswitch, most, parameters.get("PrivateIpAddress")),
+        public_key=_public_key(region, parameters.get("KeyPairName")),
+        public=_bandwidth(parameters) > 0,
+        user_data=read_user_data(parameters.get("UserData")),
         release_at=release_at(region, parameters.get("AutoReleaseTime")),
         tags=asked_tags(parameters),
     )
@@ -226,31 +233,45 @@ def _price(region: Region, parameters: Mapping[str, Any], zone: str, name: str, 
     return price
 
 
-def _disk(parameters: Mapping[str, Any], image: Image) -> int:
-    disk: Mapping[str, str] = parameters.get("SystemDisk") or {}
-    category, level = disk.get("Category", "cloud_essd"), disk.get("PerformanceLevel", "PL1")
-    if category not in _DISKS:
-        raise AlibabaError(
-            "InvalidSystemDiskCategory.ValueNotSupported", f"The category {category} is not valid."
-        )
-    if category == "cloud_essd" and level not in _LEVELS:
-        raise AlibabaError(
-            "InvalidPerformanceLevel.Malformed", f"The performance level {level} is not valid."
-        )
-    low, high = _DISKS[category]
-    if category == "cloud_essd":
-        low = _LEVELS[level]
-    size = int(disk.get("Size", max(40, image.size_gib)))
-    if size < image.size_gib:
-        raise AlibabaError(
-            "InvalidSystemDiskSize.LessThanImageSize", "The system disk is smaller than the image."
-        )
-    if not low <= size <= min(high, 2048):
-        raise AlibabaError("InvalidSystemDiskSize", f"The system disk's size {size} is not valid.")
-    return size
+def _data_disks(region: Region, parameters: Mapping[str, Any]) -> list[DiskOrder]:
+    orders = [read_data_disk(region, each) for each in parameters.get("DataDisk") or ()]
+    check_count(len(orders))
+    return orders
 
 
-def _user_data(encoded: str | None) -> str:
+def _bandwidth(parameters: Mapping[str, Any]) -> int:
+    bandwidth = int(parameters.get("InternetMaxBandwidthOut", 0))
+    if not 0 <= bandwidth <= MOST_BANDWIDTH_MBPS:
+        raise AlibabaError(
+            "InvalidInternetMaxBandwidthOut.ValueNotSupported",
+            "The specified InternetMaxBandwidthOut is beyond the permitted range.",
+        )
+    return bandwidth
+
+
+def _public_key(region: Region, name: str | None) -> str:
+    if not name:
+        return ""
+    pair = region.all("keypair").get(name)
+    if pair is None:
+        raise AlibabaError("InvalidKeyPairName.NotFound", "The KeyPairName provided does not exist.", 404)
+    key: str = pair["PublicKey"]
+    return key
+
+
+def check_names(parameters: Mapping[str, Any]) -> None:
+    """Refuses names that an instance or a host cannot have."""
+    for name, form in (("InstanceName", _NAME), ("HostName", _HOST)):
+        if parameters.get(name) and not form.fullmatch(parameters[name]):
+            raise AlibabaError(f"Invalid{name}.Malformed", f"The specified {name} is not valid.")
+
+
+def read_user_data(encoded: str | None) -> str:
+    """User data as it came, checked.
+
+    Raises:
+        AlibabaError: it is not in base64, or too long.
+    """
     if not encoded:
         return ""
     try:

@@ -21,18 +21,35 @@ EMPTY_WHEN_DENIED: Mapping[tuple[str, str], dict[str, Any]] = {
 FREE = {("sts", "GetCallerIdentity")}
 """What every caller may ask."""
 
-_NAMED = {
+NAMED = {
+    "AssociateEipAddress": ("AllocationId", "eip"),
+    "AttachDisk": ("DiskId", "disk"),
     "AuthorizeSecurityGroup": ("SecurityGroupId", "group"),
+    "CreateSnapshot": ("DiskId", "disk"),
     "DeleteDisk": ("DiskId", "disk"),
+    "DeleteImage": ("ImageId", "image"),
     "DeleteInstance": ("InstanceId", "instance"),
     "DeleteInstances": ("InstanceId", "instance"),
     "DeleteNetworkInterface": ("NetworkInterfaceId", "nic"),
     "DeleteSecurityGroup": ("SecurityGroupId", "group"),
+    "DeleteSnapshot": ("SnapshotId", "snapshot"),
     "DeleteVSwitch": ("VSwitchId", "vswitch"),
     "DeleteVpc": ("VpcId", "vpc"),
+    "DescribeInstanceAttribute": ("InstanceId", "instance"),
+    "DetachDisk": ("DiskId", "disk"),
     "GetInstanceConsoleOutput": ("InstanceId", "instance"),
+    "ModifyInstanceAttribute": ("InstanceId", "instance"),
+    "ModifyInstanceSpec": ("InstanceId", "instance"),
+    "RebootInstance": ("InstanceId", "instance"),
+    "RebootInstances": ("InstanceId", "instance"),
+    "StartInstance": ("InstanceId", "instance"),
+    "StartInstances": ("InstanceId", "instance"),
+    "StopInstance": ("InstanceId", "instance"),
+    "StopInstances": ("InstanceId", "instance"),
+    "UnassociateEipAddress": ("AllocationId", "eip"),
     "ModifyInstanceAutoReleaseTime": ("InstanceId", "instance"),
     "ReleaseEipAddress": ("AllocationId", "eip"),
+    "ResizeDisk": ("DiskId", "disk"),
     "RevokeSecurityGroup": ("SecurityGroupId", "group"),
 }
 """The calls that name what they change: the parameter with its ids, and its kind."""
@@ -100,8 +117,8 @@ def _keys(region: Region, parameters: Mapping[str, Any], action: str) -> list[Ke
     given = {f"acs:RequestTag/{pair.get('Key')}": pair.get("Value", "") for pair in pairs}
     if action in {"TagResources", "UntagResources", "UnTagResources"}:
         member, kind = "ResourceId", TAGGABLE.get(str(parameters.get("ResourceType")).lower(), "")
-    elif action in _NAMED:
-        member, kind = _NAMED[action]
+    elif action in NAMED:
+        member, kind = NAMED[action]
     else:
         return [given]
     ids: str | list[str] = parameters.get(member) or []

@@ -9,8 +9,9 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import HOURS_PER_MONTH, Price
+from gpucloud_alibaba.sandbox.disks import DiskOrder, read_data_disk, read_system_disk
 from gpucloud_alibaba.sandbox.region import CLOUD, Region
-from gpucloud_alibaba.sandbox.wire import AlibabaError, true
+from gpucloud_alibaba.sandbox.wire import AlibabaError
 
 _TERMS = {"Month": Decimal(HOURS_PER_MONTH), "Year": HOURS_PER_MONTH * 12 * Decimal("0.85")}
 """How many hours of a month's subscription are paid for a term; 15 % off a year is the sandbox's own."""
@@ -43,8 +44,8 @@ def price_of(region: Region, zone: str, instance_type: str, purchase: str) -> Pr
 def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribePrice, of instances: by the hour, or a month or a year in advance."""
     unit = parameters.get("PriceUnit", "Hour")
-    if parameters.get("ResourceType", "instance") != "instance" or unit not in {"Hour", *_TERMS}:
-        raise AlibabaError("InvalidParameter", "The gpucloud sandbox prices instances only.")
+    if unit not in {"Hour", *_TERMS}:
+        raise AlibabaError("InvalidParameter", "The gpucloud sandbox prices hours, months and years.")
     if int(parameters.get("Period", 1)) != 1:
         raise AlibabaError("InvalidParameter", "The gpucloud sandbox knows one month and one year.")
     name = parameters.get("InstanceType")
@@ -66,8 +67,10 @@ def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
     amount = price.amount * int(parameters.get("Amount", 1)) * _TERMS.get(unit, Decimal(1))
     parts = [_part("instanceType", amount)]
     if disk := parameters.get("SystemDisk"):
-        size = int(disk.get("Size", LEAST_DISK_GIB))
-        parts.append(_part("systemDisk", region.world.market.disk_price(CLOUD, region.name, size).amount))
+        order = read_system_disk({"Size": LEAST_DISK_GIB, **disk}, image_gib=0)
+        parts.append(_disk_part(region, "systemDisk", order))
+    for disk in parameters.get("DataDisk") or ():
+        parts.append(_disk_part(region, "dataDisk", read_data_disk(region, disk)))
     total = sum((Decimal(str(part["TradePrice"])) for part in parts), Decimal(0))
     return {
         "PriceInfo": {
@@ -81,6 +84,10 @@ def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
             "Rules": {"Rule": []},
         }
     }
+
+
+def _disk_part(region: Region, resource: str, disk: DiskOrder) -> Document:
+    return _part(resource, region.world.market.disk_price(CLOUD, region.name, disk.gib).amount)
 
 
 def _part(resource: str, amount: Decimal) -> Document:
@@ -134,11 +141,11 @@ def describe_spot_price_history(region: Region, parameters: Mapping[str, Any]) -
 
 def describe_spot_advice(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeSpotAdvice: no rates of this cloud are known, so the middle band is given for all."""
-    if true(parameters.get("DryRun")):
-        raise AlibabaError("DryRunOperation", "Request validation has been passed with DryRun flag set.")
     names: list[str] = parameters.get("InstanceTypes") or []
     zones: list[Document] = []
     for zone in region.zones:
+        if parameters.get("ZoneId") not in {None, zone}:
+            continue
         advised: list[Document] = []
         for name in names:
             spot, full = (price_of(region, zone, name, way) for way in ("spot", "on_demand"))

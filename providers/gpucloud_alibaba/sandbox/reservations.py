@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucloud.sandbox.database import Document
-from gpucloud_alibaba.sandbox.region import Region, shown
+from gpucloud_alibaba.sandbox.region import Region, page, shown
 from gpucloud_alibaba.sandbox.stock import alive
 from gpucloud_alibaba.sandbox.wire import AlibabaError
 
@@ -95,11 +95,8 @@ def describe_capacity_reservations(region: Region, parameters: Mapping[str, Any]
         for pool in region.all("reservation").values()
         if parameters.get("Status") in {None, "All", pool["Status"]}
     ]
-    return {
-        "CapacityReservationSet": {"CapacityReservationItem": items},
-        "TotalCount": len(items),
-        "NextToken": "",
-    }
+    found, about = page(items, {"MaxResults": 100, **parameters})
+    return {"CapacityReservationSet": {"CapacityReservationItem": found}, **about}
 
 
 def describe_elasticity_assurances(region: Region, parameters: Mapping[str, Any]) -> Document:

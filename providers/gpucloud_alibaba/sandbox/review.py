@@ -7,6 +7,7 @@ from typing import Any
 
 from gpucloud.sandbox.addresses import are_the_world
 from gpucloud.sandbox.database import Document
+from gpucloud.sandbox.review import reviewer
 from gpucloud_alibaba.sandbox.region import asked_tags
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
@@ -33,12 +34,14 @@ def refusal(what: str) -> AlibabaError:
     return AlibabaError("Forbidden.RAM", f"User not authorized. Refused by the gpucloud sandbox: {what}", 403)
 
 
+@reviewer
 def review_action(action: str) -> None:
     """Refuses every purchase."""
     if action in PURCHASES:
         raise refusal(f"{action} commits to pay")
 
 
+@reviewer
 def review_ingress(rules: Iterable[Document]) -> None:
     """Refuses a group that lets in the world, on whatever ports."""
     keys = ("SourceCidrIp", "Ipv6SourceCidrIp")
@@ -47,29 +50,44 @@ def review_ingress(rules: Iterable[Document]) -> None:
         raise refusal(f"ingress from {', '.join(accepted)} lets in the world")
 
 
+@reviewer
 def review_metadata(parameters: Mapping[str, Any], imds: str) -> None:
     """Refuses metadata without tokens, unless the image (``ImdsSupport``) takes no other."""
     if imds == "v2" and parameters.get("HttpTokens") != "required":
         raise refusal("HttpTokens is not required")
 
 
+@reviewer
+def review_disk(parameters: Mapping[str, Any]) -> None:
+    """Refuses a disk of its own that is unencrypted or untagged.
+
+    Args:
+        parameters: those of CreateDisk.
+    """
+    if not true(parameters.get("Encrypted")):
+        raise refusal("the disk is not encrypted")
+    review_tags(parameters)
+
+
+@reviewer
 def review_launch(parameters: Mapping[str, Any]) -> None:
-    """Refuses a launch that pays in advance, is unencrypted, or untagged.
+    """Refuses a launch whose way of paying is not said, that is unencrypted, or untagged.
 
     Args:
         parameters: those of RunInstances.
     """
     if parameters.get("InstanceChargeType") != "PostPaid":
         raise refusal("InstanceChargeType is not PostPaid")
-    bought = sorted({"AutoPay", "AutoRenew", "Period", "PeriodUnit"} & parameters.keys())
-    if bought:
-        raise refusal(f"{', '.join(bought)} would buy")
     if not true(parameters.get("SystemDisk", {}).get("Encrypted")):
         raise refusal("the system disk is not encrypted")
     if any(not true(disk.get("Encrypted")) for disk in parameters.get("DataDisk") or ()):
         raise refusal("a data disk is not encrypted")
-    if parameters.get("SpotInterruptionBehavior", "Terminate") != "Terminate":
-        raise refusal("a stopped spot instance goes on billing its disk")
+    review_tags(parameters)
+
+
+@reviewer
+def review_tags(parameters: Mapping[str, Any]) -> None:
+    """Refuses what is made without gpucloud's tags: snapshots, images, addresses."""
     tags = asked_tags(parameters)
     missing = [tag for tag in TAGS if tag not in tags]
     if missing:

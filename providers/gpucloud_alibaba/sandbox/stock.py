@@ -7,7 +7,7 @@ from gpucloud_alibaba.sandbox.region import CLOUD, Region
 
 
 def alive(instance: Document) -> bool:
-    """Whether an instance exists: it holds capacity, and is billed unless its charging was stopped."""
+    """Whether an instance exists. It holds capacity, and is billed, unless its charging was stopped."""
     return instance["_gone_at"] is None
 
 
@@ -15,6 +15,7 @@ def in_use(region: Region, zone: str, instance_type: str, purchase: str) -> int:
     """How many instances of a type a zone has given out."""
     return sum(
         alive(each)
+        and each["StoppedMode"] != "StopCharging"
         and each["InstanceType"] == instance_type
         and each["ZoneId"] == zone
         and each["_purchase"] == purchase

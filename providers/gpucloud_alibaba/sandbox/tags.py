@@ -24,6 +24,8 @@ TAGGABLE = {
     "disk": "disk",
     "eni": "nic",
     "securitygroup": "group",
+    "snapshot": "snapshot",
+    "image": "image",
     "keypair": "keypair",
     "vpc": "vpc",
     "vswitch": "vswitch",

@@ -1,4 +1,4 @@
-"""Which parameters each call takes: names, types, and which must be there (``api.json``)."""
+"""Which parameters each call takes: types, which must be there (``api.json``), and which are honoured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpucloud_alibaba.sandbox.wire import AlibabaError
+from gpucloud.sandbox import honoured
+from gpucloud_alibaba.sandbox.wire import AlibabaError, nested
 
 _FORMS = {
     "Integer": r"-?\d{1,10}",
@@ -64,33 +65,16 @@ _PERMISSION = dict.fromkeys(
 MEMBERS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("AuthorizeSecurityGroup", "Permissions"): _PERMISSION,
     ("RevokeSecurityGroup", "Permissions"): _PERMISSION,
-    ("RunInstances", "ClockOptions"): {"PtpStatus": "String"},
-    ("RunInstances", "ImageOptions"): {"LoginAsNonRoot": "Boolean"},
-    ("RunInstances", "NetworkOptions"): {
-        "BandwidthWeighting": "String",
-        "EnableJumboFrame": "Boolean",
-        "EnableNetworkEncryption": "Boolean",
-    },
-    ("RunInstances", "PrivateDnsNameOptions"): {
-        "EnableInstanceIdDnsAAAARecord": "Boolean",
-        "EnableInstanceIdDnsARecord": "Boolean",
-        "EnableIpDnsARecord": "Boolean",
-        "EnableIpDnsPtrRecord": "Boolean",
-        "HostnameType": "String",
-    },
-    ("RunInstances", "SystemDisk"): {
-        "BurstingEnabled": "Boolean",
-        "EncryptAlgorithm": "String",
-        "Encrypted": "Boolean",
-        "KMSKeyId": "String",
-        "ProvisionedIops": "Long",
-        "StorageClusterId": "String",
-    },
+    ("RunInstances", "SystemDisk"): {"Encrypted": "Boolean"},
 }
 """What is inside parameters whose members are missing in the metadata.
 
 Source: alibabacloud-ecs20140526 7.11.8, the request models.
 """
+
+
+HONOURED = honoured.read("gpucloud_alibaba.sandbox")
+"""The honoured members of each emulated call."""
 
 
 @cache
@@ -111,10 +95,9 @@ def parameters_of(product: str, action: str) -> Mapping[str, list[Any]] | None:
 
 
 @cache
-def _patterns(product: str, action: str) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """The type of each flat name, with ``#`` for numbers, and the beginnings below which all is taken."""
+def _types(product: str, action: str) -> Mapping[str, str]:
+    """The type of each flat name, with ``#`` for numbers."""
     types: dict[str, str] = {}
-    open_: list[str] = []
 
     def add(parameters: Mapping[str, list[Any]], before: str) -> None:
         for name, (kind, _, *members) in parameters.items():
@@ -126,17 +109,19 @@ def _patterns(product: str, action: str) -> tuple[Mapping[str, str], tuple[str, 
             elif inside := MEMBERS.get((action, full)):
                 inner = f"{full}.#." if kind == "Array" else f"{full}."
                 types.update({f"{inner}{member}": type_ for member, type_ in inside.items()})
-            elif kind in {"Array", "Struct"}:
-                open_.append(f"{full}.")
 
     add(parameters_of(product, action) or {}, "")
-    return types, tuple(open_)
+    return types
+
+
+@cache
+def _paths(product: str, action: str) -> frozenset[str]:
+    """The names without their numbers."""
+    return frozenset(name.replace(".#", "") for name in _types(product, action))
 
 
 def check(product: str, action: str, flat: Mapping[str, str]) -> None:
-    """Refuses parameters that the call does not take, of another type, or missing.
-
-    The real cloud ignores parameters that it does not know; a typing error would go unnoticed there.
+    """Refuses parameters of another type or form than the call takes, and a call without what it needs.
 
     Raises:
         AlibabaError: says which.
@@ -146,14 +131,12 @@ def check(product: str, action: str, flat: Mapping[str, str]) -> None:
         raise AlibabaError(
             "InvalidAction.NotFound", "Specified api is not found, please check your url and method.", 404
         )
-    types, open_ = _patterns(product, action)
+    types = _types(product, action)
     for name, value in flat.items():
-        if name == "RegionId":
-            continue
-        numbered = re.sub(r"\.\d+(?=\.|$)", ".#", name)
-        kind = types.get(numbered)
-        if kind is None and not numbered.startswith(open_):
-            raise AlibabaError("InvalidParameter", f"{action} has no parameter {name} (gpucloud sandbox).")
+        kind = types.get(re.sub(r"\.\d+(?=\.|$)", ".#", name))
+        of_another_form = kind is None and _unnumbered(name) in _paths(product, action)
+        if kind == "RepeatList" or of_another_form:
+            raise AlibabaError(f"InvalidParameter.{name}", f"The specified parameter {name} is not valid.")
         form = _FORMS.get(kind or "")
         if form and not re.fullmatch(form, value):
             raise AlibabaError(f"InvalidParameter.{name}", f"The specified {name} {value!r} is not {kind}.")
@@ -163,3 +146,28 @@ def check(product: str, action: str, flat: Mapping[str, str]) -> None:
                 f"MissingParameter.{name}" if product == "vpc" else "MissingParameter",
                 f'The input parameter "{name}" that is mandatory for this request is not supplied.',
             )
+
+
+def check_emulated(product: str, action: str, flat: Mapping[str, str]) -> None:
+    """Refuses a call that is not emulated, and the first member that is not honoured.
+
+    The real cloud ignores parameters that it does not know; a typing error would go unnoticed there.
+
+    Raises:
+        AlibabaError: says which.
+    """
+    table = HONOURED.get((product, action))
+    if table is None:
+        raise not_emulated(f"{product}:{action}")
+    members = {name: value for name, value in nested(flat).items() if name != "RegionId"}
+    if (member := table.refused(members)) is not None:
+        raise not_emulated(f"{action}: {member}")
+
+
+def not_emulated(what: str) -> AlibabaError:
+    """The sandbox's own no to what it cannot do, in the form of the cloud's."""
+    return AlibabaError("UnsupportedOperation", f"The gpucloud sandbox does not emulate {what}.", 400)
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r"\.\d+(?=\.|$)", "", name)

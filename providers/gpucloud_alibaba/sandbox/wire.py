@@ -1,10 +1,12 @@
-"""The RPC wire format: parameters in, JSON out, refusals in the cloud's own form."""
+"""The RPC wire format: parameters in, JSON or XML out, refusals in the cloud's own form."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, cast
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from werkzeug.wrappers import Request, Response
 
@@ -28,7 +30,8 @@ COMMON = frozenset(
 )
 """What a request of the first signature version carries besides its parameters."""
 
-Parameters = Mapping[str, Any]
+_XML: ContextVar[bool] = ContextVar("xml", default=False)
+"""Whether the request that this thread answers is answered in XML."""
 
 
 class AlibabaError(Exception):
@@ -91,9 +94,18 @@ def json_list(value: str | None, name: str) -> list[str] | None:
     return list(map(str, items))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def answer(body: Mapping[str, Any], request_id: str) -> Response:
+def choose_format(request: Request) -> None:
+    """Decides in which format this thread's request is answered.
+
+    The older signature's requests get XML unless they ask for JSON; the newer one's get JSON.
+    """
+    values = {**request.args.to_dict(), **request.form.to_dict()}
+    _XML.set("Authorization" not in request.headers and values.get("Format", "").upper() != "JSON")
+
+
+def answer(action: str, body: Mapping[str, Any], request_id: str) -> Response:
     """The result of a call."""
-    return _response({"RequestId": request_id, **body}, 200, request_id)
+    return _response(f"{action}Response", {"RequestId": request_id, **body}, 200, request_id)
 
 
 def error(failure: AlibabaError, request_id: str, host: str) -> Response:
@@ -105,10 +117,32 @@ def error(failure: AlibabaError, request_id: str, host: str) -> Response:
         "Message": failure.message,
         "Recommend": f"https://api.alibabacloud.com/troubleshoot?q={failure.code}&requestId={request_id}",
     }
-    return _response(body, failure.status, request_id)
+    return _response("Error", body, failure.status, request_id)
 
 
-def _response(body: Mapping[str, Any], status: int, request_id: str) -> Response:
-    response = Response(json.dumps(body), status, content_type="application/json;charset=utf-8")
+def _response(root: str, body: Mapping[str, Any], status: int, request_id: str) -> Response:
+    if _XML.get():
+        response = Response(_xml(root, body), status, content_type="text/xml;charset=utf-8")
+    else:
+        response = Response(json.dumps(body), status, content_type="application/json;charset=utf-8")
     response.headers["x-acs-request-id"] = request_id
     return response
+
+
+def _xml(root: str, body: Mapping[str, Any]) -> bytes:
+    element = Element(root)
+    _fill(element, body)
+    text: bytes = tostring(element, encoding="UTF-8", xml_declaration=True)
+    return text
+
+
+def _fill(parent: Element, members: Mapping[str, Any]) -> None:
+    """Members as elements; a list is an element of its name for each item."""
+    for name, value in members.items():
+        items = cast("Sequence[Any]", value) if isinstance(value, list) else [value]
+        for item in items:
+            element = SubElement(parent, name)
+            if isinstance(item, dict):
+                _fill(element, cast("dict[str, Any]", item))
+            else:
+                element.text = str(item).lower() if isinstance(item, bool) else str(item)

@@ -15,11 +15,13 @@ from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
+from gpucloud.sandbox import honoured
 from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_aws.sandbox import (
     boxes,
+    elastic,
     instances,
     moto_backend,
     permissions,
@@ -33,11 +35,12 @@ from gpucloud_aws.sandbox import (
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
 from gpucloud_aws.sandbox.authorization import Demand, demands
 from gpucloud_aws.sandbox.groups import admits
+from gpucloud_aws.sandbox.query import UnknownFilterError
 from gpucloud_aws.sandbox.quotas import set_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import grant
 from gpucloud_aws.sandbox.review import review_action
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.wire import AwsError, not_emulated
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ class AwsSandbox:
     def __init__(self, world: World) -> None:
         self._world = world
         self._shelf = Shelf(world.database, CLOUD)
+        self._honoured = honoured.read(__name__)
         kept = world.database.setting("aws_credentials")
         if kept is None:
             kept = {"key": f"AKIASANDBOX{world.token(9).upper()}", "secret": world.token(40)}
@@ -109,7 +113,9 @@ class AwsSandbox:
     def identify(self, request: Request) -> Call:
         """Which call this is, by its signature's scope and its form or target."""
         signed = signature.read(request)
-        action = request.headers.get("X-Amz-Target", "").rpartition(".")[2] or request.form.get("Action", "")
+        action = request.headers.get("X-Amz-Target", "").rpartition(".")[2] or request.values.get(
+            "Action", ""
+        )
         if signed and not action:
             action = wire.rest_action(signed.service, request.method, request.path)
         return Call(
@@ -117,7 +123,7 @@ class AwsSandbox:
             service=signed.service if signed else "ec2",
             action=action or f"{request.method} {request.path}",
             region=signed.region if signed else "us-east-1",
-            mutating=request.method != "GET" and not action.startswith(_READS),
+            mutating=not action.startswith(_READS) if action else request.method != "GET",
         )
 
     def answer(self, request: Request, call: Call) -> Response:
@@ -129,7 +135,14 @@ class AwsSandbox:
             )
         request_id = self._request_id()
         try:
-            signature.verify(request, signature.read(request), key=self._key, secret=self._secret)
+            signature.verify(
+                request,
+                signature.read(request),
+                key=self._key,
+                secret=self._secret,
+                regions=self._world.market.catalog(CLOUD).zones,
+                now=self._world.clock.unmoved(),
+            )
             if moto_backend.answers(call.service, call.action):
                 permissions.check(self._world, [Demand(action=f"{call.service}:{call.action}")])
                 return moto_backend.respond(request)
@@ -178,11 +191,11 @@ class AwsSandbox:
                 boxes.boot(self._region(name), instance)
 
     def power_off(self, box: str) -> None:
-        """The guest switched itself off: the instance is terminated, as its shutdown behaviour says."""
+        """The guest switched itself off: the instance ends or stops, as its shutdown behaviour says."""
         with self._world.database.transaction():
             for name, instance in self._shelf.everywhere("instance"):
                 if instance["InstanceId"] == box:
-                    instances.end(self._region(name), instance, instances.BY_GUEST, self._world.clock.now())
+                    instances.power_off(self._region(name), instance)
 
     @property
     def notice_s(self) -> float:
@@ -214,26 +227,33 @@ class AwsSandbox:
     def _do(self, request: Request, call: Call, request_id: str) -> wire.Answer:
         review_action(call.action)
         if call.service not in wire.SERVICES:
-            raise AwsError("UnsupportedOperation", f"The gpucloud sandbox does not emulate {call.service}")
+            raise not_emulated(call.service)
         operation = wire.operation(call.service, call.action)
         action = ACTIONS.get((call.service, call.action))
         if action is None:
-            text = f"The gpucloud sandbox does not emulate {call.service}:{call.action}"
-            raise AwsError("UnsupportedOperation", text)
+            raise not_emulated(f"{call.service}:{call.action}")
         parameters = wire.parse(
-            operation, request.get_data(as_text=True), request.form, request.path, request.args.to_dict()
+            operation, request.get_data(as_text=True), request.values, request.path, request.args.to_dict()
         )
+        refused = self._honoured[call.service, call.action].refused(parameters)
+        if refused is not None:
+            raise not_emulated(f"{call.action}: {refused}")
         region = self._region(call.region)
         permissions.check(self._world, demands(region, call.service, call.action, parameters))
         if parameters.get("DryRun") and call.action not in DRY_RUNS_ITSELF:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         with self._world.database.transaction():
             instances.settle(region)
+            elastic.settle(region)
             schedules.settle(region)
             try:
                 answer = wire.answer(operation, action(region, parameters), request_id)
             except wire.HiddenError as hidden:
                 return wire.error(call.service, hidden, request_id)
+            except UnknownFilterError as unknown:
+                if unknown.name not in wire.documented_filters(operation):
+                    raise
+                raise not_emulated(f"{call.action}: Filters.Name={unknown.name}") from None
             instances.settle(region)
         return answer
 

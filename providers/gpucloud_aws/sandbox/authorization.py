@@ -25,6 +25,8 @@ class Demand:
 
 
 _NAMED = {
+    "AssociateAddress": ("AllocationId", "address"),
+    "AuthorizeSecurityGroupEgress": ("GroupId", "group"),
     "AuthorizeSecurityGroupIngress": ("GroupId", "group"),
     "CancelSpotInstanceRequests": ("SpotInstanceRequestIds", "spot"),
     "DeleteNetworkInterface": ("NetworkInterfaceId", "interface"),
@@ -32,8 +34,15 @@ _NAMED = {
     "DeleteVolume": ("VolumeId", "volume"),
     "GetConsoleOutput": ("InstanceId", "instance"),
     "ReleaseAddress": ("AllocationId", "address"),
+    "ModifyInstanceAttribute": ("InstanceId", "instance"),
+    "MonitorInstances": ("InstanceIds", "instance"),
+    "RebootInstances": ("InstanceIds", "instance"),
+    "RevokeSecurityGroupEgress": ("GroupId", "group"),
     "RevokeSecurityGroupIngress": ("GroupId", "group"),
+    "StartInstances": ("InstanceIds", "instance"),
+    "StopInstances": ("InstanceIds", "instance"),
     "TerminateInstances": ("InstanceIds", "instance"),
+    "UnmonitorInstances": ("InstanceIds", "instance"),
 }
 """EC2's calls that name what they change: the parameter with its ids, and its kind."""
 
@@ -50,6 +59,8 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
         case "ec2", "CreateSecurityGroup":
             yield from _created(region, name, parameters, ["security-group"])
             yield Demand(action=name, resource=_arn(region, "vpc", region.vpc_id))
+        case "ec2", "AllocateAddress":
+            yield from _created(region, name, parameters, ["elastic-ip"])
         case "ec2", "CreateTags" | "DeleteTags":
             for id_ in parameters["Resources"]:
                 kind, _ = TAGGABLE.get(f"{id_.split('-')[0]}-", ("", ""))

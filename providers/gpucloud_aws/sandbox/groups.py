@@ -27,6 +27,9 @@ _FILTERS: dict[str, Field] = {
     "vpc-id": "VpcId",
 }
 
+_EGRESS: Rule = {"IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "CidrIpv4": "0.0.0.0/0"}
+"""What every new group lets out."""
+
 _NAME = re.compile(r"[\w .:/()#,@\[\]+=&;{}!$*-]{1,255}", re.ASCII)
 
 
@@ -49,6 +52,19 @@ def find_group(region: Region, group_id: str) -> Document:
         if not re.fullmatch(r"sg-[0-9a-f]{8,17}", group_id):
             raise AwsError("InvalidGroupId.Malformed", f'Invalid id: "{group_id}" (expecting "sg-...")')
         raise AwsError("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
+    return group
+
+
+def group_named(region: Region, name: str) -> Document:
+    """A group of the default VPC by name.
+
+    Raises:
+        AwsError: there is none.
+    """
+    default_group(region)
+    group = next((each for each in region.all("group").values() if each["GroupName"] == name), None)
+    if group is None:
+        raise AwsError("InvalidGroup.NotFound", f"The security group '{name}' does not exist in default VPC")
     return group
 
 
@@ -99,6 +115,10 @@ def describe_security_group_rules(region: Region, parameters: Mapping[str, Any])
     fields: dict[str, Field] = {"group-id": "GroupId", "security-group-rule-id": "SecurityGroupRuleId"}
     found = select(rules, parameters.get("Filters"), fields)
     ids = parameters.get("SecurityGroupRuleIds")
+    for id_ in ids or ():
+        if id_ not in {rule["SecurityGroupRuleId"] for rule in rules}:
+            text = f"The security group rule ID '{id_}' does not exist"
+            raise AwsError("InvalidSecurityGroupRuleId.NotFound", text)
     shown, token = page([r for r in found if ids is None or r["SecurityGroupRuleId"] in ids], parameters)
     return {"SecurityGroupRules": shown, "NextToken": token}
 
@@ -118,7 +138,7 @@ def delete_security_group(region: Region, parameters: Mapping[str, Any]) -> Docu
         rule.get("_Group") == id_
         for other in region.all("group").values()
         if other is not group
-        for rule in other["_ingress"]
+        for rule in (*other["_ingress"], *other["_egress"])
     )
     if users or named:
         raise AwsError("DependencyViolation", f"resource {id_} has a dependent object")
@@ -129,25 +149,45 @@ def delete_security_group(region: Region, parameters: Mapping[str, Any]) -> Docu
 def authorize_ingress(region: Region, parameters: Mapping[str, Any]) -> Document:
     """AuthorizeSecurityGroupIngress."""
     group = _named(region, parameters)
-    new = list(_rules(region, parameters, group))
-    after = [*group["_ingress"], *new]
+    added = list(_rules(region, parameters, group))
+    after = [*group["_ingress"], *added]
     review_ingress([rule[key] for rule in after for key in ("CidrIpv4", "CidrIpv6") if rule.get(key)])
-    for rule in new:
-        if any(_same(rule, old) for old in group["_ingress"]):
-            raise AwsError(
-                "InvalidPermission.Duplicate", f'the specified rule "{_words(rule)}" already exists'
-            )
-    group["_ingress"] = after
-    region.put("group", group)
-    return {"Return": True, "SecurityGroupRules": [_shown_rule(group, rule, egress=False) for rule in new]}
+    return _authorize(region, group, added, egress=False)
+
+
+def authorize_egress(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """AuthorizeSecurityGroupEgress."""
+    group = _named(region, parameters)
+    return _authorize(region, group, list(_rules(region, parameters, group)), egress=True)
 
 
 def revoke_ingress(region: Region, parameters: Mapping[str, Any]) -> Document:
     """RevokeSecurityGroupIngress."""
-    group = _named(region, parameters)
+    return _revoke(region, parameters, egress=False)
+
+
+def revoke_egress(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """RevokeSecurityGroupEgress."""
+    return _revoke(region, parameters, egress=True)
+
+
+def _authorize(region: Region, group: Document, added: list[Rule], *, egress: bool) -> Document:
+    way = _way(egress=egress)
+    for rule in added:
+        if any(_same(rule, old) for old in group[way]):
+            raise AwsError(
+                "InvalidPermission.Duplicate", f'the specified rule "{_words(rule)}" already exists'
+            )
+    group[way] = [*group[way], *added]
+    region.put("group", group)
+    return {"Return": True, "SecurityGroupRules": [_shown_rule(group, rule, egress=egress) for rule in added]}
+
+
+def _revoke(region: Region, parameters: Mapping[str, Any], *, egress: bool) -> Document:
+    group, way = _named(region, parameters), _way(egress=egress)
     ids = parameters.get("SecurityGroupRuleIds")
     if ids is not None:
-        known = {_rule_id(group, rule): rule for rule in group["_ingress"]}
+        known = {_rule_id(group, rule, egress=egress): rule for rule in group[way]}
         unknown = [id_ for id_ in ids if id_ not in known]
         if unknown:
             text = f"The security group rule ID '{unknown[0]}' does not exist"
@@ -156,12 +196,16 @@ def revoke_ingress(region: Region, parameters: Mapping[str, Any]) -> Document:
     else:
         old = list(_rules(region, parameters, group))
     for rule in old:
-        if not any(_same(rule, each) for each in group["_ingress"]):
+        if not any(_same(rule, each) for each in group[way]):
             text = "The specified rule does not exist in this security group."
             raise AwsError("InvalidPermission.NotFound", text)
-    group["_ingress"] = [each for each in group["_ingress"] if not any(_same(each, rule) for rule in old)]
+    group[way] = [each for each in group[way] if not any(_same(each, rule) for rule in old)]
     region.put("group", group)
     return {"Return": True}
+
+
+def _way(*, egress: bool) -> str:
+    return "_egress" if egress else "_ingress"
 
 
 def admits(region: Region, group_ids: Iterable[str], port: int, source: str) -> bool:
@@ -190,6 +234,7 @@ def _group(region: Region, name: str, description: str, tags: list[dict[str, str
         "_ingress": [{"IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "_Group": id_}]
         if name == "default"
         else [],
+        "_egress": [_EGRESS],
     }
 
 
@@ -199,10 +244,7 @@ def _named(region: Region, parameters: Mapping[str, Any]) -> Document:
     name = parameters.get("GroupName")
     if name is None:
         raise AwsError("MissingParameter", "The request must contain the parameter groupName or groupId")
-    group = next((each for each in region.all("group").values() if each["GroupName"] == name), None)
-    if group is None:
-        raise AwsError("InvalidGroup.NotFound", f"The security group '{name}' does not exist in default VPC")
-    return group
+    return group_named(region, name)
 
 
 def _rules(region: Region, parameters: Mapping[str, Any], group: Document) -> Iterator[Rule]:
@@ -266,14 +308,14 @@ def _words(rule: Rule) -> str:
     return f"peer: {peer}, {rule['IpProtocol'].upper()}, {ports}, ALLOW"
 
 
-def _rule_id(group: Document, rule: Rule) -> str:
-    text = json.dumps([group["GroupId"], {**rule, "Description": None}], sort_keys=True)
+def _rule_id(group: Document, rule: Rule, *, egress: bool) -> str:
+    text = json.dumps([group["GroupId"], egress, {**rule, "Description": None}], sort_keys=True)
     return f"sgr-0{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _shown_rule(group: Document, rule: Rule, *, egress: bool) -> Document:
     shown = {
-        "SecurityGroupRuleId": _rule_id(group, rule),
+        "SecurityGroupRuleId": _rule_id(group, rule, egress=egress),
         "GroupId": group["GroupId"],
         "GroupOwnerId": ACCOUNT,
         "IsEgress": egress,
@@ -284,19 +326,19 @@ def _shown_rule(group: Document, rule: Rule, *, egress: bool) -> Document:
     return shown
 
 
-_EGRESS: Rule = {"IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "CidrIpv4": "0.0.0.0/0"}
-
-
 def _shown_rules(group: Document) -> list[Document]:
-    ingress = [_shown_rule(group, rule, egress=False) for rule in group["_ingress"]]
-    return [*ingress, _shown_rule(group, _EGRESS, egress=True)]
+    return [
+        _shown_rule(group, rule, egress=egress)
+        for egress in (False, True)
+        for rule in group[_way(egress=egress)]
+    ]
 
 
 def _shown(group: Document) -> Document:
     return {
         **group,
         "IpPermissions": _permissions(group["_ingress"]),
-        "IpPermissionsEgress": _permissions([_EGRESS]),
+        "IpPermissionsEgress": _permissions(group["_egress"]),
     }
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from gpucloud.sandbox.database import Document
-from gpucloud_aws.sandbox.query import Field, select
+from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import Region
 from gpucloud_aws.sandbox.wire import AwsError
 
@@ -149,7 +149,8 @@ def describe_images(region: Region, parameters: Mapping[str, Any]) -> Document:
     owners = {"amazon": {AMAZON, AMAZON_LINUX}}
     wanted = set[str]().union(*(owners.get(each, {each}) for each in parameters.get("Owners") or ()))
     documents = [_document(image, region.name) for image in images if not wanted or image.owner in wanted]
-    return {"Images": select(documents, parameters.get("Filters"), _FILTERS)}
+    shown, token = page(select(documents, parameters.get("Filters"), _FILTERS), parameters)
+    return {"Images": shown, "NextToken": token}
 
 
 def get_parameter(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -172,10 +173,11 @@ def get_parameters(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 
 def get_parameters_by_path(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """SSM GetParametersByPath, recursive as all that is asked for here is."""
+    """SSM GetParametersByPath, recursive: a public parameter is never directly below a path."""
     path = parameters["Path"].rstrip("/") + "/"
     found = [image for name, image in _BY_PARAMETER.items() if name.startswith(path)]
-    return {"Parameters": [_parameter(image, region.name) for image in found]}
+    parameters_shown, token = page([_parameter(image, region.name) for image in found], parameters, lowest=1)
+    return {"Parameters": parameters_shown, "NextToken": token}
 
 
 @cache

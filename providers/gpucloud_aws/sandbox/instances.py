@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
+from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
-from gpucloud_aws.sandbox import boxes
+from gpucloud_aws.sandbox import billing, boxes
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
 from gpucloud_aws.sandbox.spot import close_request, mark_request
@@ -19,6 +21,8 @@ PENDING = {"Code": 0, "Name": "pending"}
 RUNNING = {"Code": 16, "Name": "running"}
 SHUTTING_DOWN = {"Code": 32, "Name": "shutting-down"}
 TERMINATED = {"Code": 48, "Name": "terminated"}
+STOPPING = {"Code": 64, "Name": "stopping"}
+STOPPED = {"Code": 80, "Name": "stopped"}
 
 BY_USER = "Client.UserInitiatedShutdown"
 BY_GUEST = "Client.InstanceInitiatedShutdown"
@@ -68,6 +72,11 @@ _FILTERS: dict[str, Field] = {
 def alive(instance: Document) -> bool:
     """Whether it is billed: pending or running."""
     return instance["State"]["Name"] in {"pending", "running"}
+
+
+def is_gone(instance: Document) -> bool:
+    """Whether it ends or has ended."""
+    return instance["State"]["Name"] in {"shutting-down", "terminated"}
 
 
 def in_use(region: Region, zone: str, instance_type: str, purchase: str) -> int:
@@ -156,22 +165,6 @@ def describe_instance_status(region: Region, parameters: Mapping[str, Any]) -> D
     return {"InstanceStatuses": shown, "NextToken": token}
 
 
-def describe_instance_attribute(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeInstanceAttribute, for what cannot be seen otherwise."""
-    (instance,) = find_instances(region, [parameters["InstanceId"]])
-    answer: Document = {"InstanceId": instance["InstanceId"]}
-    match parameters["Attribute"]:
-        case "instanceInitiatedShutdownBehavior":
-            answer["InstanceInitiatedShutdownBehavior"] = {"Value": instance["_shutdown_behavior"]}
-        case "userData":
-            answer["UserData"] = {"Value": instance["_user_data"]}
-        case "disableApiTermination":
-            answer["DisableApiTermination"] = {"Value": instance["_protected"]}
-        case other:
-            raise AwsError("UnsupportedOperation", f"The gpucloud sandbox has no attribute {other}")
-    return answer
-
-
 def get_console_output(region: Region, parameters: Mapping[str, Any]) -> Document:
     """GetConsoleOutput."""
     (instance,) = find_instances(region, [parameters["InstanceId"]])
@@ -186,7 +179,7 @@ def get_console_output(region: Region, parameters: Mapping[str, Any]) -> Documen
 def terminate_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
     """TerminateInstances: all of them, or none if one is not there."""
     found = find_instances(region, parameters["InstanceIds"])
-    protected = [each["InstanceId"] for each in found if each["_protected"] and alive(each)]
+    protected = [each["InstanceId"] for each in found if each["_protected"] and not is_gone(each)]
     if protected:
         raise AwsError(
             "OperationNotPermitted",
@@ -205,6 +198,22 @@ def terminate_instances(region: Region, parameters: Mapping[str, Any]) -> Docume
     return {"TerminatingInstances": changes}
 
 
+def wrong_state(instance: Document, change: str) -> AwsError:
+    """The refusal of a change (``stopped``, ``started``, ...) that an instance's state does not allow."""
+    text = f"The instance '{instance['InstanceId']}' is not in a state from which it can be {change}."
+    return AwsError("IncorrectInstanceState", text)
+
+
+def power_off(region: Region, instance: Document) -> None:
+    """The guest switched itself off: what follows is the instance's shutdown behaviour."""
+    behave = end if instance["_shutdown_behavior"] == "terminate" or _is_spot(instance) else stop
+    behave(region, instance, BY_GUEST, region.now)
+
+
+def _is_spot(instance: Document) -> bool:
+    return "SpotInstanceRequestId" in instance
+
+
 def interrupt(region: Region, instance: Document, at: datetime) -> None:
     """The cloud wants a spot instance back."""
     instance["_interrupted_at"] = stamp(at)
@@ -213,21 +222,62 @@ def interrupt(region: Region, instance: Document, at: datetime) -> None:
     region.world.boxes.notice_interruption(instance["InstanceId"], at)
 
 
+def bill_instance(region: Region, instance: Document, price: Decimal, token: str | None) -> None:
+    """Bills an instance, and its public address where it has one of its own, from now on."""
+    zone = instance["Placement"]["AvailabilityZone"]
+    billing.begin(region, "instance", instance["InstanceId"], price, billed=instance, zone=zone, token=token)
+    address = instance.get("_public_ip")
+    if address and "_elastic" not in instance:
+        price = region.world.market.address_price(CLOUD, region.name).amount
+        billing.begin(region, "address", address, price, billed=instance, zone=zone, token=token)
+
+
+def take_address(region: Region, instance: Document) -> None:
+    """Takes a public address for an instance.
+
+    Raises:
+        AwsError: all are in use.
+    """
+    world = region.world
+    try:
+        taken = world.addresses.take(instance["InstanceId"], but=world.dials.caller_address)
+    except NoAddressError:
+        text = "Not enough available addresses to satisfy the requested operation."
+        raise AwsError("InsufficientAddressCapacity", text) from None
+    instance["_public_ip"] = taken
+
+
+def free_public_address(region: Region, instance: Document, reason: str) -> None:
+    """Takes an instance's own public address back; an elastic one stays."""
+    address = None if "_elastic" in instance else instance.pop("_public_ip", None)
+    if address:
+        region.world.addresses.free(address)
+        billing.end(region, address, reason)
+
+
 def end(region: Region, instance: Document, reason: str, at: datetime) -> None:
     """Begins to end an instance: it is no longer billed from here on. Ending it again does nothing."""
-    if not alive(instance):
+    if is_gone(instance):
         return
-    text = _REASONS[reason]
     instance["State"] = SHUTTING_DOWN
-    instance["StateReason"] = {"Code": reason, "Message": f"{reason}: {text}"}
-    if reason == BY_USER:
-        instance["StateTransitionReason"] = f"User initiated ({at:%Y-%m-%d %H:%M:%S} GMT)"
-    else:
-        instance["StateTransitionReason"] = reason
+    _explain(instance, reason, at)
     instance["_gone_at"] = region.later(region.world.dials.pace.transition_s)
     region.put("instance", instance)
     region.world.ledger.died(CLOUD, instance["InstanceId"], at, reason)
     close_request(region, instance, reason)
+    boxes.end(region, instance)
+
+
+def stop(region: Region, instance: Document, reason: str, at: datetime) -> None:
+    """Begins to stop an instance: from here on only its disks are billed. Does nothing to a dead one."""
+    if not alive(instance):
+        return
+    instance["State"] = STOPPING
+    _explain(instance, reason, at)
+    instance["_stopped_at"] = region.later(region.world.dials.pace.transition_s)
+    free_public_address(region, instance, "freed as its instance stopped")
+    region.put("instance", instance)
+    region.world.ledger.died(CLOUD, instance["InstanceId"], at, reason)
     boxes.end(region, instance)
 
 
@@ -243,12 +293,21 @@ def settle(region: Region) -> None:
                 instance["State"] = RUNNING
                 del instance["StateReason"]
                 region.put("instance", instance)
+            case "stopping" if instance["_stopped_at"] <= now:
+                instance["State"] = STOPPED
+                region.put("instance", instance)
             case "shutting-down" if instance["_gone_at"] <= now:
                 _finish(region, instance)
             case "terminated" if instance["_forgotten_at"] <= now:
                 region.drop("instance", instance["InstanceId"])
             case _:
                 pass
+
+
+def _explain(instance: Document, reason: str, at: datetime) -> None:
+    instance["StateReason"] = {"Code": reason, "Message": f"{reason}: {_REASONS[reason]}"}
+    by_user = reason == BY_USER
+    instance["StateTransitionReason"] = f"User initiated ({at:%Y-%m-%d %H:%M:%S} GMT)" if by_user else reason
 
 
 def _finish(region: Region, instance: Document) -> None:
@@ -271,10 +330,7 @@ def _finish(region: Region, instance: Document) -> None:
             region.drop("interface", id_)
         else:
             region.put("interface", {**interface, "Status": "available", "Attachment": None})
-    address = instance.pop("_public_ip", None)
-    if address:
-        region.world.addresses.free(address)
-        ledger.died(CLOUD, address, region.now, "freed with its instance")
+    free_public_address(region, instance, "freed with its instance")
     instance["State"] = TERMINATED
     instance["_forgotten_at"] = region.later(REMEMBERED_S)
     region.put("instance", instance)

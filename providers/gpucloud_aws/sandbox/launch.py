@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
-from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.database import Document
-from gpucloud.sandbox.ledger import Entry
 from gpucloud_aws.sandbox.boxes import boot
-from gpucloud_aws.sandbox.instances import PENDING, alive, show
+from gpucloud_aws.sandbox.disks import attach, make_volume
+from gpucloud_aws.sandbox.instances import PENDING, bill_instance, is_gone, show, take_address
+from gpucloud_aws.sandbox.interfaces import free_address, group_name, make_interface
 from gpucloud_aws.sandbox.order import Order, read_order
-from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region, tags_of
+from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.spot import new_request
 from gpucloud_aws.sandbox.tags import tags_for
 from gpucloud_aws.sandbox.wire import AwsError, part
@@ -55,7 +54,7 @@ def _repeated(region: Region, token: str, digest: str) -> Document | None:
             "request(s).",
         )
     instances = [region.all("instance").get(id_) for id_ in known["_instances"]]
-    standing = [each for each in instances if each is not None and alive(each)]
+    standing = [each for each in instances if each is not None and not is_gone(each)]
     if len(standing) < len(instances):
         raise AwsError(
             "IdempotentInstanceTerminated",
@@ -83,14 +82,9 @@ def _answer(region: Region, reservation_id: str, instances: list[Document]) -> D
 
 
 def _make(region: Region, order: Order, reservation_id: str, index: int) -> Document:
-    id_, world = region.new_id("i"), region.world
-    instance = _instance(region, order, id_, index) | _unseen(region, order, reservation_id)
+    instance = _instance(region, order, region.new_id("i"), index) | _unseen(region, order, reservation_id)
     if order.public:
-        try:
-            instance["_public_ip"] = world.addresses.take(id_, but=world.dials.caller_address)
-        except NoAddressError:
-            text = "Not enough available addresses to satisfy the requested operation."
-            raise AwsError("InsufficientAddressCapacity", text) from None
+        take_address(region, instance)
     if order.purchase == "spot":
         instance["InstanceLifecycle"] = "spot"
         instance["SpotInstanceRequestId"] = new_request(region, order.parameters, instance, order.max_price)
@@ -98,17 +92,22 @@ def _make(region: Region, order: Order, reservation_id: str, index: int) -> Docu
         instance["InstanceLifecycle"] = "capacity-block"
     if order.reservation is not None:
         instance["CapacityReservationId"] = order.reservation["CapacityReservationId"]
-    instance["BlockDeviceMappings"] = _make_disks(region, order, instance)
+    instance["BlockDeviceMappings"] = []
+    tags = tags_for(order.parameters, "volume")
+    for disk in order.disks:
+        volume = make_volume(region, disk, order.zone, tags, token=order.token)
+        attach(region, volume, instance, disk.device, ends=disk.ends)
     instance["_interfaces"] = _make_interfaces(region, order, instance)
     region.put("instance", instance)
-    _bill(region, instance, order)
+    bill_instance(region, instance, order.price, order.token)
     boot(region, instance)
     return instance
 
 
 def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
     """An instance as ``DescribeInstances`` shows it."""
-    parameters, ip = order.parameters, _private_ip(region, order.zone)
+    parameters, primary = order.parameters, order.interfaces[0]
+    ip = primary.address or free_address(region, order.subnet)
     return {
         "InstanceId": id_,
         "ImageId": order.image.id_in(region.name),
@@ -126,7 +125,8 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
             "Tenancy": "default",
         },
         "KeyName": parameters.get("KeyName"),
-        "Monitoring": {"State": "disabled"},
+        "IamInstanceProfile": order.profile,
+        "Monitoring": {"State": "enabled" if part(parameters, "Monitoring").get("Enabled") else "disabled"},
         "Architecture": order.type.arch,
         "RootDeviceType": "ebs",
         "RootDeviceName": order.image.root_device,
@@ -136,12 +136,13 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
         "EbsOptimized": parameters.get("EbsOptimized", False),
         "PlatformDetails": "Linux/UNIX",
         "UsageOperation": "RunInstances",
-        "SubnetId": region.subnet_id(order.zone),
-        "VpcId": region.vpc_id,
+        "SubnetId": order.subnet["SubnetId"],
+        "VpcId": order.subnet["VpcId"],
         "PrivateIpAddress": ip,
         "PrivateDnsName": f"ip-{ip.replace('.', '-')}.ec2.internal",
+        "PrivateDnsNameOptions": {"HostnameType": "ip-name", "EnableResourceNameDnsARecord": False},
         "SourceDestCheck": True,
-        "SecurityGroups": [_group_name(group) for group in order.groups],
+        "SecurityGroups": [group_name(group) for group in primary.groups],
         "CpuOptions": {
             "CoreCount": max(1, order.type.vcpus // 2),
             "ThreadsPerCore": min(2, order.type.vcpus),
@@ -150,9 +151,14 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
             "State": "applied",
             "HttpEndpoint": "enabled",
             "HttpProtocolIpv6": "disabled",
+            "HttpPutResponseHopLimit": 1,
+            "HttpTokens": "optional",
             "InstanceMetadataTags": "disabled",
-            **parameters["MetadataOptions"],
+            **part(parameters, "MetadataOptions"),
         },
+        "EnclaveOptions": {"Enabled": False},
+        "HibernationOptions": {"Configured": False},
+        "MaintenanceOptions": {"AutoRecovery": "default"},
         "CapacityReservationSpecification": parameters.get("CapacityReservationSpecification")
         or {"CapacityReservationPreference": "open"},
         "Tags": tags_for(parameters, "instance"),
@@ -166,146 +172,25 @@ def _unseen(region: Region, order: Order, reservation_id: str) -> Document:
         "_order": len(region.all("instance")),
         "_reservation": reservation_id,
         "_purchase": order.purchase,
-        "_shutdown_behavior": "terminate",
+        "_shutdown_behavior": order.parameters.get("InstanceInitiatedShutdownBehavior", "stop"),
         "_protected": order.parameters.get("DisableApiTermination", False),
+        "_stop_protected": order.parameters.get("DisableApiStop", False),
         "_user_data": order.user_data,
         "_driver": order.image.driver,
+        "_public": order.public,
         "_running_at": region.later(pace.transition_s),
         "_visible_at": region.later(pace.lag_s),
         "_hidden_reads": pace.lag_calls,
     }
 
 
-def _make_disks(region: Region, order: Order, instance: Document) -> list[Document]:
-    mappings: list[Document] = []
-    for each in order.parameters.get("BlockDeviceMappings") or ():
-        disk = each.get("Ebs")
-        if disk is None:
-            continue
-        root = each["DeviceName"] == order.image.root_device
-        ends = disk.get("DeleteOnTermination", root)
-        kind = disk.get("VolumeType", "gp3")
-        volume: Document = {
-            "VolumeId": region.new_id("vol"),
-            "Size": disk.get("VolumeSize", order.image.root_gib),
-            "VolumeType": kind,
-            "Iops": disk.get("Iops", 3000),
-            "Throughput": disk.get("Throughput", 125) if kind == "gp3" else None,
-            "Encrypted": disk["Encrypted"],
-            "KmsKeyId": f"arn:aws:kms:{region.name}:{ACCOUNT}:key/aws/ebs",
-            "AvailabilityZone": order.zone,
-            "AvailabilityZoneId": region.zones[order.zone],
-            "State": "in-use",
-            "CreateTime": region.stamp,
-            "SnapshotId": "",
-            "MultiAttachEnabled": False,
-            "Tags": tags_for(order.parameters, "volume"),
-            "Attachments": [
-                {
-                    "InstanceId": instance["InstanceId"],
-                    "Device": each["DeviceName"],
-                    "State": "attached",
-                    "AttachTime": region.stamp,
-                    "DeleteOnTermination": ends,
-                }
-            ],
-        }
-        volume["Attachments"][0]["VolumeId"] = volume["VolumeId"]
-        region.put("volume", volume)
-        price = region.world.market.disk_price(CLOUD, region.name, volume["Size"]).amount
-        _born(region, "disk", volume["VolumeId"], price, tags=tags_of(volume), order=order)
-        mappings.append(
-            {
-                "DeviceName": each["DeviceName"],
-                "Ebs": {
-                    "VolumeId": volume["VolumeId"],
-                    "Status": "attached",
-                    "AttachTime": region.stamp,
-                    "DeleteOnTermination": ends,
-                },
-            }
-        )
-    return mappings
-
-
 def _make_interfaces(region: Region, order: Order, instance: Document) -> list[str]:
-    wanted: list[dict[str, Any]] = order.parameters.get("NetworkInterfaces") or [{}]
+    tags = tags_for(order.parameters, "network-interface")
     ids: list[str] = []
-    for index, each in enumerate(wanted):
-        address = instance["PrivateIpAddress"] if index == 0 else _private_ip(region, order.zone)
-        digits = hashlib.sha256(address.encode()).hexdigest()
-        interface: Document = {
-            "NetworkInterfaceId": region.new_id("eni"),
-            "SubnetId": instance["SubnetId"],
-            "VpcId": region.vpc_id,
-            "AvailabilityZone": order.zone,
-            "AvailabilityZoneId": region.zones[order.zone],
-            "Description": each.get("Description", ""),
-            "OwnerId": ACCOUNT,
-            "RequesterManaged": False,
-            "Status": "in-use",
-            "MacAddress": ":".join(["02", *(digits[at : at + 2] for at in range(0, 10, 2))]),
-            "PrivateIpAddress": address,
-            "PrivateIpAddresses": [{"PrivateIpAddress": address, "Primary": True}],
-            "SourceDestCheck": True,
-            "Groups": [_group_name(group) for group in order.groups],
-            "InterfaceType": each.get("InterfaceType", "interface"),
-            "TagSet": tags_for(order.parameters, "network-interface"),
-            "Attachment": {
-                "AttachmentId": region.new_id("eni-attach"),
-                "InstanceId": instance["InstanceId"],
-                "InstanceOwnerId": ACCOUNT,
-                "DeviceIndex": each.get("DeviceIndex", index),
-                "NetworkCardIndex": each.get("NetworkCardIndex", 0),
-                "Status": "attached",
-                "AttachTime": region.stamp,
-                "DeleteOnTermination": each.get("DeleteOnTermination", True),
-            },
-        }
-        region.put("interface", interface)
-        ids.append(interface["NetworkInterfaceId"])
-    return ids
-
-
-def _private_ip(region: Region, zone: str) -> str:
-    base = int(region.subnet_block(zone).split(".")[2])
-    used = {each["PrivateIpAddress"] for each in region.all("interface").values()}
-    addresses = (f"172.31.{base + number // 256}.{number % 256}" for number in range(4, 4091))
-    free = next((address for address in addresses if address not in used), None)
-    if free is None:
-        text = (
-            "There are not enough free addresses in the subnet to satisfy the requested number of instances."
+    for wanted in order.interfaces:
+        first = wanted is order.interfaces[0]
+        address = (
+            instance["PrivateIpAddress"] if first else wanted.address or free_address(region, order.subnet)
         )
-        raise AwsError("InsufficientFreeAddressesInSubnet", text)
-    return free
-
-
-def _group_name(group: Document) -> Document:
-    return {"GroupId": group["GroupId"], "GroupName": group["GroupName"]}
-
-
-def _bill(region: Region, instance: Document, order: Order) -> None:
-    tags = tags_of(instance)
-    _born(region, "instance", instance["InstanceId"], order.price, tags=tags, order=order)
-    if order.public:
-        price = region.world.market.address_price(CLOUD, region.name).amount
-        _born(region, "address", instance["_public_ip"], price, tags=tags, order=order)
-
-
-def _born(
-    region: Region, kind: str, id_: str, price: Decimal, *, tags: Mapping[str, str], order: Order
-) -> None:
-    entry = Entry(
-        kind=kind,
-        id=id_,
-        cloud=CLOUD,
-        region=region.name,
-        zone=region.zones[order.zone],
-        price=price,
-        box=tags.get("gpucloud:box"),
-        owner=tags.get("gpucloud:owner"),
-        op=tags.get("gpucloud:op"),
-        token=order.parameters.get("ClientToken"),
-        tags=tags,
-    )
-    region.world.ledger.born(entry, region.now)
+        ids.append(make_interface(region, wanted, instance, address, tags)["NetworkInterfaceId"])
+    return ids

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request, Response
 
+from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.region import ACCOUNT
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
@@ -25,6 +28,10 @@ CALLS = frozenset(
 )
 
 
+_NAMESPACE = b'"http://ec2.amazonaws.com/doc/2016-11-15"'
+"""How moto names EC2's namespace. EC2 itself ends it with a slash, and Apache Libcloud looks at that."""
+
+
 def answers(service: str, action: str) -> bool:
     """Whether a call is moto's."""
     return service in SERVICES or (service, action) in CALLS
@@ -33,7 +40,28 @@ def answers(service: str, action: str) -> bool:
 def respond(request: Request) -> Response:
     """moto's answer."""
     body = io.BytesIO(request.get_data(cache=True))  # ours has read the one of the connection
-    return Response.from_app(_application(), {**request.environ, "wsgi.input": body})
+    response = Response.from_app(_application(), {**request.environ, "wsgi.input": body})
+    response.set_data(response.get_data().replace(_NAMESPACE, _NAMESPACE[:-1] + b'/"'))
+    return response
+
+
+def has_key_pair(region: str, name: str) -> bool:
+    """Whether a region has a key pair."""
+    if not _application.cache_info().currsize:  # nobody can have made one
+        return False
+    from moto.ec2.models import ec2_backends  # pyright: ignore[reportMissingTypeStubs]
+
+    return name in ec2_backends[ACCOUNT][region].key_pairs
+
+
+def instance_profile(name: str) -> Document | None:
+    """An instance profile as instances name it; ``None`` where there is none."""
+    if not _application.cache_info().currsize:
+        return None
+    from moto.iam.models import iam_backends  # pyright: ignore[reportMissingTypeStubs]
+
+    known = iam_backends[ACCOUNT]["aws"].instance_profiles.values()
+    return next(({"Arn": each.arn, "Id": each.id} for each in known if each.name == name), None)
 
 
 def reset() -> None:

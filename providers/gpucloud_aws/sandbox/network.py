@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_network
 from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
+from gpucloud_aws.sandbox.hardware import hardware
+from gpucloud_aws.sandbox.interfaces import RESERVED, used_addresses
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CALLER, CLOUD, Region, region_opt_in
 from gpucloud_aws.sandbox.wire import AwsError
@@ -95,22 +98,9 @@ def describe_vpcs(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 def describe_subnets(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeSubnets: the default one of each zone."""
-    rows: list[Document] = [
-        {
-            "SubnetId": region.subnet_id(zone),
-            "SubnetArn": f"arn:aws:ec2:{region.name}:{ACCOUNT}:subnet/{region.subnet_id(zone)}",
-            "VpcId": region.vpc_id,
-            "AvailabilityZone": zone,
-            "AvailabilityZoneId": id_,
-            "CidrBlock": region.subnet_block(zone),
-            "AvailableIpAddressCount": 4091,
-            "DefaultForAz": True,
-            "MapPublicIpOnLaunch": True,
-            "State": "available",
-            "OwnerId": ACCOUNT,
-            "Tags": [],
-        }
-        for zone, id_ in region.zones.items()
+    rows = [
+        {**subnet, "AvailableIpAddressCount": _free_addresses(region, subnet)}
+        for subnet in region.subnets.values()
     ]
     ids = parameters.get("SubnetIds")
     for id_ in ids or ():
@@ -160,6 +150,7 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
     rows = [_type(type_) for name in known if (type_ := region.type_of(name))]
     fields: dict[str, Field] = {
         "instance-type": "InstanceType",
+        "network-info.efa-supported": "NetworkInfo.EfaSupported",
         "processor-info.supported-architecture": "ProcessorInfo.SupportedArchitectures",
         "vcpu-info.default-vcpus": "VCpuInfo.DefaultVCpus",
     }
@@ -228,12 +219,6 @@ def delete_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     return {}
 
 
-def release_address(_region: Region, parameters: Mapping[str, Any]) -> Document:
-    """ReleaseAddress. There are no elastic addresses here: each instance's own comes and goes with it."""
-    id_ = parameters.get("AllocationId") or parameters.get("PublicIp")
-    raise AwsError("InvalidAllocationID.NotFound", f"The allocation ID '{id_}' does not exist")
-
-
 def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Document:
     """STS GetCallerIdentity."""
     return {
@@ -241,6 +226,11 @@ def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Docu
         "Arn": CALLER,
         "UserId": "AIDASANDBOXSANDBOXSAN",
     }
+
+
+def _free_addresses(region: Region, subnet: Document) -> int:
+    used = len(used_addresses(region, subnet["SubnetId"]))
+    return ip_network(subnet["CidrBlock"]).num_addresses - RESERVED - used
 
 
 def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
@@ -262,6 +252,7 @@ def _type(type_: InstanceType) -> Document:
     count = type_.whole_gpus
     memory_mib = type_.gpu_memory_mib
     return {
+        **hardware(type_.name),
         "InstanceType": type_.name,
         "CurrentGeneration": True,
         "SupportedUsageClasses": ["on-demand", "spot"],
@@ -269,9 +260,8 @@ def _type(type_: InstanceType) -> Document:
         "SupportedVirtualizationTypes": ["hvm"],
         "BareMetal": type_.name.endswith(".metal"),
         "ProcessorInfo": {"SupportedArchitectures": [type_.arch]},
-        "VCpuInfo": {"DefaultVCpus": type_.vcpus},
+        "VCpuInfo": {**hardware(type_.name).get("VCpuInfo", {}), "DefaultVCpus": type_.vcpus},
         "MemoryInfo": {"SizeInMiB": int(type_.memory_gib * 1024)},
-        "NetworkInfo": {"EfaSupported": type_.rdma == "efa"},
         "GpuInfo": {
             "Gpus": [
                 {

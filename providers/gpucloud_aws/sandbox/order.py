@@ -12,9 +12,11 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
-from gpucloud_aws.sandbox.groups import default_group, find_group
+from gpucloud_aws.sandbox import moto_backend
+from gpucloud_aws.sandbox.disks import Disk, read_disks
 from gpucloud_aws.sandbox.images import Image, find_image
 from gpucloud_aws.sandbox.instances import in_use
+from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces
 from gpucloud_aws.sandbox.quotas import check_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import find_reservation
@@ -26,8 +28,6 @@ USER_DATA_LIMIT = 16384
 """Bytes before base64 (EC2 user guide, "Add user data")."""
 
 _METADATA_TAG = re.compile(r"[\w+\-=.,:@]{1,128}", re.ASCII)
-
-_DISK_GIB = {"gp2": (1, 16384), "gp3": (1, 65536), "io1": (4, 16384), "io2": (4, 65536)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,27 @@ class Order:
     purchase: str
     count: int
     price: Decimal
-    groups: list[Document]
-    public: bool
-    interfaces: int
+    subnet: Document
+    interfaces: list[Interface]
+    disks: list[Disk]
+    profile: Document | None
     reservation: Document | None
     user_data: str
     max_price: str
+
+    @property
+    def public(self) -> bool:
+        """Whether an instance gets a public address."""
+        public = self.interfaces[0].public
+        return len(self.interfaces) == 1 and (
+            self.subnet["MapPublicIpOnLaunch"] if public is None else public
+        )
+
+    @property
+    def token(self) -> str | None:
+        """The client token."""
+        token: str | None = self.parameters.get("ClientToken")
+        return token
 
 
 def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
@@ -73,22 +88,27 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
             f"The architecture '{type_.arch}' of the specified instance type does not match "
             f"the architecture '{image.arch}' of the specified AMI.",
         )
-    _check_disks(parameters, image)
+    disks = read_disks(parameters, image, name)
     review_launch(parameters, image.root_device)
-    _check_metadata_tags(parameters)
-    user_data = _user_data(parameters.get("UserData"))
-    groups, subnet, public, interfaces = _network(region, parameters)
+    check_metadata(parameters)
+    user_data = encoded_user_data(parameters.get("UserData"))
+    _check_key(region, parameters.get("KeyName"))
+    profile = _profile(part(parameters, "IamInstanceProfile"))
+    interfaces = read_interfaces(region, parameters, name)
     purchase, max_price = _purchase(parameters)
-    zone = _zone(region, parameters, subnet, purchase)
+    zone, subnet = _place(region, parameters, interfaces, purchase)
+    for each in interfaces:
+        if each.address is not None:
+            check_address(region, subnet, each.address)
     reservation = find_reservation(region, parameters, zone, least)
-    price = _price(region, name, zone, purchase, max_price)
+    price = current_price(region, name, zone, purchase, max_price)
     if reservation is not None:
         most = min(most, reservation["AvailableInstanceCount"])
         if reservation["ReservationType"] == "capacity-block":
             price = Decimal(0)  # paid in advance
     check_quota(region, type_, purchase, least)
     if reservation is None:
-        most = _available(region, name, zone, purchase, least=least, most=most)
+        most = available(region, name, zone, purchase, least=least, most=most)
     return Order(
         parameters=parameters,
         type=type_,
@@ -97,38 +117,28 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         purchase=purchase,
         count=most,
         price=price,
-        groups=groups,
-        public=public,
+        subnet=subnet,
         interfaces=interfaces,
+        disks=disks,
+        profile=profile,
         reservation=reservation,
         user_data=user_data,
         max_price=max_price or format(price, "f"),
     )
 
 
-def _check_disks(parameters: Mapping[str, Any], image: Image) -> None:
-    for each in parameters.get("BlockDeviceMappings") or ():
-        disk = each.get("Ebs")
-        if disk is None:
-            continue
-        root = each.get("DeviceName") == image.root_device
-        kind = disk.get("VolumeType", "gp3")
-        size = disk.get("VolumeSize", image.root_gib if root else None)
-        if kind not in _DISK_GIB:
-            raise AwsError("InvalidParameterValue", f"Invalid volume type {kind}")
-        if size is None:
-            raise AwsError("MissingParameter", "The request must contain the parameter size or snapshotId")
-        low, high = _DISK_GIB[kind]
-        if not low <= size <= high:
-            raise AwsError("InvalidParameterValue", f"Volume of {size}GiB: must be in [{low}, {high}]")
-        if root and size < image.root_gib:
-            text = f"Volume of size {size}GB is smaller than snapshot, expect size >= {image.root_gib}GB"
-            raise AwsError("InvalidBlockDeviceMapping", text)
+def check_metadata(parameters: Mapping[str, Any]) -> None:
+    """Checks ``MetadataOptions``. Tags that the metadata shows have stricter names.
 
-
-def _check_metadata_tags(parameters: Mapping[str, Any]) -> None:
-    """Tags that the metadata shows have stricter names (EC2 user guide, "View tags in metadata")."""
-    if part(parameters, "MetadataOptions").get("InstanceMetadataTags") != "enabled":
+    Source: EC2 user guide, "View tags in metadata". Raises :class:`AwsError`.
+    """
+    options = part(parameters, "MetadataOptions")
+    limit = options.get("HttpPutResponseHopLimit", 1)
+    if not 1 <= limit <= 64:
+        raise AwsError(
+            "InvalidParameterValue", f"The HttpPutResponseHopLimit {limit} is not between 1 and 64"
+        )
+    if options.get("InstanceMetadataTags") != "enabled":
         return
     for tag in tags_for(parameters, "instance"):
         if not _METADATA_TAG.fullmatch(tag["Key"]) or tag["Key"] in {".", "..", "_index"}:
@@ -136,7 +146,30 @@ def _check_metadata_tags(parameters: Mapping[str, Any]) -> None:
             raise AwsError("InvalidParameterValue", text)
 
 
-def _user_data(encoded: str | None) -> str:
+def _check_key(region: Region, name: str | None) -> None:
+    if name is not None and not moto_backend.has_key_pair(region.name, name):
+        raise AwsError("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
+
+
+def _profile(named: Mapping[str, Any]) -> Document | None:
+    """The instance profile of a launch: name or ARN, as instances show it."""
+    if not named:
+        return None
+    arn = named.get("Arn")
+    name = named.get("Name") if arn is None else arn.rpartition("/")[2]
+    found = moto_backend.instance_profile(name or "")
+    if found is None or arn not in {None, found["Arn"]}:
+        text = f"Invalid IAM Instance Profile {'name' if arn is None else 'ARN'}: {arn or name}"
+        raise AwsError("InvalidParameterValue", text)
+    return found
+
+
+def encoded_user_data(encoded: str | None) -> str:
+    """User data in base64, checked; empty for none.
+
+    Raises:
+        AwsError: it is no base64, or too long.
+    """
     try:
         raw = base64.b64decode(encoded or "", validate=True)
     except binascii.Error:
@@ -144,35 +177,6 @@ def _user_data(encoded: str | None) -> str:
     if len(raw) > USER_DATA_LIMIT:
         raise AwsError("InvalidParameterValue", f"User data is limited to {USER_DATA_LIMIT} bytes")
     return encoded or ""
-
-
-def _network(region: Region, parameters: Mapping[str, Any]) -> tuple[list[Document], str | None, bool, int]:
-    """The groups, the subnet, whether there is to be a public address, and how many interfaces."""
-    interfaces: list[dict[str, Any]] = parameters.get("NetworkInterfaces") or []
-    top = [key for key in ("SubnetId", "SecurityGroupIds", "SecurityGroups") if parameters.get(key)]
-    if interfaces and top:
-        text = (
-            "Network interfaces and an instance-level subnet ID or security groups may not be specified "
-            "on the same request"
-        )
-        raise AwsError("InvalidParameterCombination", text)
-    if len(interfaces) > 1 and any("AssociatePublicIpAddress" in each for each in interfaces):
-        text = (
-            "The associatePublicIPAddress parameter cannot be specified when launching with "
-            "multiple network interfaces."
-        )
-        raise AwsError("InvalidParameterCombination", text)
-    if parameters.get("SecurityGroups"):
-        raise AwsError("InvalidParameterValue", "The sandbox takes security groups by id only")
-    first = (each for each in interfaces if each.get("DeviceIndex", 0) == 0)
-    primary = next(first, dict[str, Any]())
-    if interfaces and not primary:
-        raise AwsError("InvalidParameterValue", "A network interface with device index 0 is needed")
-    ids = primary.get("Groups") if interfaces else parameters.get("SecurityGroupIds")
-    groups = [find_group(region, id_) for id_ in ids] if ids else [default_group(region)]
-    subnet = primary.get("SubnetId") if interfaces else parameters.get("SubnetId")
-    public = primary.get("AssociatePublicIpAddress", True) and len(interfaces) <= 1
-    return groups, subnet, public, max(1, len(interfaces))
 
 
 def _purchase(parameters: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -189,18 +193,40 @@ def _purchase(parameters: Mapping[str, Any]) -> tuple[str, str | None]:
             raise AwsError("InvalidParameterValue", f"The sandbox has no market type {other}")
 
 
-def _zone(region: Region, parameters: Mapping[str, Any], subnet: str | None, purchase: str) -> str:
-    """The zone's name: what the caller says, or else the first that can."""
+def _place(
+    region: Region, parameters: Mapping[str, Any], interfaces: list[Interface], purchase: str
+) -> tuple[str, Document]:
+    """The zone's name and the subnet: what the caller says, or else the first zone that can."""
+    ids = {each.subnet for each in interfaces} - {None}
+    if len(ids) > 1:
+        raise AwsError(
+            "InvalidParameterCombination", "All network interfaces must be in the same subnet here"
+        )
+    if not ids:
+        zone = _zone(region, parameters, None, purchase)
+        return zone, region.subnets[region.subnet_id(zone)]
+    (id_,) = ids
+    subnet = region.subnets.get(str(id_))
+    if subnet is None:
+        raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{id_}' does not exist")
+    return _zone(region, parameters, subnet["AvailabilityZone"], purchase), subnet
+
+
+def _zone(region: Region, parameters: Mapping[str, Any], of_subnet: str | None, purchase: str) -> str:
     name = parameters["InstanceType"]
-    named = part(parameters, "Placement").get("AvailabilityZone")
-    if subnet is not None:
-        zone = region.zone_of_subnet(subnet)
-        if zone is None:
-            raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist")
-        if named not in {None, zone}:
+    placement = part(parameters, "Placement")
+    named = placement.get("AvailabilityZone") or None  # Terraform names no zone by an empty text
+    id_ = placement.get("AvailabilityZoneId") or None
+    if id_ is not None:
+        by_id = next((zone for zone, known in region.zones.items() if known == id_), None)
+        if by_id is None or named not in {None, by_id}:
+            raise AwsError("InvalidParameterValue", f"Invalid availability zone ID: [{id_}]")
+        named = by_id
+    if of_subnet is not None:
+        if named not in {None, of_subnet}:
             text = "The parameter availabilityZone does not fit the zone of the subnet"
             raise AwsError("InvalidParameterCombination", text)
-        named = zone
+        named = of_subnet
     if named is not None and named not in region.zones:
         raise AwsError("InvalidParameterValue", f"Invalid availability zone: [{named}]")
     offering = [zone for zone, id_ in region.zones.items() if region.offers(name, id_)]
@@ -217,7 +243,12 @@ def _zone(region: Region, parameters: Mapping[str, Any], subnet: str | None, pur
     return str(named)
 
 
-def _price(region: Region, name: str, zone: str, purchase: str, max_price: str | None) -> Decimal:
+def current_price(region: Region, name: str, zone: str, purchase: str, max_price: str | None) -> Decimal:
+    """What an hour costs today.
+
+    Raises:
+        AwsError: it is not sold, or spot costs more than ``max_price``.
+    """
     market = region.world.market
     on_demand = market.price(CLOUD, region.name, "", name, "on_demand")
     if purchase != "spot":
@@ -248,7 +279,12 @@ def _free(region: Region, name: str, zone: str, purchase: str) -> int | None:
     return None if limit is None else max(0, limit - in_use(region, zone, name, purchase))
 
 
-def _available(region: Region, name: str, zone: str, purchase: str, *, least: int, most: int) -> int:
+def available(region: Region, name: str, zone: str, purchase: str, *, least: int, most: int) -> int:
+    """How many instances, of ``least`` to ``most``, a zone's stock has.
+
+    Raises:
+        AwsError: fewer than ``least``.
+    """
     free = _free(region, name, zone, purchase)
     if free is None or free >= most:
         return most

@@ -15,13 +15,22 @@ Field = str | Callable[[Document], Iterable[str]]
 """Where a filter looks: a path such as ``State.Name``, or a function."""
 
 
+class UnknownFilterError(AwsError):
+    """A filter that is not known here. AWS may know it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("InvalidParameterValue", f"The filter '{name}' is invalid")
+        self.name = name
+
+
 def select(
     documents: Iterable[Document], filters: Sequence[Mapping[str, Any]] | None, fields: Mapping[str, Field]
 ) -> list[Document]:
     """The documents that pass all filters. ``tag:KEY`` and ``tag-key`` are always known.
 
     Raises:
-        AwsError: a filter is unknown.
+        UnknownFilterError: a filter is unknown.
+        AwsError: one has no values.
     """
     found = list(documents)
     for each in filters or ():
@@ -68,7 +77,7 @@ def _field(name: str, fields: Mapping[str, Field]) -> Field:
         key = name.removeprefix("tag:")
         return lambda document: [tags_of(document)[key]] if key in tags_of(document) else []
     if name not in fields:
-        raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
+        raise UnknownFilterError(name)
     return fields[name]
 
 

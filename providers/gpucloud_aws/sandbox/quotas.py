@@ -77,7 +77,9 @@ def get_service_quota(region: Region, parameters: Mapping[str, Any]) -> Document
 
 def list_service_quotas(region: Region, parameters: Mapping[str, Any]) -> Document:
     """Service Quotas ListServiceQuotas."""
+    code = parameters.get("QuotaCode")
     quotas = _quotas(region) if parameters["ServiceCode"] == "ec2" else []
+    quotas = [quota for quota in quotas if code in {None, quota["QuotaCode"]}]
     shown, token = page(quotas, parameters, lowest=1, highest=100)
     return {"Quotas": shown, "NextToken": token}
 

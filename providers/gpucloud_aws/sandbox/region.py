@@ -118,19 +118,36 @@ class Region:
     @property
     def vpc_id(self) -> str:
         """The default VPC."""
-        return _fixed_id("vpc", self.name)
+        return self.default_id("vpc")
+
+    def default_id(self, prefix: str) -> str:
+        """The id of another part of the default network, by its prefix."""
+        return _fixed_id(prefix, self.name)
 
     def subnet_id(self, zone_name: str) -> str:
         """The default subnet of a zone."""
         return _fixed_id("subnet", zone_name)
 
-    def zone_of_subnet(self, subnet_id: str) -> str | None:
-        """The name of the zone in which a subnet is."""
-        return next((zone for zone in self.zones if self.subnet_id(zone) == subnet_id), None)
-
-    def subnet_block(self, zone_name: str) -> str:
-        """The addresses of a zone's default subnet."""
-        return f"172.31.{list(self.zones).index(zone_name) * 16}.0/20"
+    @property
+    def subnets(self) -> dict[str, Document]:
+        """The subnets by id: the default one of each zone."""
+        return {
+            id_: {
+                "SubnetId": id_,
+                "SubnetArn": f"arn:aws:ec2:{self.name}:{ACCOUNT}:subnet/{id_}",
+                "VpcId": self.vpc_id,
+                "AvailabilityZone": zone,
+                "AvailabilityZoneId": self.zones[zone],
+                "CidrBlock": f"172.31.{number * 16}.0/20",
+                "DefaultForAz": True,
+                "MapPublicIpOnLaunch": True,
+                "State": "available",
+                "OwnerId": ACCOUNT,
+                "Tags": [],
+            }
+            for number, zone in enumerate(self.zones)
+            for id_ in [self.subnet_id(zone)]
+        }
 
 
 def region_opt_in(name: str) -> str:

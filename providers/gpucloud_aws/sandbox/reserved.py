@@ -11,6 +11,7 @@ from gpucloud.sandbox.clock import end_of, stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox.query import Field, select
 from gpucloud_aws.sandbox.region import Region
+from gpucloud_aws.sandbox.wire import AwsError
 
 _FILTERS: dict[str, Field] = {
     "availability-zone": "AvailabilityZone",
@@ -62,10 +63,15 @@ def grant(region: Region, values: Mapping[str, Any]) -> Document:
 
 def describe_reserved_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeReservedInstances, which knows no pages."""
-    ids = parameters.get("ReservedInstancesIds")
+    ids = parameters.get("ReservedInstancesIds") or ()
+    for id_ in ids:
+        if id_ not in region.all("reserved"):
+            text = f"The ReservedInstances ID '{id_}' does not exist"
+            raise AwsError("InvalidReservedInstancesId", text)
     known = [
         {**each, "State": "active" if datetime.fromisoformat(each["End"]) > region.now else "retired"}
         for id_, each in region.all("reserved").items()
-        if not ids or id_ in ids
+        if (not ids or id_ in ids)
+        and all(parameters.get(name) in {None, each[name]} for name in ("OfferingClass", "OfferingType"))
     ]
     return {"ReservedInstances": select(known, parameters.get("Filters"), _FILTERS)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpucloud.sandbox.addresses import are_the_world
+from gpucloud.sandbox.review import reviewer
 from gpucloud_aws.sandbox.wire import AwsError, part
 
 TAGS = tuple(f"gpucloud:{name}" for name in ("owner", "box", "op", "run", "expires"))
@@ -33,12 +34,14 @@ def refusal(what: str) -> AwsError:
     )
 
 
+@reviewer
 def review_action(action: str) -> None:
     """Refuses every purchase."""
     if action in PURCHASES:
         raise refusal(f"{action} commits to pay")
 
 
+@reviewer
 def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
     """Refuses a launch that is open, unencrypted, untagged, or would not end itself.
 
@@ -77,6 +80,7 @@ def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
             raise refusal(f"TagSpecifications for {kind} lack {', '.join(missing)}")
 
 
+@reviewer
 def review_ingress(blocks: Sequence[str]) -> None:
     """Refuses a group that lets in the world, on whatever ports."""
     if are_the_world(blocks):

@@ -1,78 +1,161 @@
-"""Signature version 4, verified with botocore's own signer."""
+"""Signature version 4, in the header or in the query (presigned), verified with botocore's own signer."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPMessage
+from typing import Any
+from urllib.parse import parse_qsl
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from werkzeug.wrappers import Request
 
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.wire import AwsError, protocol_of
 
+_ALGORITHM = "AWS4-HMAC-SHA256"
+_SCOPE = r"(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request"
+_CREDENTIAL = re.compile(_SCOPE)
 _AUTHORIZATION = re.compile(
-    r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request, ?"
+    rf"{_ALGORITHM} Credential={_SCOPE}, ?"
     r"SignedHeaders=(?P<headers>[^,]+), ?Signature=(?P<signature>[0-9a-f]{64})"
 )
+_UNSIGNED = "UNSIGNED-PAYLOAD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signed:
-    """What an ``Authorization`` header claims."""
+    """What the signature of a request claims. ``expires_s`` is that of a presigned request."""
 
     key: str
     region: str
     service: str
     headers: tuple[str, ...]
     signature: str
+    timestamp: str
+    token: str
+    expires_s: str = ""
 
 
 def read(request: Request) -> Signed | None:
     """The claim of a request; ``None`` where it is not signed."""
     match = _AUTHORIZATION.fullmatch(request.headers.get("Authorization", ""))
-    if match is None:
+    if match is not None:
+        return Signed(
+            key=match["key"],
+            region=match["region"],
+            service=match["service"],
+            headers=tuple(match["headers"].split(";")),
+            signature=match["signature"],
+            timestamp=request.headers.get("X-Amz-Date", ""),
+            token=request.headers.get("X-Amz-Security-Token", ""),
+        )
+    asked = request.args
+    scope = _CREDENTIAL.fullmatch(asked.get("X-Amz-Credential", ""))
+    if scope is None or asked.get("X-Amz-Algorithm") != _ALGORITHM:
         return None
     return Signed(
-        key=match["key"],
-        region=match["region"],
-        service=match["service"],
-        headers=tuple(match["headers"].split(";")),
-        signature=match["signature"],
+        key=scope["key"],
+        region=scope["region"],
+        service=scope["service"],
+        headers=tuple(asked.get("X-Amz-SignedHeaders", "").split(";")),
+        signature=asked.get("X-Amz-Signature", ""),
+        timestamp=asked.get("X-Amz-Date", ""),
+        token=asked.get("X-Amz-Security-Token", ""),
+        expires_s=asked.get("X-Amz-Expires", "0"),
     )
 
 
-def verify(request: Request, signed: Signed | None, *, key: str, secret: str) -> None:
-    """Checks that a request was signed with this key.
+def verify(
+    request: Request,
+    signed: Signed | None,
+    *,
+    key: str,
+    secret: str,
+    regions: Collection[str],
+    now: datetime,
+) -> None:
+    """Checks that a request was signed with this key, for a region that exists.
 
     Raises:
-        AwsError: it was not signed, with another key, or with another secret.
+        AwsError: it was not signed, with another key, with another secret, or for too short a time.
     """
     if signed is None:
         raise AwsError("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
-    if not hmac.compare_digest(signed.key, key):
-        json_service = signed.service not in {"ec2", "sts"}
-        code = "UnrecognizedClientException" if json_service else "AuthFailure"
-        raise AwsError(code, "AWS was not able to validate the provided access credentials", 401)
-    if not hmac.compare_digest(signed.signature, _expected(request, signed, key, secret)):
+    protocol = protocol_of(signed.service)
+    if not hmac.compare_digest(signed.key.encode(), key.encode()) or signed.token:
+        raise _unknown_caller(protocol)
+    if signed.region not in regions:
+        text = f"Credential should be scoped to a valid region, not '{signed.region}'. "
+        code = "InvalidSignatureException" if "json" in protocol else "SignatureDoesNotMatch"
+        raise AwsError(code, text, 403)
+    if not hmac.compare_digest(signed.signature.encode(), _expected(request, signed, key, secret).encode()):
         raise AwsError(
-            "SignatureDoesNotMatch",
+            "InvalidSignatureException" if "json" in protocol else "SignatureDoesNotMatch",
             "The request signature we calculated does not match the signature you provided. Check your AWS "
             "Secret Access Key and signing method. Consult the service documentation for details.",
             403,
         )
+    if signed.expires_s and _end(signed) < now:
+        raise AwsError("RequestExpired", f"Request has expired. It was valid for {signed.expires_s} s.")
+
+
+def _unknown_caller(protocol: str) -> AwsError:
+    match protocol:
+        case "ec2":
+            text = "AWS was not able to validate the provided access credentials"
+            return AwsError("AuthFailure", text, 401)
+        case "json" | "rest-json":
+            text = "The security token included in the request is invalid."
+            return AwsError("UnrecognizedClientException", text, 400)
+        case "rest-xml":
+            text = "The AWS Access Key Id you provided does not exist in our records."
+            return AwsError("InvalidAccessKeyId", text, 403)
+        case _:
+            text = "The security token included in the request is invalid."
+            return AwsError("InvalidClientTokenId", text, 403)
+
+
+def _end(signed: Signed) -> datetime:
+    try:
+        began = datetime.strptime(signed.timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        return began + timedelta(seconds=int(signed.expires_s))
+    except ValueError:
+        raise AwsError("InvalidParameterValue", "X-Amz-Date or X-Amz-Expires is malformed") from None
+
+
+class _Claimed(SigV4Auth):
+    """The signer, for the headers that the client says it has signed, and for no others."""
+
+    def headers_to_sign(self, request: Any) -> HTTPMessage:
+        headers = HTTPMessage()
+        for name, value in request.headers.items():
+            headers[name.lower()] = value
+        return headers
 
 
 def _expected(request: Request, signed: Signed, key: str, secret: str) -> str:
+    query = dict(parse_qsl(request.query_string.decode(), keep_blank_values=True))
+    query.pop("X-Amz-Signature", None)
+    body = request.get_data(cache=True)
     claim = AWSRequest(
         method=request.method,
-        url=request.url,
-        data=request.get_data(cache=True),
+        url=request.base_url,
+        data=body,
+        params=query,
         headers={name: request.headers.get(name, "") for name in signed.headers},
     )
-    signer = SigV4Auth(Credentials(key, secret), signed.service, signed.region)
-    claim.context["timestamp"] = request.headers.get("X-Amz-Date", "")
+    sent = claim.headers.get("X-Amz-Content-SHA256")
+    if sent not in {None, _UNSIGNED, hashlib.sha256(body).hexdigest()}:
+        text = "The provided 'x-amz-content-sha256' header does not match what was computed."
+        raise AwsError("XAmzContentSHA256Mismatch", text)
+    signer = _Claimed(Credentials(key, secret), signed.service, signed.region)
+    claim.context["timestamp"] = signed.timestamp
     canonical = signer.canonical_request(claim)
     return str(signer.signature(signer.string_to_sign(claim, canonical), claim))

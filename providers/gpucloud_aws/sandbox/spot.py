@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
+from gpucloud.sandbox.market import Price
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.tags import tags_for
@@ -116,7 +119,7 @@ def describe_spot_price_history(region: Region, parameters: Mapping[str, Any]) -
     for type_ in wanted if any(product.startswith("Linux/UNIX") for product in products) else ():
         for name, id_ in zones.items():
             price = market.price(CLOUD, region.name, id_, type_, "spot")
-            if price is not None and region.offers(type_, id_):
+            if price is not None and region.offers(type_, id_) and _in_force(price, parameters):
                 rows.append(
                     {
                         "AvailabilityZone": name,
@@ -124,7 +127,7 @@ def describe_spot_price_history(region: Region, parameters: Mapping[str, Any]) -
                         "InstanceType": type_,
                         "ProductDescription": "Linux/UNIX",
                         "SpotPrice": f"{price.amount:.6f}",
-                        "Timestamp": price.as_of if "T" in price.as_of else f"{price.as_of}T00:00:00.000Z",
+                        "Timestamp": stamp(_since(price)),
                     }
                 )
     fields: dict[str, Field] = {
@@ -136,6 +139,16 @@ def describe_spot_price_history(region: Region, parameters: Mapping[str, Any]) -
     }
     shown, token = page(select(rows, parameters.get("Filters"), fields), parameters, lowest=1)
     return {"SpotPriceHistory": shown, "NextToken": token or ""}
+
+
+def _since(price: Price) -> datetime:
+    return datetime.fromisoformat(price.as_of).replace(tzinfo=UTC)
+
+
+def _in_force(price: Price, parameters: Mapping[str, Any]) -> bool:
+    """Whether a price applied before the end of the time asked for. It applies to this day."""
+    end: datetime | None = parameters.get("EndTime")
+    return end is None or _since(price) <= (end if end.tzinfo else end.replace(tzinfo=UTC))
 
 
 def _request_of(region: Region, instance: Document) -> Document | None:

@@ -16,6 +16,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
+from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
 from botocore.model import ListShape, OperationModel, ServiceModel, Shape, StructureShape
 from botocore.validate import ParamValidator
@@ -45,6 +46,11 @@ class AwsError(Exception):
         self.code = code
         self.message = message
         self.status = status
+
+
+def not_emulated(what: str) -> AwsError:
+    """The sandbox's own refusal: AWS does this, the sandbox does not."""
+    return AwsError("UnsupportedOperation", f"The gpucloud sandbox does not emulate {what}")
 
 
 class HiddenError(AwsError):
@@ -111,7 +117,7 @@ def parse(
     Args:
         operation: which call.
         body: the request's body, for the JSON services.
-        form: its form fields, for the query services.
+        form: its form fields, of the body or of the query, for the query services.
         path: the URL's path, for the REST services.
         query: its query, likewise.
 
@@ -129,7 +135,12 @@ def parse(
         asked = {names.get(name, name): value for name, value in query.items()}
         parameters = {**_json(body), **asked, **(_in_path(operation.http["requestUri"], path) or {})}
     else:
-        fields = {name: value for name, value in form.items() if name not in {"Action", "Version"}}
+        _check_version(operation, form.get("Version"))
+        fields = {
+            name: value
+            for name, value in form.items()
+            if name not in {"Action", "Version"} and not name.startswith("X-Amz-")
+        }
         parameters = _structure(shape, _tree(fields), "")
     if shape is not None:
         report = ParamValidator().validate(parameters, shape)
@@ -138,6 +149,24 @@ def parse(
             code = "MissingParameter" if "Missing required" in text else "InvalidParameterValue"
             raise AwsError(code, text)
     return parameters
+
+
+def _check_version(operation: OperationModel, version: str | None) -> None:
+    served = operation.service_model.api_version
+    if version is None:
+        raise AwsError("MissingParameter", "The request must contain the parameter Version")
+    if version != served:
+        service = operation.service_model.service_id
+        text = f"The requested version ({version}) of service {service} does not exist; here it is {served}"
+        raise AwsError("NoSuchVersion", text)
+
+
+def documented_filters(operation: OperationModel) -> frozenset[str]:
+    """The names of the filters that AWS documents for a call, out of the text of its model."""
+    shape = operation.input_shape
+    filters = shape.members.get("Filters") if isinstance(shape, StructureShape) else None
+    text = "" if filters is None else filters.documentation
+    return frozenset(re.findall(r"<code>([\w.:-]+)(?:</code>|:&lt;)", text))
 
 
 def answer(operation: OperationModel, result: Mapping[str, Any], request_id: str) -> Answer:
@@ -165,27 +194,52 @@ def answer(operation: OperationModel, result: Mapping[str, Any], request_id: str
     return Answer(200, "text/xml;charset=UTF-8", _DECLARATION + xml)
 
 
+_RENAMED = {
+    "elasticloadbalancing": "elbv2",
+    "monitoring": "cloudwatch",
+    "states": "stepfunctions",
+    "tagging": "resourcegroupstaggingapi",
+}
+"""Services that are not served here, and which botocore calls otherwise than signatures do."""
+
+
+@cache
+def protocol_of(service: str) -> str:
+    """The protocol of a service, emulated or not, by signing name; that of most where nobody knows it."""
+    try:
+        name = SERVICES.get(service) or _RENAMED.get(service, service)
+        protocol: str = Loader().load_service_model(name, "service-2")["metadata"]["protocol"]
+    except (UnknownServiceError, DataNotFoundError):
+        return "json"
+    return protocol
+
+
 def error(service: str, failure: AwsError, request_id: str) -> Answer:
     """A failure in the form of the service that fails."""
-    protocol = service_model(service).metadata["protocol"] if service in SERVICES else "ec2"
+    protocol = protocol_of(service)
     code, message = escape(failure.code), escape(failure.message)
-    if protocol in _JSON:
-        document = json.dumps({"__type": failure.code, "message": failure.message})
-        return Answer(failure.status, _JSON[protocol], document)
-    if protocol == "ec2":
-        xml = (
-            f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
-            f"<RequestID>{request_id}</RequestID></Response>"
-        )
-    else:
-        fault = "Sender" if failure.status < 500 else "Receiver"
-        xml = (
-            f'<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>{fault}</Type>'
-            f"<Code>{code}</Code><Message>{message}</Message></Error><RequestId>{request_id}</RequestId></ErrorResponse>"
-        )
+    said = f"<Code>{code}</Code><Message>{message}</Message>"
+    match protocol:
+        case "ec2":
+            xml = (
+                f"<Response><Errors><Error>{said}</Error></Errors>"
+                f"<RequestID>{request_id}</RequestID></Response>"
+            )
+        case "rest-xml" if service == "s3":
+            xml = f"<Error>{said}<RequestId>{request_id}</RequestId></Error>"
+        case "query" | "rest-xml":
+            fault = "Sender" if failure.status < 500 else "Receiver"
+            xml = (
+                f"<ErrorResponse{_NAMESPACE}><Error><Type>{fault}</Type>{said}</Error>"
+                f"<RequestId>{request_id}</RequestId></ErrorResponse>"
+            )
+        case _:
+            document = json.dumps({"__type": failure.code, "message": failure.message})
+            return Answer(failure.status, _JSON.get(protocol, _JSON["json"]), document)
     return Answer(failure.status, "text/xml;charset=UTF-8", _DECLARATION + xml)
 
 
+_NAMESPACE = ' xmlns="https://sts.amazonaws.com/doc/2011-06-15/"'
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 

@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from werkzeug.wrappers import Request, Response
@@ -20,6 +21,7 @@ from gpucloud.sandbox.database import Shelf
 from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_azure.sandbox import (
+    azure_cli,
     boxes,
     catalog,
     instances,
@@ -86,8 +88,10 @@ class AzureSandbox:
         }
 
     def environment(self, origin: str) -> Mapping[str, str]:
-        """What makes azure-identity and gpucloud come here, and trust who answers."""
+        """What makes azure-identity, ``az`` and gpucloud come here, and trust who answers."""
+        folder = azure_cli.prepare(self._world.folder, origin, self._entra.client, self._entra.secret)
         return {
+            "AZURE_CONFIG_DIR": str(folder),
             "AZURE_TENANT_ID": TENANT,
             "AZURE_CLIENT_ID": self._entra.client,
             "AZURE_CLIENT_SECRET": self._entra.secret,
@@ -210,9 +214,7 @@ class AzureSandbox:
             resources.settle(self._subscription)
         with self._world.database.transaction():
             try:
-                answer = router.answer(
-                    subscription, request, origin, lambda box: self._console_url(origin, box)
-                )
+                answer = router.answer(subscription, request, origin, partial(self._console_url, origin))
             except HiddenError as hidden:  # that it was looked for is kept
                 return wire.Answer(status=hidden.status, body=wire.error_body(hidden.code, hidden.message))
             resources.settle(self._subscription)
@@ -228,14 +230,18 @@ class AzureSandbox:
         with self._reading_models:
             validation.warm_up()
 
-    def _console_url(self, origin: str, box: str) -> str:
-        return f"{origin}{CONSOLE_PATH}{box}?sig={self._entra.seal(box)}"
+    def _console_url(self, origin: str, box: str, minutes: int) -> str:
+        ends = int(self._world.clock.now().timestamp()) + minutes * 60
+        return f"{origin}{CONSOLE_PATH}{box}?se={ends}&sig={self._entra.seal(f'{box} {ends}')}"
 
     def _console(self, request: Request) -> wire.Answer:
         """The console output of a box, for any client with its URL."""
-        box = request.path.removeprefix(CONSOLE_PATH)
-        if not hmac.compare_digest(request.args.get("sig", "").encode(), self._entra.seal(box).encode()):
+        box, ends = request.path.removeprefix(CONSOLE_PATH), request.args.get("se", "0")
+        seal = self._entra.seal(f"{box} {ends}")
+        if not hmac.compare_digest(request.args.get("sig", "").encode(), seal.encode()):
             raise AzureError("AuthenticationFailed", "The signature of the address is not valid.", 403)
+        if int(ends) < self._world.clock.now().timestamp():
+            raise AzureError("AuthenticationFailed", "The signature of the address has expired.", 403)
         return wire.Answer(text=self._world.boxes.console(box))
 
     def _region_of(self, route: router.Route) -> str:

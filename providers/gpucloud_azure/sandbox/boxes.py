@@ -6,11 +6,14 @@ import threading
 from functools import partial
 
 from gpucloud.sandbox.boxes import BoxSpec
-from gpucloud.sandbox.boxes_user_data import unpacked
+from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import metadata, tls
 from gpucloud_azure.sandbox.network import addresses_of, private_address
 from gpucloud_azure.sandbox.subscription import CLOUD, NIC, Subscription, part
+
+_NONE = "#cloud-config\n"
+"""The user-data of a machine without any."""
 
 
 def boot(subscription: Subscription, machine: Document) -> None:
@@ -35,17 +38,24 @@ def boot(subscription: Subscription, machine: Document) -> None:
             hostname=machine["properties"]["osProfile"]["computerName"],
             public_ip=public,
             private_ip=private,
-            user_data=unpacked(machine["_user_data"]),
+            user_data=unpacked(machine["_user_data"]) or _NONE,
             gpu_model=type_.gpu_model,
-            gpu_count=type_.whole_gpus,
+            gpu_count=type_.driven_gpus,
             gpu_memory_mib=type_.gpu_memory_mib,
             driver=machine["_driver"],
             tags=machine.get("tags") or {},
             spot=machine["_purchase"] == "spot",
             metadata=partial(metadata.answer, resource_id=machine["id"], token=token),
+            users=_users(part(machine, "properties", "osProfile")),
             environ={"SSL_CERT_FILE": str(tls.authority(subscription.world.folder))},
         )
     )
+
+
+def _users(guest: Document) -> tuple[User, ...]:
+    """The first user, with its keys."""
+    keys: list[Document] = part(guest, "linuxConfiguration", "ssh").get("publicKeys") or []
+    return (User(name=guest["adminUsername"], keys=tuple(each["keyData"] for each in keys)),)
 
 
 def end(subscription: Subscription, machine: Document) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import permissions, quotas, restrictions
 from gpucloud_azure.sandbox.entra import TENANT
@@ -123,7 +125,30 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
 
 
 _API_VERSIONS = ["2026-04-01", "2026-03-01", "2025-04-01", "2024-07-01", "2021-07-01"]
-"""Only what is listed: every version is taken."""
+"""Those that are listed. Azure's clients send dozens of others: all that may have been are taken."""
+_API_VERSION = re.compile(r"20\d\d-\d\d-\d\d(-\w+)?")
+_FIRST_API_VERSION = "2014-04-01"
+
+
+def check_api_version(subscription: Subscription, version: str, namespace: str, type_: str) -> None:
+    """Passes a version that Azure may know.
+
+    Raises:
+        AzureError: it is no version, or older or newer than Azure's.
+    """
+    fits = _API_VERSION.fullmatch(version) is not None
+    if fits and _FIRST_API_VERSION <= version[:10] <= _API_VERSIONS[0]:
+        return
+    supported = ", ".join(_API_VERSIONS)
+    if namespace in {"", "Microsoft.Resources"}:
+        text = f"The api-version '{version}' is invalid. The supported versions are '{supported}'."
+        raise AzureError("InvalidApiVersionParameter", text)
+    text = (
+        f"No registered resource provider found for location '' and API version '{version}' for type "
+        f"'{type_}'. The supported api-versions are '{supported}'. The supported locations are "
+        f"'{', '.join(known_locations(subscription))}'."
+    )
+    raise AzureError("NoRegisteredProviderFound", text)
 
 
 def provider_document(subscription: Subscription, namespace: str) -> Document:
@@ -182,12 +207,13 @@ def set_feature(subscription: Subscription, name: str, *, registered: bool) -> N
         subscription.forget("feature", name.lower())
 
 
-def images(location: str, path: list[str]) -> list[Document] | Document:
+def images(location: str, path: list[str], *, detailed: bool = False) -> list[Document] | Document:
     """Publishers, offers, skus or versions, after the path of their parents; one version in detail.
 
     Args:
         location: where.
         path: of ``publishers/P/artifacttypes/vmimage/offers/O/skus/S/versions/V``, the names.
+        detailed: whether each version of a list is in detail.
 
     Raises:
         AzureError: there is nothing of the kind.
@@ -208,6 +234,8 @@ def images(location: str, path: list[str]) -> list[Document] | Document:
     if len(path) == len(levels):
         return {**entry(found[0], len(path)), "properties": _image(found[0])}
     below = {str(each["name"]): each for each in (entry(image, len(path) + 1) for image in found)}
+    if detailed and len(path) == len(levels) - 1:
+        below = {name: {**each, "properties": _image(found[0])} for name, each in below.items()}
     return [below[name] for name in sorted(below)]
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpucloud_azure.sandbox import instances, network, validation
+from gpucloud_azure.sandbox import disks, instances, network, validation
 from gpucloud_azure.sandbox.places import check_location
 from gpucloud_azure.sandbox.subscription import (
     ADDRESS,
+    DEPLOYMENT,
     DISK,
     GROUP,
     MACHINE,
     NIC,
     SUBSCRIPTION,
     Subscription,
+    canonical,
     shown,
 )
 from gpucloud_azure.sandbox.wire import Answer, AzureError, Json
@@ -37,13 +39,13 @@ def check_tags(body: Json) -> None:
 
 def put_group(subscription: Subscription, name: str, body: Json) -> Answer:
     """PUT of a resource group."""
-    validation.check(GROUP, body)
+    id_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{name}"
+    old = subscription.find(GROUP, id_) if NAME.fullmatch(name) else None
+    body = validation.read(f"PUT {GROUP}", body, again=old is not None)
     check_tags(body)
     location = check_location(subscription, body.get("location"))
     if not NAME.fullmatch(name) or name.endswith("."):
         raise AzureError("InvalidResourceGroup", f"The provided resource group name '{name}' is not valid.")
-    id_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{name}"
-    old = subscription.find(GROUP, id_)
     if old is not None and old["location"] != location:
         text = (
             f"Invalid resource group location '{location}'. The Resource group already exists in location "
@@ -70,7 +72,7 @@ def put_group(subscription: Subscription, name: str, body: Json) -> Answer:
 
 def patch_group(subscription: Subscription, name: str, body: Json) -> Answer:
     """PATCH of a resource group: its tags."""
-    validation.check(f"PATCH {GROUP}", body)
+    body = validation.read(f"PATCH {GROUP}", body)
     check_tags(body)
     group = group_of(subscription, name)
     return Answer(body=shown(subscription.put(GROUP, {**group, "tags": body.get("tags", group["tags"])})))
@@ -135,7 +137,11 @@ def settle(subscription: Subscription) -> None:
             if kind == ADDRESS:
                 network.end_address(subscription, each, "deleted with its resource group")
             elif kind == DISK:
-                instances.end_disk(subscription, each, "deleted with its resource group")
+                disks.end_disk(subscription, each, "deleted with its resource group")
             else:
                 subscription.drop(kind, each["id"])
+        for id_ in [
+            id_ for id_ in subscription.all(DEPLOYMENT) if id_.startswith(canonical(group["id"]) + "/")
+        ]:
+            subscription.forget(DEPLOYMENT, id_)
         subscription.drop(GROUP, group["id"])

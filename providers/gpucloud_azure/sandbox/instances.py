@@ -8,11 +8,10 @@ from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import boxes
+from gpucloud_azure.sandbox import boxes, disks
 from gpucloud_azure.sandbox.network import end_nic
 from gpucloud_azure.sandbox.stock import Failure, shortage
 from gpucloud_azure.sandbox.subscription import (
-    DISK,
     MACHINE,
     NIC,
     Subscription,
@@ -170,6 +169,16 @@ def evict(subscription: Subscription, machine: Document, at: datetime) -> None:
     subscription.world.boxes.notice_interruption(machine["_box"], at)
 
 
+def _take_back(subscription: Subscription, machine: Document) -> Document:
+    """An eviction: the machine goes, or gives its place back and keeps its disk, as it was asked for."""
+    if machine["properties"].get("evictionPolicy") == "Delete":
+        return delete(subscription, machine, "evicted", gone_at=machine["_evicted_at"])
+    if machine["_power"] != "deallocated":
+        subscription.died(machine, "evicted")
+    boxes.end(subscription, machine)
+    return subscription.put(MACHINE, {**machine, "_power": "deallocated", "_evicted_at": None})
+
+
 def delete(
     subscription: Subscription, machine: Document, reason: str, *, gone_at: str | None = None
 ) -> Document:
@@ -193,13 +202,7 @@ def delete(
 def _finish(subscription: Subscription, machine: Document) -> None:
     """What goes with a machine goes; what stays is free for others."""
     subscription.drop(MACHINE, machine["id"])
-    disk = subscription.find(DISK, machine["_disk"]) if machine["_disk"] else None
-    if disk is not None:
-        if part(machine, "properties", "storageProfile", "osDisk").get("deleteOption") == "Delete":
-            end_disk(subscription, disk, "deleted with its machine")
-        else:
-            free = {name: value for name, value in disk.items() if name != "managedBy"}
-            subscription.put(DISK, {**free, "properties": {**disk["properties"], "diskState": "Unattached"}})
+    disks.release(subscription, machine)
     for nic, goes in nics_of(subscription, machine):
         if goes:
             end_nic(subscription, nic)
@@ -208,20 +211,6 @@ def _finish(subscription: Subscription, machine: Document) -> None:
                 name: value for name, value in nic["properties"].items() if name != "virtualMachine"
             }
             subscription.put(NIC, {**nic, "properties": properties, "_machine": None})
-
-
-def end_disk(subscription: Subscription, disk: Document, reason: str) -> None:
-    """A disk goes."""
-    subscription.died(disk, reason)
-    subscription.drop(DISK, disk["id"])
-
-
-def delete_disk(subscription: Subscription, disk: Document) -> None:
-    """DELETE of a disk."""
-    if disk.get("managedBy") and subscription.find(MACHINE, disk["managedBy"]) is not None:
-        text = f"Disk {disk['name']} is attached to VM {disk['managedBy']}."
-        raise AzureError("OperationNotAllowed", text, 409)
-    end_disk(subscription, disk, "deleted")
 
 
 def settle(subscription: Subscription) -> None:
@@ -238,7 +227,7 @@ def settle(subscription: Subscription) -> None:
         if changes.get("_power") == "deallocated":
             subscription.died(settled, settled["_reason"])
         if settled["_evicted_at"] and settled["_evicted_at"] <= now:
-            settled = delete(subscription, settled, "evicted", gone_at=settled["_evicted_at"])
+            settled = _take_back(subscription, settled)
         if settled["_gone_at"] is not None and settled["_gone_at"] <= now:
             _finish(subscription, settled)
 

@@ -48,8 +48,11 @@ def _make(
             option = part(address, "properties").get("deleteOption", "Detach")
             properties["publicIPAddress"] = {"id": made["id"], "properties": {"deleteOption": option}}
         configurations.append({"name": each["name"], "properties": properties})
-    firewall = {"networkSecurityGroup": part(wanted, "networkSecurityGroup")}
-    properties = {"ipConfigurations": configurations, **firewall}
+    kept = ("networkSecurityGroup", "enableAcceleratedNetworking")
+    properties = {
+        "ipConfigurations": configurations,
+        **{name: wanted[name] for name in kept if name in wanted},
+    }
     nic = _document(subscription, head, NIC, described, location=location, properties=properties)
     make_nic(subscription, nic, nic)
     return subscription.put(NIC, nic)
@@ -88,6 +91,11 @@ def _document(
         "type": kind,
         "location": location,
         "tags": described.get("tags") or {},
-        "properties": {**properties, "provisioningState": "Succeeded"},
+        "properties": {
+            **properties,
+            "provisioningState": "Succeeded",
+            "resourceGuid": subscription.new_uuid(),
+        },
+        "etag": f'W/"{subscription.new_uuid()}"',
         "_created": subscription.moment,
     }

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import boxes, instances
+from gpucloud.sandbox.honoured import leaves
+from gpucloud_azure.sandbox import boxes, disks, instances, order, quotas
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.network import RESERVED_S
-from gpucloud_azure.sandbox.order import Order, read_order
 from gpucloud_azure.sandbox.review import review_tags
 from gpucloud_azure.sandbox.stock import shortage
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
-    DISK,
     MACHINE,
     NIC,
     Subscription,
@@ -23,39 +22,42 @@ from gpucloud_azure.sandbox.subscription import (
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
-BILLED_GIB = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32767)
-"""A disk is billed as the next of these sizes. Source: Azure PSRule, Azure.VM.DiskSizeAlignment."""
-_FIXED = (
-    ("hardwareProfile", "vmSize"),
-    ("storageProfile", "imageReference"),
-    ("osProfile", "adminUsername"),
-    ("osProfile", "computerName"),
-    ("priority",),
-    ("evictionPolicy",),
+_CHANGEABLE = (
+    "hardwareProfile.vmSize",
+    "storageProfile.osDisk.deleteOption",
+    "storageProfile.dataDisks",
+    "networkProfile.networkInterfaces.properties.deleteOption",
+    "diagnosticsProfile.bootDiagnostics.enabled",
 )
-"""What a machine keeps for life. A size can be changed on the real one; gpucloud never does that."""
+"""What of a machine's properties a PUT or PATCH can change; the rest it keeps for life."""
 
 
 def put(subscription: Subscription, id_: str, body: Json) -> Document:
     """Makes a machine that does not exist."""
-    order = read_order(subscription, id_, body)
+    asked = order.read_order(subscription, id_, body)
     failure = None
-    if order.reservation is None:
+    if asked.reservation is None:
         failure = shortage(
             subscription,
-            location=order.location,
-            zone=order.zone,
-            size=order.type.name,
-            purchase=order.purchase,
+            location=asked.location,
+            zone=asked.zone,
+            size=asked.type.name,
+            purchase=asked.purchase,
         )
     properties = part(body, "properties")
     storage = part(properties, "storageProfile")
-    disk_name = part(storage, "osDisk").get("name") or f"{tail(id_)}_disk1_{subscription.world.token(32)}"
-    disk_id = f"{id_.rpartition('/providers/')[0]}/providers/{DISK}/{disk_name}"
-    storage["osDisk"] = {**part(storage, "osDisk"), "name": disk_name, "osType": "Linux"}
+    wanted_disks: list[Json] = storage.pop("dataDisks", None) or []
+    storage["osDisk"] = {
+        "caching": "ReadWrite",
+        "deleteOption": "Detach",
+        **part(storage, "osDisk"),
+        "name": tail(asked.disk_id),
+        "osType": "Linux",
+    }
     if failure is None:
-        managed = {**part(storage["osDisk"], "managedDisk"), "id": disk_id}
-        storage["osDisk"] |= {"managedDisk": managed, "diskSizeGB": order.disk_gib}
+        managed = {"storageAccountType": disks.SKU["name"], "id": asked.disk_id}
+        storage["osDisk"] |= {"managedDisk": managed, "diskSizeGB": asked.disk_gib}
+    spot = {"evictionPolicy": "Deallocate"} if asked.purchase == "spot" else {}
     guest = {name: value for name, value in part(properties, "osProfile").items() if name != "customData"}
     guest |= {"secrets": [], "allowExtensionOperations": True, "requireGuestProvisionSignal": True}
     vm_id = subscription.new_uuid()
@@ -67,10 +69,11 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "name": tail(id_),
         "type": MACHINE,
         "properties": {
+            **spot,
             **properties,
             "storageProfile": {**storage, "dataDisks": []},
             "osProfile": guest,
-            "networkProfile": _network_profile(order.nics, part(properties, "networkProfile")),
+            "networkProfile": _network_profile(asked.nics, part(properties, "networkProfile")),
             "provisioningState": instances.CREATING,
             "vmId": vm_id,
             "timeCreated": subscription.moment,
@@ -79,14 +82,14 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "_power": "starting",
         "_power_at": done_at,
         "_reason": "",
-        "_purchase": order.purchase,
-        "_reservation": canonical(order.reservation["id"]) if order.reservation else "",
-        "_user_data": order.user_data,
-        "_driver": order.image.driver,
-        "_size": order.type.name,
-        "_price": str(order.price.amount),
-        "_currency": order.price.currency,
-        "_zone": order.zone,
+        "_purchase": asked.purchase,
+        "_reservation": canonical(asked.reservation["id"]) if asked.reservation else "",
+        "_user_data": asked.user_data,
+        "_driver": asked.image.driver,
+        "_size": asked.type.name,
+        "_price": str(asked.price.amount),
+        "_currency": asked.price.currency,
+        "_zone": asked.zone,
         "_failure": list(failure) if failure else None,
         "_failed": failure is not None,
         "_done_at": done_at,
@@ -94,16 +97,17 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "_evicted_at": None,
         "_visible_at": subscription.later(subscription.world.dials.pace.lag_s),
         "_hidden_reads": subscription.world.dials.pace.lag_calls,
-        "_disk": disk_id if failure is None else "",
+        "_disk": asked.disk_id if failure is None else "",
     }
     reserved_until = None if failure is None else subscription.later(subscription.transition_s + RESERVED_S)
-    for nic in order.nics:
+    for nic in asked.nics:
         properties = {**nic["properties"], "virtualMachine": {"id": id_}, "primary": True}
         taken = {"_machine": id_, "_reserved_until": reserved_until}
         subscription.put(NIC, {**nic, **taken, "properties": properties})
     subscription.put(MACHINE, document)
     if failure is None:
-        _make_disk(subscription, document, order)
+        disks.create_for(subscription, document, asked.disk_id, asked.disk_gib, "FromImage", osType="Linux")
+        document = _with_data_disks(subscription, document, wanted_disks)
         instances.bill(subscription, document)
         boxes.boot(subscription, document)
     return document
@@ -130,58 +134,127 @@ def _network_profile(nics: list[Document], profile: Json) -> Json:
 
 
 def put_again(subscription: Subscription, machine: Document, body: Json) -> Document:
-    """PUT of a machine that exists: its tags may change.
+    """PUT or PATCH of a machine that exists: its size, its data disks, its identity and its tags may change.
 
     Raises:
         AzureError: something that is fixed would change, or it is being deleted.
     """
     instances.check_not_ending(machine, "createOrUpdate")
     wanted = part(body, "properties")
-    for path in _FIXED:
-        *head, name = path
-        asked = part(wanted, *head).get(name)
-        if asked is not None and not _same(asked, part(machine["properties"], *head).get(name)):
-            text = f"Changing property '{'.'.join(path)}' is not allowed."
-            raise AzureError("PropertyChangeNotAllowed", text, 409)
+    _check_fixed(machine, wanted)
+    if "zones" in body and body["zones"] != (machine.get("zones") or []):
+        raise _fixed("zones")
+    changed: Document = {**machine, "tags": body.get("tags", machine.get("tags"))}
+    review_tags(changed, "the virtual machine")
+    changed = _with_identity(subscription, changed, body)
+    changed["properties"] = _with_options(changed["properties"], wanted)
+    size = part(wanted, "hardwareProfile").get("vmSize")
+    if size is not None and size.lower() != machine["_size"].lower():
+        changed = _resized(subscription, changed, size)
+    asked: list[Json] | None = part(wanted, "storageProfile").get("dataDisks")
+    if asked is not None:
+        disks.check_data_disks(subscription, changed, asked)
+        changed = _with_data_disks(subscription, changed, asked)
+    return subscription.put(MACHINE, changed)
+
+
+def _check_fixed(machine: Document, wanted: Json) -> None:
     custom = part(wanted, "osProfile").get("customData")
     if custom is not None and custom != machine["_user_data"]:
-        text = "Changing property 'osProfile.customData' is not allowed."
-        raise AzureError("PropertyChangeNotAllowed", text, 409)
-    tags = body.get("tags", machine.get("tags"))
-    review_tags({"tags": tags}, "the virtual machine")
-    return subscription.put(MACHINE, {**machine, "tags": tags})
+        raise _fixed("osProfile.customData")
+    known = {(path, _plain(value)) for path, value in leaves(machine["properties"])}
+    for path, value in leaves(wanted):
+        if path == "osProfile.customData" or value in (None, [], {}) or path.startswith(_CHANGEABLE):
+            continue
+        if (path, _plain(value)) not in known:
+            raise _fixed(path)
 
 
-def _same(one: object, other: object) -> bool:
-    return json.dumps(one, sort_keys=True).lower() == json.dumps(other, sort_keys=True).lower()
+def _plain(value: object) -> str:
+    return json.dumps(value).lower()
 
 
-def _make_disk(subscription: Subscription, machine: Document, order: Order) -> None:
-    storage = part(machine, "properties", "storageProfile", "osDisk")
-    kind = part(storage, "managedDisk").get("storageAccountType", "Standard_LRS")
-    disk: Document = {
-        "id": machine["_disk"],
-        "name": tail(machine["_disk"]),
-        "type": DISK,
-        "location": machine["location"],
-        "managedBy": machine["id"],
-        "sku": {"name": kind, "tier": kind.partition("_")[0].removesuffix("V2")},
-        **({"zones": machine["zones"]} if machine.get("zones") else {}),
-        "tags": machine.get("tags") or {},
-        "properties": {
-            "osType": "Linux",
-            "diskSizeGB": order.disk_gib,
-            "diskState": "Attached",
-            "provisioningState": instances.SUCCEEDED,
-            "timeCreated": subscription.moment,
-            "creationData": {"createOption": "FromImage"},
-            "encryption": {"type": "EncryptionAtRestWithPlatformKey"},
-        },
+def _fixed(path: str) -> AzureError:
+    text = f"Changing property '{path}' is not allowed."
+    return AzureError("PropertyChangeNotAllowed", text, 409)
+
+
+def _with_identity(subscription: Subscription, machine: Document, body: Json) -> Document:
+    """A machine with the identity that is asked for; it keeps the one that it has."""
+    kind = part(body, "identity").get("type")
+    if kind == "SystemAssigned" and not machine.get("identity"):
+        return {**machine, **_identity(subscription, body)}
+    if kind == "None":
+        return {name: value for name, value in machine.items() if name != "identity"}
+    return machine
+
+
+def _with_options(properties: Json, wanted: Json) -> Json:
+    """Properties with other choices of what goes along with the machine, and of boot diagnostics."""
+    storage = part(properties, "storageProfile")
+    option = part(wanted, "storageProfile", "osDisk").get("deleteOption")
+    if option:
+        storage["osDisk"] = {**storage["osDisk"], "deleteOption": option}
+    options = {
+        canonical(each["id"]): part(each, "properties")
+        for each in part(wanted, "networkProfile").get("networkInterfaces") or ()
     }
-    subscription.put(DISK, disk)
-    billed = next(size for size in BILLED_GIB if size >= order.disk_gib)
-    price = subscription.world.market.disk_price(CLOUD, disk["location"], billed)
-    subscription.born("disk", disk, price.amount, price.currency)
+    profile = part(properties, "networkProfile")
+    profile["networkInterfaces"] = [
+        {**each, "properties": {**part(each, "properties"), **options.get(canonical(each["id"]), {})}}
+        for each in profile["networkInterfaces"]
+    ]
+    diagnostics = (
+        {"diagnosticsProfile": wanted["diagnosticsProfile"]} if "diagnosticsProfile" in wanted else {}
+    )
+    return {**properties, "storageProfile": storage, "networkProfile": profile, **diagnostics}
+
+
+def _resized(subscription: Subscription, machine: Document, size: str) -> Document:
+    """A machine of another size; one that runs is restarted by it.
+
+    Raises:
+        AzureError: the size is not there, or more than the quota, or there is no place.
+    """
+    if machine["_reservation"]:
+        raise _fixed("hardwareProfile.vmSize")
+    location, purchase = machine["location"], machine["_purchase"]
+    zones: list[str] = machine.get("zones") or []
+    type_ = order.check_size(subscription, location, zones, size)
+    price = subscription.world.market.price(CLOUD, location, "", type_.name, purchase)
+    if price is None:
+        raise AzureError("SkuNotAvailable", f"The size '{size}' is not available as {purchase}.", 409)
+    quotas.check(subscription, location, type_.name, purchase, but=machine["_size"])
+    placed = machine["_power"] != "deallocated"
+    if placed:
+        failure = shortage(
+            subscription, location=location, zone=machine["_zone"], size=type_.name, purchase=purchase
+        )
+        if failure is not None:
+            raise AzureError(*failure, 409)
+        subscription.died(machine, "changes its size")
+        boxes.end(subscription, machine)
+    properties = {**machine["properties"], "hardwareProfile": {"vmSize": type_.name}}
+    changed: Document = {
+        **machine,
+        "properties": properties,
+        "_size": type_.name,
+        "_price": str(price.amount),
+        "_currency": price.currency,
+    }
+    if placed:
+        instances.bill(subscription, changed)
+        if changed["_power"] in {"running", "starting"}:
+            boxes.boot(subscription, changed)
+    return changed
+
+
+def _with_data_disks(subscription: Subscription, machine: Document, wanted: list[Json]) -> Document:
+    """A machine with the wanted data disks, stored."""
+    shown = disks.set_data_disks(subscription, machine, wanted)
+    storage = {**machine["properties"]["storageProfile"], "dataDisks": shown}
+    properties = {**machine["properties"], "storageProfile": storage}
+    return subscription.put(MACHINE, {**machine, "properties": properties})
 
 
 def _identity(subscription: Subscription, body: Json) -> Document:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import instances, permissions
+from gpucloud_azure.sandbox import instances, permissions, views
 from gpucloud_azure.sandbox.groups import group_of
 from gpucloud_azure.sandbox.subscription import GROUP, MACHINE, Subscription, canonical, shown, tags_of
 from gpucloud_azure.sandbox.wire import AzureError
@@ -119,7 +119,7 @@ def list_of(
     head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
     view = query.get("statusOnly") == "true" or query.get("$expand", "").lower() == "instanceview"
     return [
-        instances.show(each, view=view) if kind == MACHINE else shown(each)
+        instances.show(each, view=view) if kind == MACHINE else views.seen(subscription, each)
         for each in list(subscription.all(kind).values())
         if canonical(each["id"]).startswith(head) and not hides(subscription, each)
     ]

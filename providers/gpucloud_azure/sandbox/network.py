@@ -7,7 +7,15 @@ from typing import Any
 
 from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox.review import WORLD, review_ingress, review_nic, review_tags, sources_of
+from gpucloud_azure.sandbox.members import not_emulated
+from gpucloud_azure.sandbox.review import (
+    WORLD,
+    is_block,
+    review_ingress,
+    review_nic,
+    review_tags,
+    sources_of,
+)
 from gpucloud_azure.sandbox.subscription import (
     ADDRESS,
     CLOUD,
@@ -21,6 +29,8 @@ from gpucloud_azure.sandbox.subscription import (
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
+_NOT_OUTSIDE = {"virtualnetwork", "azureloadbalancer"}
+"""Service tags of what is no caller from outside."""
 RESERVED_S = 180.0
 """An interface is kept so long for a machine that failed (azure-sdk-for-go-extensions)."""
 
@@ -46,7 +56,7 @@ def make_network(subscription: Subscription, document: Document, body: Json) -> 
             raise AzureError(
                 "NetcfgSubnetRangeOutsideVnet", f"Subnet '{subnet.get('name')}' is not in the address space."
             )
-        subnet["id"] = f"{document['id']}/subnets/{subnet['name']}"
+        _name_child(document, "subnets", subnet)
         subnet["properties"]["provisioningState"] = "Succeeded"
 
 
@@ -59,16 +69,55 @@ def make_firewall(subscription: Subscription, document: Document, body: Json) ->
         if missing := sorted(needed - properties.keys()):
             text = f"Security rule '{rule.get('name')}' lacks {', '.join(missing)}."
             raise AzureError("SecurityRuleInvalidParameter", text)
+        _check_reach(str(rule.get("name")), properties)
         key = (str(properties["direction"]).lower(), properties["priority"])
         if not 100 <= properties["priority"] <= 4096 or key in priorities:
             text = f"Security rule '{rule.get('name')}' has an invalid or doubled priority."
             raise AzureError("SecurityRuleConflict", text)
         priorities.add(key)
-        for name in ("access", "direction", "protocol"):  # Azure reads them without case
-            rule["properties"][name] = str(properties[name]).capitalize()
-        rule["id"] = f"{document['id']}/securityRules/{rule['name']}"
+        _name_child(document, "securityRules", rule)
         rule["properties"]["provisioningState"] = "Succeeded"
     review_ingress(part(rule, "properties") for rule in part(body, "properties").get("securityRules") or ())
+
+
+def _check_reach(name: str, rule: Json) -> None:
+    """Passes ports and sources that a rule can have, and that the sandbox's firewall understands."""
+    ports = [rule.get("destinationPortRange"), *(rule.get("destinationPortRanges") or ())]
+    if not any(ports) or not all(_is_range(each) for each in ports if each):
+        text = f"Security rule has invalid Port range. Value provided: {ports}. Rule: {name}."
+        raise AzureError("SecurityRuleInvalidPortRange", text)
+    if not sources_of(rule):
+        raise AzureError("SecurityRuleInvalidParameter", f"Security rule '{name}' lacks sourceAddressPrefix.")
+    for source in sources_of(rule):
+        if is_block(source) or source.lower() in {*WORLD, *_NOT_OUTSIDE}:
+            continue
+        if source.replace(".", "").isalnum() and source[0].isalpha():
+            raise not_emulated(f"the service tag {source} in sourceAddressPrefix")
+        text = f"Security rule has invalid Address prefix. Value provided: {source}. Rule: {name}."
+        raise AzureError("SecurityRuleInvalidAddressPrefix", text)
+
+
+def _is_range(text: str) -> bool:
+    if text == "*":
+        return True
+    words = text.split("-")
+    numbers = [int(each) for each in words if each.isdecimal()]
+    return len(numbers) == len(words) <= 2 and numbers == sorted(numbers) and numbers[-1] <= 65535
+
+
+def _name_child(document: Document, word: str, child: Json) -> None:
+    """Gives what is part of a resource its id.
+
+    Raises:
+        AzureError: it has no name, or came with another id.
+    """
+    if not child.get("name"):
+        raise AzureError("InvalidRequestFormat", f"A resource in {word} of {document['id']} has no name.")
+    id_ = f"{document['id']}/{word}/{child['name']}"
+    if str(child.get("id") or id_).lower() != id_.lower():
+        text = f"Resource id {child['id']} is not that of {child['name']} in {document['id']}."
+        raise AzureError("InvalidResourceName", text)
+    child["id"], child["etag"] = id_, document["etag"]
 
 
 def make_address(subscription: Subscription, document: Document, body: Json) -> None:
@@ -80,11 +129,14 @@ def make_address(subscription: Subscription, document: Document, body: Json) -> 
             "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription in this "
             "region.",
         )
-    if part(body, "properties").get("publicIPAllocationMethod") != "Static":
+    if part(body, "properties").get("publicIPAllocationMethod", "Dynamic") != "Static":
         text = "Standard SKU public IPs must have AllocationMethod set to Static."
         raise AzureError("StandardSkuPublicIPAddressesMustBeStatic", text)
     review_tags(body, "the public address")
     old = subscription.find(ADDRESS, document["id"])
+    wanted = part(body, "properties").get("ipAddress")
+    if wanted is not None and (old is None or wanted != old["_address"]):
+        raise not_emulated(f"PUT {ADDRESS}: properties.ipAddress={wanted}")
     if old is not None:
         document["_address"], document["_holder"] = old["_address"], old["_holder"]
     else:
@@ -105,23 +157,29 @@ def make_nic(subscription: Subscription, document: Document, body: Json) -> None
     """The rules of an interface: its subnet, its address and its firewall exist, and are free."""
     review_nic(body)
     old = subscription.find(NIC, document["id"])
-    firewall = part(body, "properties", "networkSecurityGroup")["id"]
-    if subscription.find(FIREWALL, firewall) is None:
+    firewall = part(body, "properties", "networkSecurityGroup").get("id")
+    if firewall and subscription.find(FIREWALL, firewall) is None:
         raise _missing(firewall)
-    for each in part(body, "properties").get("ipConfigurations") or ():
+    configurations: list[Json] = part(body, "properties").get("ipConfigurations") or []
+    if len(configurations) != 1:
+        if configurations:
+            raise not_emulated(f"PUT {NIC}: {len(configurations)} properties.ipConfigurations")
+        raise AzureError("NetworkInterfaceMustHaveOneIpConfiguration", f"{document['id']} has none.")
+    for each in configurations:
+        _name_child(document, "ipConfigurations", each)
         properties = part(each, "properties")
         subnet_id = part(properties, "subnet").get("id", "")
-        subnet = _subnet(subscription, subnet_id)
+        subnet = _subnet(subscription, subnet_id, document["location"])
         if (address := part(properties, "publicIPAddress").get("id")) is not None:
             _take_address(subscription, document, address)
-        kept = _private_address(old)
         each["properties"] = {
             **properties,
-            "privateIPAddress": kept or _free_address(subscription, subnet_id, subnet),
+            "primary": True,
+            "privateIPAddress": _address_in(subscription, document, old, properties, subnet),
+            "privateIPAddressVersion": "IPv4",
             "privateIPAllocationMethod": properties.get("privateIPAllocationMethod", "Dynamic"),
             "provisioningState": "Succeeded",
         }
-        each["id"] = f"{document['id']}/ipConfigurations/{each['name']}"
     document["_machine"] = old["_machine"] if old else None
     document["_reserved_until"] = old["_reserved_until"] if old else None
     if document["_machine"]:
@@ -132,6 +190,9 @@ def _take_address(subscription: Subscription, nic: Document, address_id: str) ->
     address = subscription.find(ADDRESS, address_id)
     if address is None:
         raise _missing(address_id)
+    if address["location"] != nic["location"]:
+        text = f"Resource {address_id} is in region {address['location']}, not in {nic['location']}."
+        raise AzureError("ReferencedResourceNotInSameRegion", text)
     holder = nic_of(subscription, address)
     if holder is not None and canonical(holder["id"]) != canonical(nic["id"]):
         text = f"Resource {address['id']} is already associated with {holder['id']}."
@@ -142,9 +203,12 @@ def _missing(id_: str) -> AzureError:
     return AzureError("InvalidResourceReference", f"Resource {id_} referenced by the request was not found.")
 
 
-def _subnet(subscription: Subscription, id_: str) -> Document:
+def _subnet(subscription: Subscription, id_: str, location: str | None = None) -> Document:
     network_id, _, name = id_.rpartition("/subnets/")
     network = subscription.find(NETWORK, network_id) if network_id else None
+    if network is not None and location not in {None, network["location"]}:
+        text = f"Resource {network['id']} is in region {network['location']}, not in {location}."
+        raise AzureError("InvalidResourceReference", text)
     for subnet in part(network or {}, "properties").get("subnets") or ():
         if subnet["name"].lower() == name.lower():
             found: Document = subnet
@@ -152,13 +216,46 @@ def _subnet(subscription: Subscription, id_: str) -> Document:
     raise _missing(id_)
 
 
-def _free_address(subscription: Subscription, subnet_id: str, subnet: Document) -> str:
-    used = {_private_address(nic) for nic in subscription.all(NIC).values()}
-    hosts = map(str, ip_network(subnet["properties"]["addressPrefix"]).hosts())
-    for number, host in enumerate(hosts):
-        if number >= 3 and host not in used:  # Azure keeps the first four for itself
-            return host
-    raise AzureError("SubnetIsFull", f"Subnet {subnet_id} does not have enough capacity.")
+def _address_in(
+    subscription: Subscription, nic: Document, old: Document | None, wanted: Json, subnet: Document
+) -> str:
+    """The private address of an interface in a subnet: its own, the wanted one, or the first that is free."""
+    block = ip_network(subnet["properties"]["addressPrefix"])
+    used = {
+        _private_address(each)
+        for each in subscription.all(NIC).values()
+        if canonical(each["id"]) != canonical(nic["id"]) and _is_in(each, subnet)
+    }
+    own = _private_address(old) if old is not None and _is_in(old, subnet) else None
+    asked = wanted.get("privateIPAddress")
+    if asked is None or wanted.get("privateIPAllocationMethod", "Dynamic") != "Static":
+        if own is not None:
+            return own
+        for number, host in enumerate(map(str, block.hosts())):
+            if number >= 3 and host not in used:  # Azure keeps the first four for itself
+                return host
+        raise AzureError("SubnetIsFull", f"Subnet {subnet['id']} does not have enough capacity.")
+    try:
+        address = ip_address(asked)
+    except ValueError:
+        raise AzureError("InvalidRequestFormat", f"The private address {asked} is not valid.") from None
+    if address not in block:
+        text = f"Private static IP address {asked} does not belong to the range of subnet prefix {block}."
+        raise AzureError("PrivateIPAddressNotInSubnet", text)
+    if address in {*list(block)[:4], block.broadcast_address}:
+        text = f"Private static IP address {asked} falls within reserved IP range of subnet prefix {block}."
+        raise AzureError("PrivateIPAddressInReservedRange", text)
+    if str(address) in used:
+        text = f"IP configuration of {nic['id']} is using the private IP address {asked}, which is allocated."
+        raise AzureError("PrivateIPAddressIsAllocated", text)
+    return str(address)
+
+
+def _is_in(nic: Document, subnet: Document) -> bool:
+    return any(
+        str(part(each, "properties", "subnet").get("id", "")).lower() == subnet["id"].lower()
+        for each in part(nic, "properties").get("ipConfigurations") or ()
+    )
 
 
 def _network(text: str, what: str) -> IPv4Network:
@@ -206,13 +303,17 @@ def private_address(nic: Document) -> str:
 
 
 def admits(subscription: Subscription, nic: Document, port: int, source: str) -> bool:
-    """Whether ``source`` gets in on a TCP port: past the subnet's firewall and the interface's, where set."""
+    """Whether ``source`` gets in on a TCP port: past the subnet's firewall and the interface's.
+
+    A standard address lets nobody in where there is neither (azure-docs, public-ip-addresses.md).
+    """
     subnets = [
         _subnet(subscription, part(each, "properties", "subnet")["id"])
         for each in part(nic, "properties").get("ipConfigurations") or ()
     ]
     guards = [part(each, "properties", "networkSecurityGroup").get("id") for each in (*subnets, nic)]
-    return all(_lets_in(subscription, guard, port, source) for guard in guards if guard)
+    set_ = [guard for guard in guards if guard]
+    return bool(set_) and all(_lets_in(subscription, guard, port, source) for guard in set_)
 
 
 def _lets_in(subscription: Subscription, firewall_id: str, port: int, source: str) -> bool:

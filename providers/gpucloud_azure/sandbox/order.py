@@ -11,18 +11,21 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
-from gpucloud_azure.sandbox import interfaces, quotas, reservations
+from gpucloud_azure.sandbox import disks, interfaces, quotas, reservations
 from gpucloud_azure.sandbox.images import Image, find_image
+from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.places import offered
 from gpucloud_azure.sandbox.restrictions import restricted
 from gpucloud_azure.sandbox.review import review_machine
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
+    DISK,
     NIC,
     RESERVATIONS,
     Subscription,
     canonical,
     part,
+    tail,
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
 from gpucloud_azure.sizes import accelerates_networking
@@ -50,7 +53,6 @@ FORBIDDEN_NAMES = {
 }
 """Source: azure-mgmt-compute 39.0.0, OSProfile.admin_username."""
 
-_DISKS = {"Standard_LRS", "StandardSSD_LRS", "Premium_LRS", "PremiumV2_LRS", "StandardSSD_ZRS", "Premium_ZRS"}
 _GENERATION_2_ONLY = re.compile(
     r".*(_A100_v4|_H100_v5|_H200_v5|_MI300X_v5|asr_v4|_A10_v5|_GB200_v6|RTXPRO.*)$"
 )
@@ -68,6 +70,7 @@ class Order:
     price: Price
     nics: list[Document]
     reservation: Document | None
+    disk_id: str
     disk_gib: int
     user_data: str
 
@@ -87,7 +90,7 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
     _check_guest(part(properties, "osProfile"))
     review_machine(body)
     image = find_image(part(properties, "storageProfile", "imageReference"))
-    type_ = _type(subscription, location, zones, size)
+    type_ = check_size(subscription, location, zones, size)
     if image.generation == 1 and _GENERATION_2_ONLY.match(size):
         text = f"The selected VM size '{size}' cannot boot Hypervisor Generation '1'."
         raise AzureError("BadRequest", text)
@@ -106,15 +109,23 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
         price=_price(subscription, properties, location, size, purchase),
         nics=_nics(subscription, id_, properties, location, zones),
         reservation=reservation,
+        disk_id=_disk_id(subscription, id_, properties),
         disk_gib=_disk(properties, image),
         user_data=_custom_data(part(properties, "osProfile").get("customData")),
     )
     _check_acceleration(order.nics, size)
+    wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []
+    disks.check_data_disks(subscription, {**body, "id": id_}, wanted)
     quotas.check(subscription, location, size, order.purchase)
     return order
 
 
-def _type(subscription: Subscription, location: str, zones: list[str], size: str) -> InstanceType:
+def check_size(subscription: Subscription, location: str, zones: list[str], size: str) -> InstanceType:
+    """The size of a machine.
+
+    Raises:
+        AzureError: there is none of the name, or not there.
+    """
     type_ = subscription.world.market.catalog(CLOUD).types.get(size)
     if type_ is None:
         raise AzureError("InvalidParameter", f"The value {size} provided for the VM size is not valid.")
@@ -138,7 +149,7 @@ def _check_guest(guest: dict[str, Any]) -> None:
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?", computer):
         raise AzureError("InvalidParameter", f"The computer name '{computer}' is not valid.")
     keys: list[Json] = part(guest, "linuxConfiguration", "ssh").get("publicKeys") or []
-    if not keys and not guest.get("adminPassword"):
+    if not keys:
         text = (
             "Authentication using either SSH or by user name and password must be enabled in Linux profile."
         )
@@ -147,18 +158,24 @@ def _check_guest(guest: dict[str, Any]) -> None:
         if key.get("path") != f"/home/{name}/.ssh/authorized_keys":
             text = f"Destination path for SSH public keys is limited to /home/{name}/.ssh/authorized_keys."
             raise AzureError("InvalidParameter", text)
-        if not _is_rsa(str(key.get("keyData", ""))):
+        if not _is_key(str(key.get("keyData", ""))):
             text = "The value of parameter linuxConfiguration.ssh.publicKeys.keyData is invalid."
             raise AzureError("InvalidParameter", text)
 
 
-def _is_rsa(text: str) -> bool:
-    kind, _, rest = text.partition(" ")
+def _is_key(text: str) -> bool:
+    """Whether a text is a public key that Azure takes: RSA of 2048 bits or more, or Ed25519.
+
+    Source: learn.microsoft.com, "Quick steps: Create and use an SSH public-private key pair for Linux VMs".
+    """
+    kind, _, rest = text.strip().partition(" ")
     try:
         body = base64.b64decode(rest.split(" ")[0], validate=True)
     except binascii.Error:
         return False
-    return kind == "ssh-rsa" and len(body) >= 256
+    if not body.startswith(len(kind).to_bytes(4, "big") + kind.encode()):
+        return False
+    return (kind == "ssh-rsa" and len(body) >= 256) or (kind == "ssh-ed25519" and len(body) == 51)
 
 
 def _check_security(subscription: Subscription, properties: dict[str, Any], size: str, image: Image) -> None:
@@ -191,10 +208,6 @@ def _purchase(properties: dict[str, Any]) -> str:
                 "InvalidParameter", "evictionPolicy and billingProfile are of Spot machines only."
             )
         return "on_demand"
-    if properties.get("availabilitySet"):
-        raise AzureError(
-            "AzureSpotVMNotSupportedInAvailabilitySet", "Spot is not supported in an availability set.", 409
-        )
     if properties.get("capacityReservation"):
         raise AzureError("InvalidParameter", "A Spot machine cannot use a capacity reservation.")
     return "spot"
@@ -259,6 +272,8 @@ def _nics(
         found.append(nic)
     if not found:
         raise AzureError("InvalidParameter", "Virtual Machine must have at least one network interface.")
+    if len(found) > 1:
+        raise not_emulated(f"{len(found)} properties.networkProfile.networkInterfaces")
     return found
 
 
@@ -285,13 +300,23 @@ def _check_free(subscription: Subscription, nic: Document, machine_id: str) -> N
     raise AzureError("NicInUse", text)
 
 
+def _disk_id(subscription: Subscription, machine_id: str, properties: dict[str, Any]) -> str:
+    disk = part(properties, "storageProfile", "osDisk")
+    if part(disk, "managedDisk").get("id"):
+        text = "A disk that is made FromImage cannot have the id of another: managedDisk.id."
+        raise AzureError("InvalidParameter", text)
+    name = disk.get("name") or f"{tail(machine_id)}_disk1_{subscription.world.token(32)}"
+    id_ = f"{machine_id.rpartition('/providers/')[0]}/providers/{DISK}/{name}"
+    if subscription.find(DISK, id_) is not None:
+        text = f"Disk {name} already exists. Only CreateOption.Attach is supported."
+        raise AzureError("ConflictingUserInput", text, 409)
+    return id_
+
+
 def _disk(properties: dict[str, Any], image: Image) -> int:
     disk = part(properties, "storageProfile", "osDisk")
     if disk.get("createOption") != "FromImage":
         raise AzureError("InvalidParameter", "The createOption of the OS disk must be FromImage.")
-    kind = part(disk, "managedDisk").get("storageAccountType", "Standard_LRS")
-    if kind not in _DISKS:
-        raise AzureError("InvalidParameter", f"The storage account type {kind} is not valid.")
     size = int(disk.get("diskSizeGB", image.disk_gib))
     if size < image.disk_gib:
         text = f"The disk size {size} GB is smaller than the size of the VM image: {image.disk_gib} GB."

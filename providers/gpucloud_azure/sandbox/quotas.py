@@ -56,10 +56,20 @@ def set_limit(subscription: Subscription, region: str, name: str, limit: int) ->
     subscription.keep("quota", f"{region} {name}".lower(), {"limit": limit})
 
 
-def check(subscription: Subscription, region: str, size: str, purchase: str) -> None:
-    """Refuses what is more than the subscription may rent."""
-    vcpus = subscription.world.market.catalog(CLOUD).types[size].vcpus
+def check(subscription: Subscription, region: str, size: str, purchase: str, *, but: str = "") -> None:
+    """Refuses what is more than the subscription may rent.
+
+    Args:
+        subscription: the subscription.
+        region: where.
+        size: of the machine.
+        purchase: how it is paid.
+        but: the size that the machine has so far.
+    """
+    types = subscription.world.market.catalog(CLOUD).types
     for name in names_for(size, purchase):
+        given_up = types[but].vcpus if but and name in names_for(but, purchase) else 0
+        vcpus = types[size].vcpus - given_up
         limit, taken = limit_of(subscription, region, name), used(subscription, region, name)
         if taken + vcpus > limit:
             words = _WORDS.get(name, f"{name} Cores")

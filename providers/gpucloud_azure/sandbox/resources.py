@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
+    disks,
     groups,
     instances,
     launch,
+    members,
     network,
     operations,
     permissions,
     schedules,
     validation,
+    views,
 )
 from gpucloud_azure.sandbox.groups import being_deleted, check_tags, group_of
 from gpucloud_azure.sandbox.lists import hides
@@ -43,6 +45,7 @@ MAKES: Mapping[str, Make] = {
     FIREWALL: network.make_firewall,
     ADDRESS: network.make_address,
     NIC: network.make_nic,
+    DISK: disks.make_disk,
     SCHEDULE: schedules.make_daily,
 }
 ENDS: Mapping[str, End] = {
@@ -50,9 +53,11 @@ ENDS: Mapping[str, End] = {
     FIREWALL: network.delete_firewall,
     ADDRESS: network.delete_address,
     NIC: network.delete_nic,
-    DISK: instances.delete_disk,
+    DISK: disks.delete_disk,
     SCHEDULE: lambda subscription, schedule: subscription.drop(SCHEDULE, schedule["id"]),
 }
+PUTS = {MACHINE, *MAKES}
+"""The types that can be created."""
 BILLED = {MACHINE, DISK, ADDRESS, NIC}
 """What must always say whose it is; an interface because the clean-up needs it."""
 
@@ -75,10 +80,10 @@ def put(
         raise being_deleted(group["name"])
     if not groups.NAME.fullmatch(tail(id_)):
         raise AzureError("InvalidResourceName", f"The resource name '{tail(id_)}' is not valid.")
-    validation.check(kind, body)
-    check_tags(body)
-    body = {**copy.deepcopy(body), "location": check_location(subscription, body.get("location"))}
     old = subscription.find(kind, id_)
+    body = validation.read(f"PUT {kind}", body, again=old is not None)
+    check_tags(body)
+    body["location"] = check_location(subscription, body.get("location"))
     if old is not None and only_new:
         raise AzureError("PreconditionFailed", f"The resource {id_} exists already.", 412)
     if old is not None and old["location"] != body["location"]:
@@ -93,7 +98,7 @@ def put(
         return _put_machine(subscription, old, id_, body, origin)
     make = MAKES.get(kind)
     if make is None:
-        raise AzureError("UnsupportedOperation", f"The gpucloud sandbox makes no {kind}.", 405)
+        raise members.not_emulated(f"PUT {kind}")
     document: Document = {
         **{name: value for name, value in body.items() if name not in {"name", "type", "etag"}},
         "id": old["id"] if old else id_,
@@ -102,12 +107,17 @@ def put(
         "properties": {**(body.get("properties") or {}), "provisioningState": "Succeeded"},
         "_created": old["_created"] if old else subscription.moment,
     }
+    if kind.startswith("Microsoft.Network/"):
+        document["etag"] = f'W/"{subscription.new_uuid()}"'
+        guid = old["properties"]["resourceGuid"] if old else subscription.new_uuid()
+        document["properties"]["resourceGuid"] = guid
     make(subscription, document, document)
     subscription.put(kind, document)
     headers: dict[str, str] = {}
     if kind != SCHEDULE:
         headers = operations.begin(subscription, origin, document, "done", located=False)
-    return Answer(status=200 if old else 201, body=shown(document), headers=headers)
+    made = 202 if kind == DISK else 201  # azure-mgmt-compute takes no other answer for a new disk
+    return Answer(status=200 if old else made, body=views.seen(subscription, document), headers=headers)
 
 
 def _put_machine(
@@ -152,15 +162,15 @@ def _linked(kind: str, id_: str, body: Json) -> dict[str, str]:
     return found
 
 
-def patch(subscription: Subscription, kind: str, id_: str, body: Json) -> Answer:
-    """PATCH of a resource: its tags. Nothing else of it changes in the sandbox."""
+def patch(subscription: Subscription, kind: str, id_: str, body: Json, origin: str) -> Answer:
+    """PATCH of a resource: of a machine what can change, of others the tags."""
     document = _seen(subscription, kind, id_)
-    validation.check(f"PATCH {kind}", body)
+    body = validation.read(f"PATCH {kind}", body)
     check_tags(body)
-    if set(body) - {"tags"}:
-        raise AzureError("UnsupportedOperation", "The gpucloud sandbox changes tags only.", 405)
     if kind == MACHINE:
-        instances.check_not_ending(document, "update")
+        machine = launch.put_again(subscription, document, body)
+        headers = operations.begin(subscription, origin, machine, "made", located=True)
+        return Answer(body=instances.show(machine, view=False), headers=headers)
     if kind in BILLED:
         review_tags(body, "what is billed")
     document = subscription.put(kind, {**document, "tags": body.get("tags", document.get("tags"))})
@@ -172,7 +182,7 @@ def get(subscription: Subscription, kind: str, id_: str, *, view: bool) -> Answe
     document = _seen(subscription, kind, id_)
     if kind == MACHINE:
         return Answer(body=instances.show(document, view=view))
-    return Answer(body=shown(document))
+    return Answer(body=views.seen(subscription, document))
 
 
 def _seen(subscription: Subscription, kind: str, id_: str) -> Document:
@@ -200,7 +210,7 @@ def delete(subscription: Subscription, kind: str, id_: str, origin: str) -> Answ
         return Answer(status=202, headers=headers)
     end = ENDS.get(kind)
     if end is None:
-        raise AzureError("UnsupportedOperation", f"The gpucloud sandbox ends no {kind}.", 405)
+        raise members.not_emulated(f"DELETE {kind}")
     end(subscription, document)
     if kind == SCHEDULE:
         return Answer(status=200)

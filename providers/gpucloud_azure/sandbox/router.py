@@ -11,9 +11,11 @@ from werkzeug.wrappers import Request
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
     catalog,
+    deployments,
     groups,
     instances,
     lists,
+    members,
     operations,
     permissions,
     quotas,
@@ -28,6 +30,7 @@ from gpucloud_azure.sandbox.places import check_location, sizes_in
 from gpucloud_azure.sandbox.review import review_action
 from gpucloud_azure.sandbox.subscription import (
     BY_NAME,
+    DEPLOYMENT,
     GROUP,
     MACHINE,
     SUBSCRIPTION,
@@ -37,6 +40,7 @@ from gpucloud_azure.sandbox.subscription import (
 from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
 
 PAGE = 500
+Console = Callable[[str, int], str]
 _READ_PROVIDERS = "Microsoft.Resources/subscriptions/providers/read"
 
 
@@ -67,6 +71,28 @@ class Route:
     rest: tuple[str, ...] = ()
     location: str = ""
 
+    @property
+    def call(self) -> str:
+        """The call as ``honoured.toml`` names it: method (``LIST`` for a GET of several) and type."""
+        namespace, words = self.namespace or "Microsoft.Resources", list(self.rest)
+        if self.namespace and words in ([], ["register"]):
+            namespace, words = "Microsoft.Resources", ["providers", self.namespace, *words]
+        elif not words:
+            words = ["resourceGroups", *filter(None, [self.group])]
+        for at in range(len(words) - 1, 0, -1):
+            if words[at].lower() == "providers":  # what is of a resource, but another provider's
+                namespace, words = words[at + 1], words[at + 2 :]
+                break
+        several = len(words) % 2 and words[-1].lower() not in _SINGLE
+        verb = self.verb.replace("LIST", "GET")
+        return f"{'LIST' if verb == 'GET' and several else verb} {namespace}/{'/'.join(words[::2])}"
+
+
+_SINGLE = {"instanceview"}
+"""What a resource has one of."""
+_TENANTS = {"capacity"}
+"""Providers that no subscription registers."""
+
 
 def route(request: Request) -> Route:
     """What a request is about, by its path alone."""
@@ -92,7 +118,13 @@ def _outside(request: Request, lower: list[str]) -> Route:
     if lower[:1] == ["api"]:
         return Route(service="prices", verb="LIST", what="prices")
     if tuple(lower) == reserved.PATH:
-        return Route(service="capacity", verb="LIST", what="reservations")
+        return Route(
+            service="capacity",
+            verb="LIST",
+            what="reservations",
+            namespace="Microsoft.Capacity",
+            rest=("reservations",),
+        )
     verb = "LIST" if request.method == "GET" and len(lower) == 1 else request.method
     return Route(service="resources", verb=verb, what=lower[0] if lower else "/", rest=tuple(lower))
 
@@ -128,16 +160,14 @@ def endpoints(origin: str) -> Answer:
     return Answer(body=catalog.metadata_document(origin))
 
 
-def answer(
-    subscription: Subscription, request: Request, origin: str, console: Callable[[str], str]
-) -> Answer:
+def answer(subscription: Subscription, request: Request, origin: str, console: Console) -> Answer:
     """Does what a request asks.
 
     Args:
         subscription: what is emulated.
         request: what was asked, by whoever has a token.
         origin: of the addresses in answers.
-        console: returns the address of a box's console.
+        console: returns the address of a box's console, which is valid for so many minutes.
 
     Raises:
         AzureError: Azure would refuse.
@@ -146,16 +176,22 @@ def answer(
         text = "The api-version query parameter (?api-version=) is required for all requests."
         raise AzureError("MissingApiVersionParameter", text)
     review_action(request.method, request.path)
+    asked = route(request)
     words = [word for word in request.path.split("/") if word]
+    if len(words) > 1 and words[0].lower() == "subscriptions":
+        _check_subscription(words[1])
+    if asked.namespace and asked.service not in _TENANTS:
+        catalog.provider_document(subscription, asked.namespace)
+    type_ = asked.rest[0] if asked.rest else ""
+    catalog.check_api_version(subscription, request.args["api-version"], asked.namespace, type_)
+    members.check(asked.call, request)
     if not words or words[0].lower() != "subscriptions":
         return _of_tenant(subscription, request, [word.lower() for word in words])
     if len(words) == 1:
         return Answer(body={"value": [catalog.subscription_document()]})
-    _check_subscription(words[1])
     if len(words) == 2:
         permissions.check(subscription, "Microsoft.Resources/subscriptions/read", request.path)
         return Answer(body=catalog.subscription_document())
-    asked = route(request)
     if request.path.lower().endswith(tags.SUFFIX):
         kind, id_ = tags.target(request.path, asked.kind, asked.id)
         return tags.answer(subscription, request.method, kind, id_, body_of(request))
@@ -170,7 +206,7 @@ def _of_tenant(subscription: Subscription, request: Request, words: list[str]) -
         return Answer(body={"value": [catalog.tenant_document()]})
     if tuple(words) == reserved.PATH and request.method == "GET":
         return _page(reserved.seen(subscription), request)
-    raise AzureError("InvalidResourceType", f"The gpucloud sandbox has nothing at {request.path}.", 404)
+    raise _unknown(request)
 
 
 def _check_subscription(id_: str) -> None:
@@ -230,37 +266,55 @@ def _of_group(subscription: Subscription, asked: Route, request: Request, origin
 
 
 def _of_provider(
-    subscription: Subscription, asked: Route, request: Request, origin: str, console: Callable[[str], str]
+    subscription: Subscription, asked: Route, request: Request, origin: str, console: Console
 ) -> Answer:
     rest = [word.lower() for word in asked.rest]
     if not rest or rest == ["register"]:
-        action = (
-            f"{asked.namespace}/register/action"
-            if rest
-            else "Microsoft.Resources/subscriptions/providers/read"
-        )
-        permissions.check(subscription, action, request.path)
-        document = catalog.provider_document(subscription, asked.namespace)
-        if rest:
-            permissions.register(subscription, asked.namespace, registered=True)
-            document = catalog.provider_document(subscription, asked.namespace)
-        return Answer(body=document)
-    if asked.service == "authorization" and rest == ["permissions"]:
-        permissions.check(subscription, "Microsoft.Authorization/permissions/read", request.path)
-        return Answer(body={"value": [permissions.role(subscription)]})
-    if asked.service == "authorization" and rest[:1] == ["roleassignments"] and len(rest) == 2:
-        if request.method != "PUT" or not asked.group:
-            raise _unknown(request)
-        permissions.check(subscription, "Microsoft.Authorization/roleAssignments/write", request.path)
-        scope = request.path.rpartition("/providers/")[0]
-        return roles.assign(subscription, scope, request.path, body_of(request))
+        return _of_registration(subscription, asked, request)
+    if asked.service == "resources" and rest[0] == "deployments":
+        return _of_deployment(subscription, asked, request, origin)
+    if asked.service == "authorization":
+        return _of_authorization(subscription, asked, request)
     if asked.service == "features":
         return _of_features(subscription, asked, request)
-    catalog.provider_document(subscription, asked.namespace)
     permissions.check_registered(subscription, asked.namespace)
     if asked.location or not asked.kind:
         return _of_place(subscription, asked, request)
     return _of_resource(subscription, asked, request, origin, console)
+
+
+def _of_authorization(subscription: Subscription, asked: Route, request: Request) -> Answer:
+    """``permissions``, or ``roleAssignments/NAME`` of a group."""
+    if asked.rest[0].lower() == "permissions":
+        permissions.check(subscription, "Microsoft.Authorization/permissions/read", request.path)
+        return Answer(body={"value": [permissions.role(subscription)]})
+    if not asked.group:
+        raise _unknown(request)
+    permissions.check(subscription, "Microsoft.Authorization/roleAssignments/write", request.path)
+    scope = request.path.rpartition("/providers/")[0]
+    return roles.assign(subscription, scope, request.path, body_of(request))
+
+
+def _of_registration(subscription: Subscription, asked: Route, request: Request) -> Answer:
+    """A provider's document; before that, with ``register``, its registration."""
+    action = f"{asked.namespace}/register/action" if asked.rest else _READ_PROVIDERS
+    permissions.check(subscription, action, request.path)
+    if asked.rest:
+        permissions.register(subscription, asked.namespace, registered=True)
+    return Answer(body=catalog.provider_document(subscription, asked.namespace))
+
+
+def _of_deployment(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:
+    """``deployments/NAME[/operationStatuses/ID]`` of a group."""
+    words = [word for word in request.path.split("/") if word]
+    id_ = f"/subscriptions/{words[1]}/resourceGroups/{asked.group}/providers/{DEPLOYMENT}/{asked.rest[1]}"
+    verb = "write" if request.method == "PUT" else "read"
+    permissions.check(subscription, f"{DEPLOYMENT}/{verb}", request.path)
+    if request.method == "PUT":
+        return deployments.put(subscription, id_, body_of(request), origin)
+    if len(asked.rest) == 4:
+        return deployments.status(subscription, id_)
+    return deployments.get(subscription, id_)
 
 
 def _of_features(subscription: Subscription, asked: Route, request: Request) -> Answer:
@@ -293,7 +347,7 @@ def _of_place(subscription: Subscription, asked: Route, request: Request) -> Ans
             return Answer(body={"value": quotas.usages(subscription, location, sizes)})
         if rest[2:3] == ["publishers"]:
             named = [word for word in asked.rest[3:] if word.lower() not in _IMAGE_WORDS]
-            return Answer(body=catalog.images(location, named))
+            return _of_images(location, named, request)
     if asked.service == "computeschedule" and request.method == "POST":
         action = {
             "virtualmachinessubmitdeallocate": schedules.submit_deallocate,
@@ -307,11 +361,21 @@ def _of_place(subscription: Subscription, asked: Route, request: Request) -> Ans
     raise _unknown(request)
 
 
+def _of_images(location: str, named: list[str], request: Request) -> Answer:
+    """Images by the names of their parents; newest first where that is asked for."""
+    query = request.args
+    found = catalog.images(location, named, detailed=query.get("$expand") == "properties")
+    if isinstance(found, list):
+        found = found[::-1] if query.get("$orderby") else found
+        found = found[: int(query["$top"])] if query.get("$top", "").isdecimal() else found
+    return Answer(body=found)
+
+
 _IMAGE_WORDS = {"artifacttypes", "vmimage", "offers", "skus", "versions"}
 
 
 def _of_resource(
-    subscription: Subscription, asked: Route, request: Request, origin: str, console: Callable[[str], str]
+    subscription: Subscription, asked: Route, request: Request, origin: str, console: Console
 ) -> Answer:
     query = request.args.to_dict()
     kind, id_ = asked.kind, asked.id
@@ -329,7 +393,7 @@ def _of_resource(
             only_new = request.headers.get("If-None-Match") == "*"
             return resources.put(subscription, kind, id_, body_of(request), origin, only_new=only_new)
         case "PATCH":
-            return resources.patch(subscription, kind, id_, body_of(request))
+            return resources.patch(subscription, kind, id_, body_of(request), origin)
         case "DELETE":
             return resources.delete(subscription, kind, id_, origin)
         case _:
@@ -337,7 +401,7 @@ def _of_resource(
 
 
 def _of_part(
-    subscription: Subscription, asked: Route, request: Request, origin: str, console: Callable[[str], str]
+    subscription: Subscription, asked: Route, request: Request, origin: str, console: Console
 ) -> Answer:
     """What is done to a resource, or to what is inside it."""
     below = [word.lower() for word in asked.rest[2:]]
@@ -362,12 +426,21 @@ def _of_part(
             instances.evict(subscription, machine, subscription.now)
             return Answer(status=204)
         case "retrievebootdiagnosticsdata":
-            url = console(machine["_box"])
+            url = console(machine["_box"], _minutes(request))
             return Answer(body={"consoleScreenshotBlobUri": url, "serialConsoleLogBlobUri": url})
         case _:
             raise _unknown(request)
     headers = operations.begin(subscription, origin, machine, "switched", located=True, failure=failure)
     return Answer(status=202, headers=headers)
+
+
+def _minutes(request: Request) -> int:
+    """For how long the address of a console is valid (azure-mgmt-compute, retrieve_boot_diagnostics_data)."""
+    given = request.args.get("sasUriExpirationTimeInMinutes", "120")
+    if not given.isdecimal() or not 1 <= int(given) <= 1440:
+        text = f"The value '{given}' of parameter 'sasUriExpirationTimeInMinutes' is not between 1 and 1440."
+        raise AzureError("InvalidParameter", text)
+    return int(given)
 
 
 def _of_child(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:
@@ -400,6 +473,4 @@ def _page(items: Iterable[Document], request: Request) -> Answer:
 
 
 def _unknown(request: Request) -> AzureError:
-    path = re.sub(r"/subscriptions/[^/]+", "", request.path)
-    text = f"The gpucloud sandbox does not emulate {request.method} {path}."
-    return AzureError("UnsupportedOperation", text, 405)
+    return members.not_emulated(route(request).call)

@@ -31,7 +31,7 @@ LONGEST = timedelta(days=14)
 
 def submit_deallocate(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesSubmitDeallocate: each machine is answered by itself."""
-    validation.check(SUBMIT, body)
+    body = validation.read(SUBMIT, body)
     schedule = part(body, "schedule")
     try:
         deadline = datetime.fromisoformat(str(schedule.get("deadline"))).astimezone(UTC)
@@ -85,13 +85,13 @@ def _operation(id_: str, resource: str, deadline: str, state: str, schedule: Jso
 
 def operation_status(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesGetOperationStatus."""
-    validation.check(STATUS, body)
+    body = validation.read(STATUS, body)
     return Answer(body={"results": [_status(subscription, id_) for id_ in body.get("operationIds") or ()]})
 
 
 def cancel(subscription: Subscription, location: str, body: Json) -> Answer:
     """virtualMachinesCancelOperations."""
-    validation.check(CANCEL, body)
+    body = validation.read(CANCEL, body)
     results: list[Json] = []
     for id_ in body.get("operationIds") or ():
         known = subscription.all(SCHEDULED).get(id_)

@@ -51,9 +51,10 @@ def look(subscription: Subscription, document: Document, below: list[str]) -> An
 def put(subscription: Subscription, document: Document, below: list[str], body: Json, origin: str) -> Answer:
     """PUT of a part: the whole is held to its rules."""
     word, name = below
-    validation.check(f"{document['type']}/{word}", body)
     old = [each for each in _parts(document, word) if each["name"].lower() == name.lower()]
-    whole = _change(subscription, document, word, name, {**copy.deepcopy(body), "name": name})
+    call = f"PUT {document['type']}/{PARTS[document['type'], word]}"
+    read = validation.read(call, body, again=bool(old))
+    whole = _change(subscription, document, word, name, {**read, "name": name})
     made = _parts(whole, word)[-1]
     headers = operations.begin(subscription, origin, whole, "done", located=False)
     return Answer(status=200 if old else 201, body=made, headers=headers)

@@ -34,6 +34,7 @@ FIREWALL = "Microsoft.Network/networkSecurityGroups"
 ADDRESS = "Microsoft.Network/publicIPAddresses"
 NIC = "Microsoft.Network/networkInterfaces"
 SCHEDULE = "Microsoft.DevTestLab/schedules"
+DEPLOYMENT = "Microsoft.Resources/deployments"
 TYPES = (GROUP, MACHINE, DISK, RESERVATIONS, NETWORK, FIREWALL, ADDRESS, NIC, SCHEDULE)
 BY_NAME = {each.lower(): each for each in TYPES}
 

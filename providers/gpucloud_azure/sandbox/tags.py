@@ -25,7 +25,7 @@ def answer(subscription: Subscription, method: str, kind: str, id_: str, body: J
     if document is None:
         raise AzureError("ResourceNotFound", f"The Resource '{id_}' was not found.", 404)
     if method != "GET":
-        validation.check(f"{method} Microsoft.Resources/tags", body)
+        body = validation.read(f"{method} Microsoft.Resources/tags", body)
         tags = _changed(document.get("tags") or {}, method, body)
         check_tags({"tags": tags})
         if kind in BILLED:

@@ -6,33 +6,36 @@ enumerations. Sizes, regions and other open sets are checked where their meaning
 
 from __future__ import annotations
 
+import copy
 import datetime
 import enum
 import inspect
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from gpucloud_azure.sandbox.subscription import ADDRESS, DISK, FIREWALL, GROUP, MACHINE, NETWORK, NIC
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
+_COMPUTE, _NETWORK, _RESOURCES = "azure.mgmt.compute", "azure.mgmt.network", "azure.mgmt.resource.resources"
 MODELS = {
-    GROUP: ("azure.mgmt.resource.resources", "ResourceGroup"),
-    MACHINE: ("azure.mgmt.compute", "VirtualMachine"),
-    NETWORK: ("azure.mgmt.network", "VirtualNetwork"),
-    FIREWALL: ("azure.mgmt.network", "NetworkSecurityGroup"),
-    ADDRESS: ("azure.mgmt.network", "PublicIPAddress"),
-    NIC: ("azure.mgmt.network", "NetworkInterface"),
-    f"{NETWORK}/subnets": ("azure.mgmt.network", "Subnet"),
-    f"{FIREWALL}/securityrules": ("azure.mgmt.network", "SecurityRule"),
-    "PUT Microsoft.Resources/tags": ("azure.mgmt.resource.resources", "TagsResource"),
-    "PATCH Microsoft.Resources/tags": ("azure.mgmt.resource.resources", "TagsPatchResource"),
-    f"PATCH {GROUP}": ("azure.mgmt.resource.resources", "ResourceGroupPatchable"),
-    f"PATCH {MACHINE}": ("azure.mgmt.compute", "VirtualMachineUpdate"),
-    f"PATCH {DISK}": ("azure.mgmt.compute", "DiskUpdate"),
-    **{f"PATCH {kind}": ("azure.mgmt.network", "TagsObject") for kind in (NETWORK, FIREWALL, ADDRESS, NIC)},
+    f"PUT {GROUP}": (_RESOURCES, "ResourceGroup"),
+    f"PATCH {GROUP}": (_RESOURCES, "ResourceGroupPatchable"),
+    "PUT Microsoft.Resources/tags": (_RESOURCES, "TagsResource"),
+    "PATCH Microsoft.Resources/tags": (_RESOURCES, "TagsPatchResource"),
+    f"PUT {MACHINE}": (_COMPUTE, "VirtualMachine"),
+    f"PATCH {MACHINE}": (_COMPUTE, "VirtualMachineUpdate"),
+    f"PUT {DISK}": (_COMPUTE, "Disk"),
+    f"PATCH {DISK}": (_COMPUTE, "DiskUpdate"),
+    f"PUT {NETWORK}": (_NETWORK, "VirtualNetwork"),
+    f"PUT {NETWORK}/subnets": (_NETWORK, "Subnet"),
+    f"PUT {FIREWALL}": (_NETWORK, "NetworkSecurityGroup"),
+    f"PUT {FIREWALL}/securityRules": (_NETWORK, "SecurityRule"),
+    f"PUT {ADDRESS}": (_NETWORK, "PublicIPAddress"),
+    f"PUT {NIC}": (_NETWORK, "NetworkInterface"),
+    **{f"PATCH {kind}": (_NETWORK, "TagsObject") for kind in (NETWORK, FIREWALL, ADDRESS, NIC)},
     **{
         f"POST Microsoft.ComputeSchedule/locations/{action}": ("azure.mgmt.computeschedule", model)
         for action, model in (
@@ -42,6 +45,7 @@ MODELS = {
         )
     },
 }
+"""By call: the package and the name of the model of its body."""
 IGNORED = {"id", "name", "type", "etag"}
 """Members that every resource shows and takes back without looking (a PUT of what a GET gave)."""
 
@@ -49,40 +53,61 @@ OPEN_SET = 50
 """Enumerations of more values (sizes of machines) are open: the cloud knows newer ones than the SDK."""
 
 
-def check(kind: str, body: Json) -> None:
-    """Refuses a body that is not of its type's shape.
+def read(call: str, body: Json, *, again: bool = False) -> Json:
+    """A body as Azure reads it: in Azure's spelling, and without nulls and members that only Azure sets.
 
     Args:
-        kind: the resource's type, for a PUT; the method and the type or action otherwise.
+        call: the method and the resource's type.
         body: what was sent.
+        again: whether the resource exists: members that only Azure sets are then ignored, so that a client
+            can PUT what a GET answered.
 
     Raises:
-        AzureError: the first thing that is wrong.
+        AzureError: the body does not have the shape of the type; the first flaw.
     """
-    if kind not in MODELS:
-        return
-    package, name = MODELS[kind]
-    for code, text in _wrong(package, getattr(import_module(f"{package}.models"), name), body, ""):
-        raise AzureError(code, text)
+    if call not in MODELS:
+        return copy.deepcopy(body)
+    package, model = _model(call)
+    for flaw in _wrong(package, model, body, ""):
+        if not (again and flaw.read_only):
+            raise AzureError(flaw.code, flaw.text)
+    answer: Json = _spelled(
+        package, model, {name: each for name, each in body.items() if name not in IGNORED}
+    )
+    return answer
+
+
+def _model(call: str) -> tuple[str, Any]:
+    package, name = MODELS[call]
+    return package, getattr(import_module(f"{package}.models"), name)
 
 
 def warm_up() -> None:
     """Reads the models ahead of the first request."""
-    for package, name in MODELS.values():
-        _members(package, getattr(import_module(f"{package}.models"), name))
+    for call in MODELS:
+        members(*_model(call))
 
 
-Flaw = tuple[str, str]
-"""Azure's code and words."""
+def is_model(wanted: Any) -> bool:
+    """Whether a type is that of an object with members."""
+    return inspect.isclass(wanted) and issubclass(wanted, Mapping)
+
+
+class Flaw(NamedTuple):
+    """Azure's code and words; whether it is a member that only Azure sets."""
+
+    code: str
+    text: str
+    read_only: bool = False
 
 
 def _not_read(text: str, path: str) -> Flaw:
     words = f"The request content was invalid and could not be deserialized: '{text} Path '{path}'.'"
-    return "InvalidRequestContent", words
+    return Flaw("InvalidRequestContent", words)
 
 
 @cache
-def _members(package: str, model: Any) -> Mapping[str, tuple[Any, bool]]:
+def members(package: str, model: Any) -> Mapping[str, tuple[Any, bool]]:
     """By name on the wire: the type of a member, and whether only Azure sets it."""
     module = import_module(f"{package}.models")
     model({})  # fills the table of members
@@ -103,7 +128,7 @@ def _wrong(package: str, wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
         return _wrong_list(package, typing.get_args(wanted)[0], value, path)
     if origin is dict:
         return _wrong_map(package, typing.get_args(wanted)[1], value, path)
-    if inspect.isclass(wanted) and issubclass(wanted, Mapping):
+    if is_model(wanted):
         return _wrong_object(package, wanted, value, path)
     return _wrong_scalar(wanted, value, path)
 
@@ -128,8 +153,9 @@ def _wrong_object(package: str, wanted: Any, value: Any, path: str) -> Iterator[
     if not isinstance(value, dict):
         yield _not_read("Cannot deserialize the current JSON value into an object.", path)
         return
-    known = _members(package, wanted)
-    for name, item in cast("Json", value).items():
+    known = members(package, wanted)
+    for written, item in cast("Json", value).items():
+        name = _name(written, known)
         full = f"{path}.{name}" if path else name
         if name in IGNORED and (not path or name in known):
             continue
@@ -137,9 +163,17 @@ def _wrong_object(package: str, wanted: Any, value: Any, path: str) -> Iterator[
             text = f"Could not find member '{name}' on object of type '{wanted.__name__}'."
             yield _not_read(text, full)
         elif known[name][1]:
-            yield "InvalidParameter", f"Property '{full}' is read-only and cannot be set."
+            text = f"Property '{full}' is read-only and cannot be set."
+            yield Flaw("InvalidParameter", text, read_only=True)
         else:
             yield from _wrong(package, known[name][0], item, full)
+
+
+def _name(written: str, known: Iterable[str]) -> str:
+    """A member's name as Azure spells it: Azure reads names without regard to case."""
+    if written in known:
+        return written
+    return next((each for each in known if each.lower() == written.lower()), written)
 
 
 def _wrong_scalar(wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
@@ -168,4 +202,28 @@ def _wrong_choice(package: str, wanted: Any, value: Any, path: str) -> Iterator[
         if value.lower() not in {each.lower() for each in known}:
             name = path.rpartition(".")[2]
             text = f"The value '{value}' of parameter '{name}' is not allowed. Allowed values are: "
-            yield "InvalidParameter", text + ", ".join(known)
+            yield Flaw("InvalidParameter", text + ", ".join(known))
+
+
+def _spelled(package: str, wanted: Any, value: Any) -> Any:
+    """A valid value as Azure spells its members and enumerations, without nulls and what only Azure sets."""
+    choices = [each for each in typing.get_args(wanted) if each is not type(None)]
+    origin = typing.get_origin(wanted)
+    if value is None or origin is dict:
+        return copy.deepcopy(value)
+    if origin is list:
+        return [_spelled(package, choices[0], each) for each in value]
+    if origin is typing.Union:
+        enumerations = [each for each in choices if inspect.isclass(each) and issubclass(each, enum.Enum)]
+        if not enumerations:
+            return _spelled(package, choices[0], value)
+        return next((str(e.value) for e in enumerations[0] if str(e.value).lower() == value.lower()), value)
+    if is_model(wanted):
+        known = members(package, wanted)
+        named = {_name(written, known): item for written, item in cast("Json", value).items()}
+        return {
+            name: _spelled(package, known[name][0], item)
+            for name, item in named.items()
+            if item is not None and not known[name][1]
+        }
+    return copy.deepcopy(value)

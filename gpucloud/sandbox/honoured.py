@@ -1,0 +1,92 @@
+"""The members of requests that an emulator honours, as data. It refuses all other members.
+
+An emulator's package has a file ``honoured.toml``: a table per service, in it a list of members per call.
+
+=================================  ==============================================================
+``Placement.AvailabilityZone``     this member; elements of a list have no number
+``Placement.Tenancy=default``      this member with this value alone (case does not count)
+``Tags.*``                         everything below: the names are the caller's own
+=================================  ==============================================================
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, cast
+
+
+@dataclass(frozen=True, slots=True)
+class Honoured:
+    """The honoured members of one call."""
+
+    paths: frozenset[str]
+    valued: Mapping[str, frozenset[str]]
+    opened: tuple[str, ...]
+
+    @classmethod
+    def of(cls, members: list[str]) -> Honoured:
+        """Reads the list of a call."""
+        valued: dict[str, frozenset[str]] = {}
+        for path, given, value in (member.partition("=") for member in members):
+            if given:
+                valued[path] = valued.get(path, frozenset()) | {value.lower()}
+        return cls(
+            paths=frozenset(each for each in members if "=" not in each and not each.endswith(".*")),
+            valued=valued,
+            opened=tuple(each.removesuffix("*") for each in members if each.endswith(".*")),
+        )
+
+    def honours(self, path: str, value: Any) -> bool:
+        """Whether a member with a value is honoured. Empty lists and structures count as their parts."""
+        if path in self.paths or f"{path}.".startswith(self.opened):
+            return True
+        if _text(value) in self.valued.get(path, ()):
+            return True
+        if value in (None, [], {}):
+            return any(each.startswith(f"{path}.") for each in (*self.paths, *self.valued, *self.opened))
+        return False
+
+    def refused(self, members: Mapping[str, Any]) -> str | None:
+        """The first member of a request that is not honoured; with its value where others are."""
+        for path, value in leaves(members):
+            if not self.honours(path, value):
+                return f"{path}={_text(value)}" if path in self.valued else path
+        return None
+
+
+def read(package: str) -> dict[tuple[str, str], Honoured]:
+    """The table of an emulator, by (service, call).
+
+    Args:
+        package: the emulator's package.
+    """
+    text = files(package).joinpath("honoured.toml").read_text(encoding="utf-8")
+    return {
+        (service, call): Honoured.of(members)
+        for service, calls in tomllib.loads(text).items()
+        for call, members in calls.items()
+    }
+
+
+def leaves(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The members of a request without parts: path and value. Empty lists and structures are such members."""
+    for name, value in tree.items():
+        yield from _leaves(value, f"{before}{name}")
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    match value:
+        case dict() if value:
+            yield from leaves(cast("dict[str, Any]", value), f"{path}.")
+        case list() if value:
+            for each in cast("Sequence[Any]", value):
+                yield from _leaves(each, path)
+        case _:
+            yield path, value
+
+
+def _text(value: Any) -> str:
+    return str(value).lower()

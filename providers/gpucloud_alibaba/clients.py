@@ -21,6 +21,7 @@ from gpucloud.clouds.provider import Answered, ApiCall, Witness
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of, reading
+from gpucloud_alibaba.models import ecs_models
 
 ENDPOINT_VARIABLE = "GPUCLOUD_ALIBABA_ENDPOINT"
 REGION_VARIABLE = "ALIBABA_CLOUD_REGION_ID"
@@ -156,11 +157,6 @@ class GuardedReader:
         return call
 
 
-def ecs_models() -> Any:
-    """The requests of ECS. (Their annotations do not mark optional members, so they stay ``Any``.)"""
-    return import_module("alibabacloud_ecs20140526.models")
-
-
 def send(client: Any, request: Any) -> Any:
     """Sends a typed request by the method of its name: a ``DescribeDisksRequest`` by ``describe_disks``."""
     action = type(request).__name__.removesuffix("Request")
@@ -260,7 +256,10 @@ class Clients:
             return self._clients[key]
 
     def _made(self, product: str, region: str) -> Any:
-        package = "alibabacloud_ecs20140526" if product == "ecs" else "alibabacloud_tea_openapi"
+        package = "alibabacloud_tea_openapi"
+        if product == "ecs":
+            ecs_models()
+            package = "alibabacloud_ecs20140526"
         kind: Any = import_module(f"{package}.client").Client
         kinds: Any = import_module("alibabacloud_tea_openapi.utils_models")
         _silence()

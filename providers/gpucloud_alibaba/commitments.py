@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from gpucloud.clouds.provider import CommitmentInquiry
-from gpucloud_alibaba.clients import ecs_models, has_more, listed
+from gpucloud_alibaba.clients import has_more, listed
 from gpucloud_alibaba.describe import CLOUD, PAGE_SIZE, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing import Commitment
 from gpucloud_pricing.commitments import last_whole_day
 

@@ -11,11 +11,11 @@ from typing import Any
 from gpucloud.clouds.kit import Limits, check_limits
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, Tags
-from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
 from gpucloud_alibaba.images import Found
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.network import NetworkIds, wanted_rules
 from gpucloud_alibaba.prices import DISK_CATEGORY
 from gpucloud_pricing.demand import Purchase

@@ -8,8 +8,9 @@ from gpucloud.clouds.kit import gone_is_fine
 from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import UsageError
 from gpucloud.resources import Ref, ResourceKind
-from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.errors import classify
+from gpucloud_alibaba.models import ecs_models
 
 
 def _instance(clients: Clients, ref: Ref) -> None:

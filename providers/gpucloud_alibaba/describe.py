@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpucloud.resources import BadTags, Machine, Ref, Resource, ResourceKind, State, Tags
-from gpucloud_alibaba.clients import Clients, ecs_models, has_more, listed, send
+from gpucloud_alibaba.clients import Clients, has_more, listed, send
 from gpucloud_alibaba.errors import named
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing.demand import Purchase
 
 CLOUD = "alibaba"

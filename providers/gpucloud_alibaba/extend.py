@@ -7,7 +7,8 @@ from datetime import datetime
 
 from gpucloud.resources import EXPIRES_TAG, Ref, ResourceKind, expires_text
 from gpucloud_alibaba import create
-from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.clients import Clients
+from gpucloud_alibaba.models import ecs_models
 
 _TYPES: Mapping[ResourceKind, tuple[str, str]] = {
     ResourceKind.INSTANCE: ("ecs", "instance"),

@@ -20,7 +20,7 @@ from gpucloud.resources import (
     State,
     UnreadableRegion,
 )
-from gpucloud_alibaba.clients import Clients, ecs_models, listed
+from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import CLOUD, SHELVES, Asked, Look, Place, ref_of
 from gpucloud_alibaba.errors import (
     DRY_RUN_PASSED,
@@ -32,6 +32,7 @@ from gpucloud_alibaba.errors import (
     named,
     reading,
 )
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing.demand import Purchase
 
 TOKEN_TAG = f"{TAG_PREFIX}key"

@@ -10,8 +10,9 @@ from typing import Any
 
 from gpucloud.clouds.kit import ImageRow, image_row, read_images
 from gpucloud.resources import Order
-from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.errors import NoImageError, reading
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_templates.software import Image as BootImage
 from gpucloud_templates.software import driver, own_image
 

@@ -17,9 +17,10 @@ from gpucloud.clouds.kit import together
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
 from gpucloud.resources import TAG_PREFIX, Order, ResourceKind
-from gpucloud_alibaba.clients import Clients, ecs_models, listed
+from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import NotReadyError, named, reading
+from gpucloud_alibaba.models import ecs_models
 
 SSH_PORT = 22
 VPC_CIDR = "10.42.0.0/16"

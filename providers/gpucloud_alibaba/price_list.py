@@ -11,9 +11,10 @@ from typing import Any
 
 from gpucloud.clouds.kit import amount_of
 from gpucloud.clouds.provider import NO_PRICE, ROW_SHOWN, Inquiry, PriceList
-from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD
 from gpucloud_alibaba.errors import named, reading
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.prices import if_sold, price_of, spot
 from gpucloud_pricing import Interruption, Price
 from gpucloud_pricing.demand import TERM_HOURS

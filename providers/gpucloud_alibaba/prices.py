@@ -10,9 +10,10 @@ from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import HeldCapacity, Quote
-from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, classify, named, reading
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing.demand import Purchase
 
 T = TypeVar("T")

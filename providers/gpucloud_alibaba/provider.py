@@ -41,9 +41,10 @@ from gpucloud_alibaba import (
     quotas,
     zones,
 )
-from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.describe import CLOUD, Place
 from gpucloud_alibaba.errors import MalformedAnswerError, reading
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:

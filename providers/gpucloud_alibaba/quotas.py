@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.resources import Quota
-from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD
 from gpucloud_alibaba.errors import reading
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing.demand import Purchase
 
 FIX = (

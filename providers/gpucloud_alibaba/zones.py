@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpucloud.resources import Order
-from gpucloud_alibaba.clients import ecs_models, listed
+from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.errors import NoZoneError, named, reading
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing.demand import Purchase
 
 _PREFERENCE = ("WithStock", "ClosedWithStock")

@@ -15,8 +15,9 @@ from alibabacloud_tea_openapi.utils_models import Config
 
 import gpucloud_alibaba
 from gpucloud_alibaba.actions import ACTIONS, Repeat
-from gpucloud_alibaba.clients import Clients, ecs_models
+from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.errors import ActionRefusedError
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing import Market
 from tests.profiles import own_profile

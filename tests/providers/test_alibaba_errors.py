@@ -17,8 +17,8 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import RULES, ErrorClass, Scope
 from gpucloud_alibaba import errors
-from gpucloud_alibaba.clients import ecs_models
 from gpucloud_alibaba.errors import classify, table
+from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.provider import AlibabaProvider
 from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire

@@ -21,7 +21,7 @@ from gpucloud.sandbox.boxes_disk import Disk
 from gpucloud.sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
 from gpucloud.sandbox.boxes_mig import Mig
 from gpucloud.sandbox.boxes_nvidia import INSTALLED, Gpus
-from gpucloud.sandbox.boxes_services import Services, end_processes
+from gpucloud.sandbox.boxes_services import Services, end_processes, ended_if_cancelled
 from gpucloud.sandbox.boxes_user_data import CloudConfig, User, parse
 
 NOTICE = "This is a box of the gpucloud sandbox: its commands run on this machine, as you."
@@ -342,7 +342,8 @@ class Box:
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             self.say(f"cloud-init: {command[0]}: {error}\n")
             return
-        output, _ = await child.communicate()
+        async with ended_if_cancelled(child):
+            output, _ = await child.communicate()
         self.say(output.decode(errors="replace"))
         if child.returncode:
             self.say(f"cloud-init: {command[0]}: exit code {child.returncode}\n")

@@ -8,8 +8,8 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,14 +66,17 @@ class Services:
         if name not in self._running:
             task = asyncio.get_running_loop().create_task(self._run(name, service, tuple(after)))
             self._running[name] = task
-            task.add_done_callback(lambda _: self._running.pop(name, None))
+            task.add_done_callback(lambda ended: self._forget(name, ended))
+
+    def _forget(self, name: str, ended: asyncio.Task[None]) -> None:
+        if self._running.get(name) is ended:  # a stopped service may have been started again
+            del self._running[name]
 
     def stop(self, name: str) -> None:
         """Ends a service, if it runs."""
         task = self._running.pop(name, None)
         if task is not None:
             task.cancel()
-        self.signal(signal.SIGTERM, name)
 
     def signal(self, signum: signal.Signals, *names: str) -> None:
         """Sends a signal to these services, or to all."""
@@ -103,13 +106,38 @@ class Services:
                 return
             self._processes[name] = process
             assert process.stdout is not None  # noqa: S101  (it is a pipe)
-            async for line in process.stdout:
-                self._say(line.decode(errors="replace"))
-            await process.wait()
-            self._processes.pop(name, None)
+            try:
+                async with ended_if_cancelled(process, signal.SIGTERM):
+                    async for line in process.stdout:
+                        self._say(line.decode(errors="replace"))
+                    await process.wait()
+            finally:
+                if self._processes.get(name) is process:
+                    del self._processes[name]
             if not service.restarts:
                 return
             await asyncio.sleep(RESTART_S)
+
+
+@asynccontextmanager
+async def ended_if_cancelled(
+    process: asyncio.subprocess.Process, signum: signal.Signals = signal.SIGKILL
+) -> AsyncGenerator[None]:
+    """While the body waits for a process: a cancellation ends the process, and then the body.
+
+    A process that is given up while it ends would leave its transport behind when the loop is closed. A
+    second cancellation kills it.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        while process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.send_signal(signum)
+            with suppress(asyncio.CancelledError):
+                await process.wait()
+            signum = signal.SIGKILL
+        raise
 
 
 def end_processes(mark: str) -> None:

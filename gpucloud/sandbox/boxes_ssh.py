@@ -15,6 +15,8 @@ from typing import Protocol
 
 import asyncssh
 
+from gpucloud.sandbox.boxes_services import ended_if_cancelled
+
 # Makes the pseudo-terminal on stdin the controlling one. A program of its own, because code between fork and
 # exec is not safe in a process with threads.
 _TAKE_TERMINAL = (
@@ -197,7 +199,8 @@ async def _in_pipes(
     # An end of file before the exit code makes OpenSSH close the channel, and the code is lost.
     await process.redirect(stdout=our_out, stderr=our_err, send_eof=False)
     feeding = asyncio.create_task(_feed(process, our_in, head))
-    code = await child.wait()
+    async with ended_if_cancelled(child):
+        code = await child.wait()
     feeding.cancel()
     await process.stdout.drain()
     await process.stderr.drain()
@@ -259,7 +262,8 @@ async def _in_terminal(
     finally:
         os.close(slave)
     await process.redirect(stdin=os.dup(master), stdout=master, send_eof=False, recv_eof=False)
-    code = await child.wait()
+    async with ended_if_cancelled(child):
+        code = await child.wait()
     # A background job may hold the terminal open; the session ends with the shell all the same.
     with suppress(TimeoutError):
         await asyncio.wait_for(process.stdout.drain(), 1)

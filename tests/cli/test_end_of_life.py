@@ -22,7 +22,7 @@ def bills(own_clouds: Shell) -> set[str]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 100
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.05)

@@ -21,6 +21,7 @@ from gpucloud_alibaba.sandbox import (
     quotas,
     reservations,
     reserved,
+    rules,
     snapshots,
     tags,
 )
@@ -43,7 +44,8 @@ def get_caller_identity(region: Region, parameters: Mapping[str, Any]) -> Docume
 
 ACTIONS: Mapping[tuple[str, str], Action] = {
     ("ecs", "AttachDisk"): attachments.attach_disk,
-    ("ecs", "AuthorizeSecurityGroup"): groups.authorize,
+    ("ecs", "AuthorizeSecurityGroup"): rules.authorize,
+    ("ecs", "AuthorizeSecurityGroupEgress"): rules.authorize_egress,
     ("ecs", "CreateDisk"): attachments.create_disk,
     ("ecs", "CreateSecurityGroup"): groups.create_group,
     ("ecs", "DeleteDisk"): attachments.delete_disk,
@@ -89,7 +91,8 @@ ACTIONS: Mapping[tuple[str, str], Action] = {
     ("ecs", "RebootInstance"): changes.reboot_instances,
     ("ecs", "RebootInstances"): changes.reboot_instances,
     ("ecs", "ResizeDisk"): attachments.resize_disk,
-    ("ecs", "RevokeSecurityGroup"): groups.revoke,
+    ("ecs", "RevokeSecurityGroup"): rules.revoke,
+    ("ecs", "RevokeSecurityGroupEgress"): rules.revoke_egress,
     ("ecs", "RunInstances"): launch.run_instances,
     ("ecs", "StartInstance"): changes.start_instances,
     ("ecs", "StartInstances"): changes.start_instances,

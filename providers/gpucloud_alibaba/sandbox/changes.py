@@ -12,7 +12,8 @@ from gpucloud_alibaba.sandbox import bills, boxes
 from gpucloud_alibaba.sandbox.groups import find_group
 from gpucloud_alibaba.sandbox.instances import end_dry_run, find_instance, ids_of
 from gpucloud_alibaba.sandbox.launch import hardware
-from gpucloud_alibaba.sandbox.order import check_names, read_user_data, release_at
+from gpucloud_alibaba.sandbox.names import check_names
+from gpucloud_alibaba.sandbox.order import read_user_data, release_at
 from gpucloud_alibaba.sandbox.prices import price_of
 from gpucloud_alibaba.sandbox.region import Region, tags_of
 from gpucloud_alibaba.sandbox.stock import alive, free
@@ -145,7 +146,7 @@ def set_release_time(region: Region, parameters: Mapping[str, Any]) -> Document:
 def modify_attribute(region: Region, parameters: Mapping[str, Any]) -> Document:
     """ModifyInstanceAttribute: names, protection, groups, and the user data of a stopped instance."""
     instance = find_instance(region, parameters["InstanceId"])
-    check_names(parameters)
+    check_names(parameters, "InstanceName", "Description")
     changes: Document = {
         name: parameters[name] for name in ("InstanceName", "Description") if name in parameters
     }

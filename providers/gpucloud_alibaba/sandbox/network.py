@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from gpucloud.sandbox.database import Document
+from gpucloud_alibaba.sandbox.names import check_names
 from gpucloud_alibaba.sandbox.region import Region, asked_tags, has_tags, page_by_number, shown, vpc_tags
 from gpucloud_alibaba.sandbox.tokens import once
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
@@ -29,6 +30,7 @@ def create_vpc(region: Region, parameters: Mapping[str, Any]) -> Document:
     tags = asked_tags(parameters)
     if len(region.all("vpc")) >= VPCS:
         raise AlibabaError("QuotaExceeded.Vpc", "The number of VPCs exceeds the quota.", 400)
+    check_names(parameters, "VpcName")
     _stop_dry_run(parameters)
 
     def make() -> Document:
@@ -69,6 +71,7 @@ def create_vswitch(region: Region, parameters: Mapping[str, Any]) -> Document:
     block = _block(parameters["CidrBlock"])
     if not block.subnet_of(IPv4Network(vpc["CidrBlock"])) or not 16 <= block.prefixlen <= 29:
         raise AlibabaError("InvalidCidrBlock.Malformed", f"The specified CidrBlock {block} is not valid.")
+    check_names(parameters, "VSwitchName")
     tags = asked_tags(parameters)
 
     def make() -> Document:

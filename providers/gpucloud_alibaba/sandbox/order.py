@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from gpucloud_alibaba.sandbox import account
 from gpucloud_alibaba.sandbox.disks import DiskOrder, check_count, read_data_disk, read_system_disk
 from gpucloud_alibaba.sandbox.groups import find_group
 from gpucloud_alibaba.sandbox.images import Image, find_image
+from gpucloud_alibaba.sandbox.names import check_names
 from gpucloud_alibaba.sandbox.network import take_addresses
 from gpucloud_alibaba.sandbox.prices import price_of, way_of
 from gpucloud_alibaba.sandbox.quotas import check_quota
@@ -34,10 +34,6 @@ SOONEST, LATEST = timedelta(minutes=30), timedelta(days=3 * 365)
 
 MOST_BANDWIDTH_MBPS = 100
 """The most that a public address takes. Source: as above, ``InternetMaxBandwidthOut``."""
-
-_NAME = re.compile(r"[^\W\d_](?!.*://)[\w.:\-\[\],]{0,127}")
-_HOST = re.compile(r"(?=.{2,64}$)[A-Za-z0-9]+([.-][A-Za-z0-9]+)*")
-"""Names of instances and of hosts. Source: as above, ``InstanceName`` and ``HostName``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +86,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
             "The specified InstanceType does not exist or beyond the permitted range.",
             403,
         )
-    check_names(parameters)
+    check_names(parameters, "InstanceName", "HostName", "Description")
     image = find_image(region, parameters["ImageId"])
     review_metadata(parameters, image.imds)
     if image.imds == "v1" and parameters.get("HttpTokens") == "required":
@@ -257,13 +253,6 @@ def _public_key(region: Region, name: str | None) -> str:
         raise AlibabaError("InvalidKeyPairName.NotFound", "The KeyPairName provided does not exist.", 404)
     key: str = pair["PublicKey"]
     return key
-
-
-def check_names(parameters: Mapping[str, Any]) -> None:
-    """Refuses names that an instance or a host cannot have."""
-    for name, form in (("InstanceName", _NAME), ("HostName", _HOST)):
-        if parameters.get(name) and not form.fullmatch(parameters[name]):
-            raise AlibabaError(f"Invalid{name}.Malformed", f"The specified {name} is not valid.")
 
 
 def read_user_data(encoded: str | None) -> str:

@@ -25,6 +25,7 @@ NAMED = {
     "AssociateEipAddress": ("AllocationId", "eip"),
     "AttachDisk": ("DiskId", "disk"),
     "AuthorizeSecurityGroup": ("SecurityGroupId", "group"),
+    "AuthorizeSecurityGroupEgress": ("SecurityGroupId", "group"),
     "CreateSnapshot": ("DiskId", "disk"),
     "DeleteDisk": ("DiskId", "disk"),
     "DeleteImage": ("ImageId", "image"),
@@ -51,6 +52,7 @@ NAMED = {
     "ReleaseEipAddress": ("AllocationId", "eip"),
     "ResizeDisk": ("DiskId", "disk"),
     "RevokeSecurityGroup": ("SecurityGroupId", "group"),
+    "RevokeSecurityGroupEgress": ("SecurityGroupId", "group"),
 }
 """The calls that name what they change: the parameter with its ids, and its kind."""
 

@@ -141,7 +141,7 @@ def test_rules_out_are_kept_apart_from_rules_in(alibaba: Alibaba) -> None:
     assert (rule["DestCidrIp"], rule["PortRange"], rule["SourceCidrIp"]) == ("0.0.0.0/0", "443/443", "")
     assert [each["SourceCidrIp"] for each in rules(alibaba, network.group, Direction="ingress")] == [HERE]
     assert len(rules(alibaba, network.group)) == 2
-    id_ = {"SecurityGroupRuleId": [rule["SecurityGroupRuleId"]]}
+    id_: dict[str, Any] = {"SecurityGroupRuleId": [rule["SecurityGroupRuleId"]]}
     alibaba.ask("RevokeSecurityGroup", **group, **id_)
     assert len(rules(alibaba, network.group)) == 2, "the id is of a rule out"
     alibaba.ask("RevokeSecurityGroupEgress", **group, **id_)

@@ -23,6 +23,7 @@ from gpucloud_alibaba.sandbox import (
     changes,
     eips,
     instances,
+    interfaces,
     network,
     permissions,
     reserved,
@@ -215,19 +216,13 @@ class AlibabaSandbox:
         if silent is not None:
             return silent
         with self._world.database.transaction():
-            instances.settle(region)
-            network.settle(region)
-            snapshots.settle(region)
-            eips.settle(region)
+            _settle(region)
             try:
                 answer = ACTIONS[product, action](region, parameters)
             except KeptError as kept:
                 refused = AlibabaError(kept.code, kept.message, kept.status)
             else:
-                instances.settle(region)
-                network.settle(region)
-                snapshots.settle(region)
-                eips.settle(region)
+                _settle(region)
                 return answer
         raise refused
 
@@ -298,6 +293,12 @@ class AlibabaSandbox:
         token = {"token": self._world.token(40), "until": values["until"]}
         self._world.database.keep_setting("alibaba_token", token)
         return {"key": "STS.sandbox", "secret": self._secret, "token": token["token"]}
+
+
+def _settle(region: Region) -> None:
+    """Applies what is due by the clouds' time."""
+    for part in (instances, interfaces, network, snapshots, eips):
+        part.settle(region)
 
 
 def _host(call: Call) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, ip_network
 from itertools import islice
 from typing import Any
@@ -152,13 +152,15 @@ def settle(region: Region) -> None:
                 region.put(kind, {**each, "Status": "Available"})
 
 
-def take_addresses(region: Region, vswitch: Document, count: int, first: str | None = None) -> list[str]:
-    """Addresses of a switch that are free: any, or those from a first one on.
+def take_addresses(
+    region: Region, vswitch: Document, count: int, first: str | None = None, *, besides: Collection[str] = ()
+) -> list[str]:
+    """Addresses of a switch that are free: any, or those from a first one on; none of ``besides``.
 
     Raises:
         AlibabaError: there are not as many, or they are not the switch's to give.
     """
-    used = {each["PrivateIpAddress"] for each in region.all("nic").values()}
+    used = {*besides, *(each["PrivateIpAddress"] for each in region.all("nic").values())}
     block = IPv4Network(vswitch["CidrBlock"])
     if first is None:
         free = (text for host in _given(block) if (text := str(host)) not in used)

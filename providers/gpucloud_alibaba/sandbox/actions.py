@@ -45,11 +45,13 @@ def get_caller_identity(region: Region, parameters: Mapping[str, Any]) -> Docume
 
 ACTIONS: Mapping[tuple[str, str], Action] = {
     ("ecs", "AttachDisk"): attachments.attach_disk,
+    ("ecs", "AttachKeyPair"): keys.attach_key_pair,
     ("ecs", "AttachNetworkInterface"): attachments.attach_interface,
     ("ecs", "AuthorizeSecurityGroup"): rules.authorize,
     ("ecs", "AuthorizeSecurityGroupEgress"): rules.authorize_egress,
     ("ecs", "CreateDeploymentSet"): deployment_sets.create,
     ("ecs", "CreateDisk"): attachments.create_disk,
+    ("ecs", "CreateKeyPair"): keys.create_key_pair,
     ("ecs", "CreateNetworkInterface"): attachments.create_interface,
     ("ecs", "CreateSecurityGroup"): groups.create_group,
     ("ecs", "DeleteDeploymentSet"): deployment_sets.delete,
@@ -88,6 +90,7 @@ ACTIONS: Mapping[tuple[str, str], Action] = {
     ("ecs", "DescribeSpotPriceHistory"): prices.describe_spot_price_history,
     ("ecs", "DescribeZones"): catalog.describe_zones,
     ("ecs", "DetachDisk"): attachments.detach_disk,
+    ("ecs", "DetachKeyPair"): keys.detach_key_pair,
     ("ecs", "DetachNetworkInterface"): attachments.detach_interface,
     ("ecs", "GetInstanceConsoleOutput"): instances.get_console_output,
     ("ecs", "ImportKeyPair"): keys.import_key_pair,

@@ -24,6 +24,7 @@ FREE = {("sts", "GetCallerIdentity")}
 NAMED = {
     "AssociateEipAddress": ("AllocationId", "eip"),
     "AttachDisk": ("DiskId", "disk"),
+    "AttachKeyPair": ("KeyPairName", "keypair"),
     "AttachNetworkInterface": ("NetworkInterfaceId", "nic"),
     "AuthorizeSecurityGroup": ("SecurityGroupId", "group"),
     "AuthorizeSecurityGroupEgress": ("SecurityGroupId", "group"),
@@ -40,6 +41,7 @@ NAMED = {
     "DeleteVpc": ("VpcId", "vpc"),
     "DescribeInstanceAttribute": ("InstanceId", "instance"),
     "DetachDisk": ("DiskId", "disk"),
+    "DetachKeyPair": ("KeyPairName", "keypair"),
     "DetachNetworkInterface": ("NetworkInterfaceId", "nic"),
     "GetInstanceConsoleOutput": ("InstanceId", "instance"),
     "ModifyDeploymentSetAttribute": ("DeploymentSetId", "deployment_set"),

@@ -51,6 +51,7 @@ _PREFIXES = {
     "vswitch": "vsw",
     "snapshot": "s",
     "image": "m",
+    "keypair": "ssh",
     "eip": "eip",
     "event": "e",
     "reservation": "crp",

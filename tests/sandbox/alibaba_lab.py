@@ -158,7 +158,7 @@ class Alibaba:
 
     def image(self, word: str = "ubuntu_24_04_x64", region: str = REGION) -> str:
         """A public image's id."""
-        asked = {"RegionId": region, "ImageOwnerAlias": "system", "PageSize": 100}
+        asked: dict[str, Any] = {"RegionId": region, "ImageOwnerAlias": "system", "PageSize": 100}
         images = self.ask("DescribeImages", **asked)["Images"]["Image"]
         id_: str = next(each["ImageId"] for each in images if each["ImageId"].startswith(word))
         return id_

@@ -40,7 +40,7 @@ def test_a_set_is_made_once_changed_found_and_deleted(alibaba: Alibaba) -> None:
 
 
 def test_a_set_knows_its_instances_and_stays_while_it_has_any(alibaba: Alibaba) -> None:
-    made = {"DeploymentSetId": make(alibaba)}
+    made: dict[str, Any] = {"DeploymentSetId": make(alibaba)}
     id_ = alibaba.launch(**made)
     assert alibaba.instances()[0]["DeploymentSetId"] == made["DeploymentSetId"]
     [found] = shown(alibaba)
@@ -54,7 +54,7 @@ def test_a_set_knows_its_instances_and_stays_while_it_has_any(alibaba: Alibaba) 
 
 def test_a_zone_of_a_set_takes_twenty_instances(alibaba: Alibaba) -> None:
     network = alibaba.make_network()
-    made = {"DeploymentSetId": make(alibaba)}
+    made: dict[str, Any] = {"DeploymentSetId": make(alibaba)}
     alibaba.launch(network, Amount=19, InternetMaxBandwidthOut=0, **made)
     order = alibaba.order(network, Amount=2, **made)
     assert alibaba.refused("RunInstances", **order) == ("QuotaExceed.DeploymentSetInstanceQuotaFull", 403)
@@ -65,7 +65,7 @@ def test_a_zone_of_a_set_takes_twenty_instances(alibaba: Alibaba) -> None:
 
 def test_instances_of_a_grouped_set_go_to_the_group_that_they_name_or_the_emptiest(alibaba: Alibaba) -> None:
     network = alibaba.make_network()
-    made = {"DeploymentSetId": make(alibaba, Strategy="AvailabilityGroup", GroupCount=2)}
+    made: dict[str, Any] = {"DeploymentSetId": make(alibaba, Strategy="AvailabilityGroup", GroupCount=2)}
     alibaba.launch(network, DeploymentSetGroupNo=1, **made)
     alibaba.launch(network, **made)
     assert sorted(each["DeploymentSetGroupNo"] for each in alibaba.instances()) == [1, 2]
@@ -75,7 +75,7 @@ def test_instances_of_a_grouped_set_go_to_the_group_that_they_name_or_the_emptie
 
 def test_a_set_of_low_latency_is_in_one_zone_and_takes_no_spot(alibaba: Alibaba) -> None:
     network = alibaba.make_network()
-    made = {"DeploymentSetId": make(alibaba, Strategy="LowLatency")}
+    made: dict[str, Any] = {"DeploymentSetId": make(alibaba, Strategy="LowLatency")}
     spot = alibaba.order(network, **SPOT, **made)
     assert alibaba.refused("RunInstances", **spot)[0] == "InvalidSpotStrategy"
     alibaba.launch(network, **made)
@@ -103,6 +103,6 @@ def test_sets_that_the_cloud_refuses_are_refused(
 def test_a_launch_names_a_set_that_exists_and_a_type_that_it_takes(alibaba: Alibaba) -> None:
     order = alibaba.order(DeploymentSetId="ds-0")
     assert alibaba.refused("RunInstances", **order) == ("InvalidDeploymentSetId.NotFound", 400)
-    large = {"InstanceType": "ecs.gn7i-c8g1.2xlarge", "DeploymentSetId": make(alibaba)}
+    large: dict[str, Any] = {"InstanceType": "ecs.gn7i-c8g1.2xlarge", "DeploymentSetId": make(alibaba)}
     refused = alibaba.refused("RunInstances", **alibaba.order(**large))
     assert refused == ("InvalidInstanceType.ValueNotSupported", 403)

@@ -12,7 +12,7 @@ from gpucloud_alibaba.sandbox import metadata
 from gpucloud_alibaba.sandbox.region import Region, tags_of
 
 KEY_USER = "root"
-"""Who logs in with the key pair. Source: ECS user guide, "Connect to a Linux instance by using a key pair"."""
+"""Who logs in with the key pair. Source: ECS user guide, "Connect to an instance by using a key pair"."""
 
 
 def boot(region: Region, instance: Document) -> None:

@@ -36,6 +36,8 @@ ID_KEYS = {
     "snapshot": "SnapshotId",
     "image": "ImageId",
     "event": "EventId",
+    "bucket": "Name",
+    "object": "_path",
     "token": "_token",
     "quota": "_name",
 }

@@ -28,7 +28,9 @@ _RSA_BITS = 2048
 def create_key_pair(region: Region, parameters: Mapping[str, Any]) -> Document:
     """CreateKeyPair: the private key is told here, and never again."""
     _check_new(region, parameters)
-    key = asyncssh.generate_private_key("ssh-rsa", key_size=_RSA_BITS)
+    key = asyncssh.generate_private_key(  # pyright: ignore[reportUnknownMemberType]
+        "ssh-rsa", key_size=_RSA_BITS
+    )
     pair = _keep(region, parameters, key.export_public_key().decode().strip())
     private = key.export_private_key("pkcs8-pem").decode()
     return {**_named(pair), "KeyPairId": pair["KeyPairId"], "PrivateKeyBody": private}

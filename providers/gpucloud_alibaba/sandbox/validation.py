@@ -62,7 +62,7 @@ _PERMISSION = dict.fromkeys(
     "String",
 ) | {"SourceGroupOwnerId": "Long"}
 
-_PERMISSION_OUT = dict.fromkeys(
+_PERMISSION_OUT: Mapping[str, str] = dict.fromkeys(
     (
         "Description",
         "DestCidrIp",

@@ -118,7 +118,8 @@ class Store:
 
     def content(self, found: Document) -> bytes:
         """What an object holds."""
-        return (self._files() / found["_file"]).read_bytes()
+        name: str = found["_file"]
+        return (self._files() / name).read_bytes()
 
     def drop(self, found: Document, region: Region) -> None:
         """Deletes an object; its bill ends."""

@@ -123,8 +123,7 @@ def _is_about(rule: Document, port: int, address: IPv4Address | IPv6Address) -> 
     first, _, last = rule["PortRange"].partition("/")
     everything = rule["IpProtocol"] == "ALL" or (int(first), int(last)) == (-1, -1)
     return (
-        rule["Direction"] == "ingress"
-        and rule["IpProtocol"] in {"TCP", "ALL"}
+        rule["IpProtocol"] in {"TCP", "ALL"}
         and bool(block)
         and address in ip_network(block)
         and (everything or int(first) <= port <= int(last))

@@ -38,7 +38,8 @@ class BoxSpec:
 
     ``driver`` is the version of NVIDIA's that the image brings; without one ``nvidia-smi`` is there once an
     install step has run. ``metadata`` is what the box's metadata service says: its cloud's. ``users`` are
-    those that the cloud makes, beside those of the user-data.
+    those that the cloud makes, beside those of the user-data; ``default_user`` is the image's own, with the
+    instance's key pair.
     """
 
     id: str
@@ -53,6 +54,7 @@ class BoxSpec:
     tags: Mapping[str, str]
     spot: bool
     users: tuple[User, ...] = ()
+    default_user: User | None = None
     sick: str | None = None
     metadata: Answerer = silent
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -122,7 +124,9 @@ class Box:
         except ValueError as error:
             self.say(f"cloud-init: {error}\n")
             config = CloudConfig()
-        self._users = (*self.spec.users, *config.users)
+        default = self.spec.default_user if config.with_default_user else None
+        self._users = (*self.spec.users, *filter(None, (default,)), *config.users)
+        self._keys.clear()
         self._control = await asyncio.start_server(self._serve_program, "127.0.0.1", 0)
         self._control_port = self._control.sockets[0].getsockname()[1]
         self._metadata_port = await self._metadata.start()
@@ -133,7 +137,8 @@ class Box:
         if first:
             self._init(config)
         for user in self._users:
-            self._keys[user.name] = [asyncssh.import_public_key(key) for key in user.keys]
+            keys = [asyncssh.import_public_key(key) for key in user.keys]
+            self._keys.setdefault(user.name, []).extend(keys)
             self._disk.home(user.name).mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.running:
             self._ssh = await boxes_ssh.listen(self, self._disk.host_key())

@@ -92,8 +92,12 @@ class WriteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudConfig:
-    """The parts of cloud-config that a sandbox box supports."""
+    """The parts of cloud-config that a sandbox box supports.
 
+    ``with_default_user``: the image's own user is made too; a list of users without ``default`` prevents it.
+    """
+
+    with_default_user: bool = True
     users: tuple[User, ...] = ()
     host_key: str | None = None
     bootcmd: tuple[tuple[str, ...], ...] = ()
@@ -124,6 +128,7 @@ def parse(text: str) -> CloudConfig:
     fields = cast("dict[str, Any]", document)
     try:
         return CloudConfig(
+            with_default_user="default" in fields.get("users", ["default"]),
             users=tuple(_user(each) for each in fields.get("users", ()) if each != "default"),
             host_key=fields.get("ssh_keys", {}).get("ed25519_private"),
             bootcmd=tuple(_command(each) for each in fields.get("bootcmd", ())),

@@ -27,6 +27,14 @@ def ask(cli: Shell, action: str, **members: Any) -> Any:
     return ran.json
 
 
+def answer(cli: Shell, action: str, **members: Any) -> ElementTree.Element:
+    """What a call says in XML."""
+    ran = attempt(cli, action, members, "xml")
+    said = ElementTree.fromstring(ran.out)  # noqa: S314
+    assert said.tag == f"{action}Response", ran.out
+    return said
+
+
 def test_lists_and_shows_what_gpucloud_launched(cli: Shell) -> None:
     box = cli.launch(*LAUNCH)
     [node] = box["nodes"]
@@ -45,10 +53,7 @@ def test_lists_and_shows_what_gpucloud_launched(cli: Shell) -> None:
 
 def test_xml_says_what_json_says(cli: Shell) -> None:
     [node] = cli.launch(*LAUNCH)["nodes"]
-    ran = attempt(cli, "DescribeInstances", {}, "xml")
-    answer = ElementTree.fromstring(ran.out)  # noqa: S314
-    assert answer.tag == "DescribeInstancesResponse"
-    [instance] = answer.findall("Instances/Instance")
+    [instance] = answer(cli, "DescribeInstances").findall("Instances/Instance")
     assert instance.findtext("InstanceId") == node["instance_id"]
     assert instance.findtext("PublicIpAddress/IpAddress") == node["public_ip"]
     tags = {tag.findtext("TagKey") for tag in instance.findall("Tags/Tag")}
@@ -71,6 +76,35 @@ def test_disks_and_stops_of_others_work(cli: Shell) -> None:
     ask(cli, "DeleteDisk", DiskId=disk)
     unknown = attempt(cli, "StopInstance", {**of_instance, "Hibernate": True})
     assert (unknown.code, unknown.json["Code"]) == (1, "UnsupportedOperation")
+    assert cli("down", "x", "--yes").code == 0
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_interfaces_key_pairs_and_rules_out_work_in_xml(cli: Shell) -> None:
+    [node] = cli.launch(*LAUNCH)["nodes"]
+    shown = ask(cli, "DescribeInstanceAttribute", InstanceId=node["instance_id"])
+    [group] = shown["SecurityGroupIds"]["SecurityGroupId"]
+    made = answer(cli, "CreateDeploymentSet", DeploymentSetName="near", Strategy="LowLatency")
+    near = answer(cli, "DescribeDeploymentSets").find("DeploymentSets/DeploymentSet")
+    assert near is not None
+    assert near.findtext("DeploymentSetId") == made.findtext("DeploymentSetId")
+    assert "PRIVATE KEY" in (
+        answer(cli, "CreateKeyPair", KeyPairName="mine").findtext("PrivateKeyBody") or ""
+    )
+    answer(
+        cli,
+        "AuthorizeSecurityGroupEgress",
+        SecurityGroupId=group,
+        IpProtocol="tcp",
+        PortRange="443/443",
+        DestCidrIp="0.0.0.0/0",
+    )
+    rules = answer(cli, "DescribeSecurityGroupAttribute", SecurityGroupId=group, Direction="egress")
+    assert [each.findtext("DestCidrIp") for each in rules.iter("Permission")] == ["0.0.0.0/0"]
+    vswitch = shown["VpcAttributes"]["VSwitchId"]
+    second = answer(cli, "CreateNetworkInterface", VSwitchId=vswitch, SecurityGroupId=group)
+    interface = {"NetworkInterfaceId": second.findtext("NetworkInterfaceId")}
+    answer(cli, "AttachNetworkInterface", InstanceId=node["instance_id"], **interface)
     assert cli("down", "x", "--yes").code == 0
     assert cli.sandbox.status()["billing"] == []
 

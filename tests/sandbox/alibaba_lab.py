@@ -122,13 +122,14 @@ class Alibaba:
 
     # --- making
 
-    def make_network(self, zone: str = ZONE) -> Network:
+    def make_network(self, zone: str = ZONE, region: str = REGION) -> Network:
         """A network with a switch, and a group that lets the caller in."""
-        vpc = self.ask("CreateVpc", "vpc", CidrBlock="10.42.0.0/16", Tag=TAG)["VpcId"]
-        switch = {"VpcId": vpc, "ZoneId": zone, "CidrBlock": "10.42.0.0/20", "Tag": TAG}
-        vswitch = self.ask("CreateVSwitch", "vpc", **switch)["VSwitchId"]
-        group = self.ask("CreateSecurityGroup", VpcId=vpc, Tag=TAG)["SecurityGroupId"]
-        self.ask("AuthorizeSecurityGroup", SecurityGroupId=group, Permissions=[RULE])
+        about: dict[str, Any] = {"RegionId": region, "Tag": TAG}
+        vpc = self.ask("CreateVpc", "vpc", CidrBlock="10.42.0.0/16", **about)["VpcId"]
+        switch = {"VpcId": vpc, "ZoneId": zone, "CidrBlock": "10.42.0.0/20"}
+        vswitch = self.ask("CreateVSwitch", "vpc", **switch, **about)["VSwitchId"]
+        group = self.ask("CreateSecurityGroup", VpcId=vpc, **about)["SecurityGroupId"]
+        self.ask("AuthorizeSecurityGroup", RegionId=region, SecurityGroupId=group, Permissions=[RULE])
         return Network(vpc=vpc, vswitch=vswitch, group=group)
 
     def order(self, network: Network | None = None, **changes: Any) -> dict[str, Any]:
@@ -155,9 +156,10 @@ class Alibaba:
         id_: str = made["InstanceIdSets"]["InstanceIdSet"][0]
         return id_
 
-    def image(self, word: str = "ubuntu_24_04_x64") -> str:
+    def image(self, word: str = "ubuntu_24_04_x64", region: str = REGION) -> str:
         """A public image's id."""
-        images = self.ask("DescribeImages", ImageOwnerAlias="system", PageSize=100)["Images"]["Image"]
+        asked: dict[str, Any] = {"RegionId": region, "ImageOwnerAlias": "system", "PageSize": 100}
+        images = self.ask("DescribeImages", **asked)["Images"]["Image"]
         id_: str = next(each["ImageId"] for each in images if each["ImageId"].startswith(word))
         return id_
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpucloud.sandbox import connect
 from tests.sandbox.alibaba_lab import HERE, REGION, RULE, TAG, TYPE, ZONE, Alibaba
 
 pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
 
 
-def rules(alibaba: Alibaba, group: str) -> list[dict[str, Any]]:
-    shown = alibaba.ask("DescribeSecurityGroupAttribute", SecurityGroupId=group)
+def rules(alibaba: Alibaba, group: str, **asked: str) -> list[dict[str, Any]]:
+    shown = alibaba.ask("DescribeSecurityGroupAttribute", SecurityGroupId=group, **asked)
     found: list[dict[str, Any]] = shown["Permissions"]["Permission"]
     return found
 
@@ -123,6 +127,91 @@ def test_rules_that_add_up_to_the_world_are_refused_unless_they_keep_it_out(alib
     alibaba.ask("AuthorizeSecurityGroup", **asked("0.0.0.0/2"))
     assert alibaba.refused("AuthorizeSecurityGroup", **asked("64.0.0.0/2"))[0] == "Forbidden.RAM"
     assert len(rules(alibaba, group)) == 3
+
+
+OUT: dict[str, Any] = {"IpProtocol": "TCP", "PortRange": "443/443", "DestCidrIp": "0.0.0.0/0"}
+
+
+def test_rules_out_are_kept_apart_from_rules_in(alibaba: Alibaba) -> None:
+    network = alibaba.make_network()
+    group = {"SecurityGroupId": network.group}
+    for _ in "ab":
+        alibaba.ask("AuthorizeSecurityGroupEgress", **group, Permissions=[OUT])
+    [rule] = rules(alibaba, network.group, Direction="egress")
+    assert (rule["DestCidrIp"], rule["PortRange"], rule["SourceCidrIp"]) == ("0.0.0.0/0", "443/443", "")
+    assert [each["SourceCidrIp"] for each in rules(alibaba, network.group, Direction="ingress")] == [HERE]
+    assert len(rules(alibaba, network.group)) == 2
+    id_: dict[str, Any] = {"SecurityGroupRuleId": [rule["SecurityGroupRuleId"]]}
+    alibaba.ask("RevokeSecurityGroup", **group, **id_)
+    assert len(rules(alibaba, network.group)) == 2, "the id is of a rule out"
+    alibaba.ask("RevokeSecurityGroupEgress", **group, **id_)
+    alibaba.ask("AuthorizeSecurityGroupEgress", **group, **OUT, Policy="drop", Priority="2")
+    alibaba.ask("RevokeSecurityGroupEgress", **group, **OUT, Policy="drop", Priority="2")
+    assert rules(alibaba, network.group, Direction="egress") == []
+
+
+def knock(alibaba: Alibaba, address: str) -> str:
+    """What a connection to ssh ends with: the machines here have no inside that would answer."""
+    program = Path(connect.__file__)
+    ran = subprocess.run(
+        [sys.executable, program, alibaba.endpoint.folder, address, "22"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ran.stderr
+
+
+def test_a_rule_out_lets_nobody_in(alibaba: Alibaba) -> None:
+    network = alibaba.make_network()
+    alibaba.launch(network)
+    [address] = alibaba.instances()[0]["PublicIpAddress"]["IpAddress"]
+    assert "connection refused" in knock(alibaba, address), "it is let in, and nobody answers"
+    alibaba.ask("RevokeSecurityGroup", SecurityGroupId=network.group, Permissions=[RULE])
+    everything = {"IpProtocol": "ALL", "PortRange": "-1/-1", "DestCidrIp": HERE}
+    alibaba.ask("AuthorizeSecurityGroupEgress", SecurityGroupId=network.group, Permissions=[everything])
+    assert "timed out" in knock(alibaba, address)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "status"),
+    [
+        ({"DestCidrIp": None}, "MissingParameter.Dest", 400),
+        ({"DestCidrIp": "there"}, "InvalidDestCidrIp.Malformed", 400),
+        ({"Ipv6DestCidrIp": "there"}, "InvalidParam.Ipv6DestCidrIp", 400),
+        ({"DestGroupId": "sg-nothing"}, "InvalidDestGroupId.NotFound", 404),
+        ({"DestGroupId": "itself"}, "InvalidParamter.Conflict", 400),
+        ({"DestGroupId": "elsewhere"}, "InvalidDestGroupId.Mismatch", 400),
+        ({"SourceCidrIp": HERE}, "UnsupportedOperation", 400),
+    ],
+)
+def test_rules_out_that_the_cloud_refuses_are_refused(
+    alibaba: Alibaba, changes: dict[str, Any], code: str, status: int
+) -> None:
+    groups = {"itself": alibaba.make_network().group, "elsewhere": alibaba.make_network().group}
+    rule = {name: value for name, value in {**OUT, **changes}.items() if value is not None}
+    rule["DestGroupId"] = groups.get(rule.get("DestGroupId", ""), rule.get("DestGroupId", ""))
+    asked: dict[str, Any] = {"SecurityGroupId": groups["itself"], "Permissions": [rule]}
+    assert alibaba.refused("AuthorizeSecurityGroupEgress", **asked) == (code, status)
+    assert rules(alibaba, groups["itself"], Direction="egress") == []
+
+
+@pytest.mark.parametrize(
+    ("action", "product", "given"),
+    [
+        ("CreateVpc", "vpc", {"CidrBlock": "10.43.0.0/16", "VpcName": "http://x"}),
+        ("CreateVpc", "vpc", {"CidrBlock": "10.43.0.0/16", "VpcName": "x" * 129}),
+        ("CreateSecurityGroup", "ecs", {"SecurityGroupName": "x"}),
+        ("CreateSecurityGroup", "ecs", {"SecurityGroupName": "1x"}),
+        ("CreateSecurityGroup", "ecs", {"Description": "https://x"}),
+    ],
+)
+def test_names_that_the_cloud_does_not_take_are_refused(
+    alibaba: Alibaba, action: str, product: str, given: dict[str, str]
+) -> None:
+    member = next(name for name in given if name != "CidrBlock")
+    assert alibaba.refused(action, product, **given) == (f"Invalid{member}.Malformed", 400)
 
 
 # --- elastic addresses

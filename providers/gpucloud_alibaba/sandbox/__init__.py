@@ -23,7 +23,9 @@ from gpucloud_alibaba.sandbox import (
     changes,
     eips,
     instances,
+    interfaces,
     network,
+    oss,
     permissions,
     reserved,
     snapshots,
@@ -57,6 +59,7 @@ class AlibabaSandbox:
         self._world = world
         self._shelf = Shelf(world.database, CLOUD)
         self._signatures = Signatures()
+        self._oss = oss.Oss(world, self._shelf, HOME)
         kept = world.database.setting("alibaba_credentials")
         if kept is None:
             kept = {"key": f"LTAI5tSANDBOX{world.token(11)}", "secret": world.token(30)}
@@ -99,6 +102,10 @@ class AlibabaSandbox:
 
     def identify(self, request: Request) -> Call:
         """Which call this is."""
+        if oss.is_oss(request):
+            operation = oss.read(request).operation
+            reads = request.method in {"GET", "HEAD"}
+            return Call(cloud=CLOUD, service=oss.SERVICE, action=operation, region=HOME, mutating=not reads)
         wire.choose_format(request)
         product, action, flat = wire.asked(request)
         return Call(
@@ -113,23 +120,27 @@ class AlibabaSandbox:
         """Checks the signature, does what the call asks, and answers."""
         request_id = self._request_id()
         try:
+            if call.service == oss.SERVICE:
+                return self._oss.answer(request, self._credentials(), request_id)
             self._verify(request)
             return wire.answer(call.action, self._do(request), request_id)
         except AlibabaError as failure:
-            return wire.error(failure, request_id, _host(call))
+            return _refusal(failure, call, request_id)
         except Exception:  # a fault of ours must not look like a broken protocol
             _LOG.exception("%s:%s failed", call.service, call.action)
             ours = AlibabaError(
                 "InternalError", "This is a fault of the gpucloud sandbox; its log says more", 500
             )
-            return wire.error(ours, request_id, _host(call))
+            return _refusal(ours, call, request_id)
 
     def fail(self, call: Call, fault: Fault) -> Response:
         """The answer that a fault makes."""
         failure = AlibabaError(fault.code, fault.message, fault.status)
-        if fault.effect is Effect.THROTTLE:
+        if fault.effect is Effect.THROTTLE and call.service == oss.SERVICE:
+            failure = AlibabaError("TotalQpsLimitExceeded", "Max total qps limit is exceeded.", 503)
+        elif fault.effect is Effect.THROTTLE:
             failure = AlibabaError("Throttling.User", "Request was denied due to user flow control.", 400)
-        return wire.error(failure, self._request_id(), _host(call))
+        return _refusal(failure, call, self._request_id())
 
     def admits(self, box: str, port: int, source: str) -> bool:
         """Whether an instance runs and its groups let ``source`` in."""
@@ -182,6 +193,7 @@ class AlibabaSandbox:
             if alive(instance):
                 boxes.end(self._region(name), instance)
         self._shelf.clear()
+        self._oss.forget()
         permissions.forget(self._world)
         account.forget(self._world)
         for setting in (VANISHING, "alibaba_token"):
@@ -190,14 +202,16 @@ class AlibabaSandbox:
     # --- one call
 
     def _verify(self, request: Request) -> None:
-        expires = self._world.database.setting("alibaba_token")
-        until = datetime.fromisoformat(expires["until"]) if expires else None
-        token = expires["token"] if expires else ""
-        credentials = {self._key: Credential(secret=self._secret)}
-        if expires:
-            credentials["STS.sandbox"] = Credential(secret=self._secret, token=token, until=until)
         clock = self._world.clock
-        self._signatures.verify(request, credentials, now=clock.now(), unmoved=clock.unmoved())
+        self._signatures.verify(request, self._credentials(), now=clock.now(), unmoved=clock.unmoved())
+
+    def _credentials(self) -> dict[str, Credential]:
+        """The account's keys: its own, and the temporary one if there is one."""
+        credentials = {self._key: Credential(secret=self._secret)}
+        if expires := self._world.database.setting("alibaba_token"):
+            until = datetime.fromisoformat(expires["until"])
+            credentials["STS.sandbox"] = Credential(secret=self._secret, token=expires["token"], until=until)
+        return credentials
 
     def _do(self, request: Request) -> Mapping[str, Any]:
         product, action, flat = wire.asked(request)
@@ -215,19 +229,13 @@ class AlibabaSandbox:
         if silent is not None:
             return silent
         with self._world.database.transaction():
-            instances.settle(region)
-            network.settle(region)
-            snapshots.settle(region)
-            eips.settle(region)
+            _settle(region)
             try:
                 answer = ACTIONS[product, action](region, parameters)
             except KeptError as kept:
                 refused = AlibabaError(kept.code, kept.message, kept.status)
             else:
-                instances.settle(region)
-                network.settle(region)
-                snapshots.settle(region)
-                eips.settle(region)
+                _settle(region)
                 return answer
         raise refused
 
@@ -300,5 +308,14 @@ class AlibabaSandbox:
         return {"key": "STS.sandbox", "secret": self._secret, "token": token["token"]}
 
 
-def _host(call: Call) -> str:
-    return f"{call.service}.{call.region}.aliyuncs.com"
+def _settle(region: Region) -> None:
+    """Applies what is due by the clouds' time."""
+    for part in (instances, interfaces, network, snapshots, eips):
+        part.settle(region)
+
+
+def _refusal(failure: AlibabaError, call: Call, request_id: str) -> Response:
+    """A refusal in the form of the product that was called."""
+    if call.service == oss.SERVICE:
+        return oss.error(failure, request_id, head=call.action == "HeadObject")
+    return wire.error(failure, request_id, f"{call.service}.{call.region}.aliyuncs.com")

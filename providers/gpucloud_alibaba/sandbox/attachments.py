@@ -1,4 +1,4 @@
-"""Disks and interfaces: what an instance is made of, and what may be left of one."""
+"""Disks and interfaces by themselves: making, attaching, detaching, ending, looking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox.disks import (
     attach,
-    check_count,
+    check_disk_count,
     detach,
     disks_of,
     drop,
@@ -18,8 +18,21 @@ from gpucloud_alibaba.sandbox.disks import (
     resize,
 )
 from gpucloud_alibaba.sandbox.instances import find_instance
+from gpucloud_alibaba.sandbox.interfaces import (
+    ERDMA,
+    check_card,
+    check_count,
+    check_same_place,
+    check_traffic,
+    hold,
+    interfaces_of,
+    let_loose,
+    make_interface,
+    read_interface,
+)
 from gpucloud_alibaba.sandbox.region import Region, asked_tags, has_tags, page, shown
 from gpucloud_alibaba.sandbox.review import review_disk
+from gpucloud_alibaba.sandbox.stock import alive
 from gpucloud_alibaba.sandbox.tokens import once
 from gpucloud_alibaba.sandbox.wire import AlibabaError, json_list, true
 
@@ -89,7 +102,7 @@ def attach_disk(region: Region, parameters: Mapping[str, Any]) -> Document:
         text = "The specified instance and disk are not in the same zone."
         raise AlibabaError("ResourcesNotInSameZone", text, 403)
     attached = disks_of(region, instance["InstanceId"])
-    check_count(1 + sum(each["Type"] == "data" for each in attached))
+    check_disk_count(1 + sum(each["Type"] == "data" for each in attached))
     with_instance = {"DeleteWithInstance": true(parameters.get("DeleteWithInstance"))}
     attach(region, {**disk, **with_instance}, instance["InstanceId"])
     return {}
@@ -153,7 +166,62 @@ def _wrong_state() -> AlibabaError:
     )
 
 
-def describe_nics(region: Region, parameters: Mapping[str, Any]) -> Document:
+# --- interfaces
+
+
+def create_interface(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """CreateNetworkInterface."""
+    order, tags = read_interface(region, parameters), asked_tags(parameters)
+    return once(
+        region,
+        "CreateNetworkInterface",
+        parameters,
+        lambda: shown(make_interface(region, order, 0, tags)),
+    )
+
+
+def attach_interface(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """AttachNetworkInterface, while the instance runs or is stopped."""
+    nic, instance = _interface(region, parameters), _instance(region, parameters)
+    type_name = instance["InstanceType"]
+    card = int(parameters["NetworkCardIndex"]) if "NetworkCardIndex" in parameters else None
+    if nic["Type"] == "Primary":
+        raise AlibabaError("InvalidOperation.InvalidEniType", "A primary interface stays where it is.", 403)
+    if nic["Status"] != "Available":
+        raise _wrong_interface_state(nic, "Available")
+    check_same_place(nic, {**instance, **instance["VpcAttributes"]})
+    check_card(type_name, card)
+    attached = interfaces_of(region, instance["InstanceId"])
+    check_count(type_name, len(attached) + 1)
+    check_traffic(type_name, (each["NetworkInterfaceTrafficMode"] for each in (*attached, nic)))
+    hold(region, nic, instance["InstanceId"], card=card, status="Attaching")
+    return {}
+
+
+def detach_interface(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DetachNetworkInterface: an eRDMA interface only while the instance is stopped (code UNVERIFIED)."""
+    nic, instance = _interface(region, parameters), _instance(region, parameters)
+    if nic["Type"] == "Primary":
+        text = "Detaching the primary interface of an instance is not allowed."
+        raise AlibabaError("InvalidOperation.DetachPrimaryEniNotAllowed", text)
+    if nic["Status"] != "InUse" or nic["InstanceId"] != instance["InstanceId"]:
+        raise _wrong_interface_state(nic, "InUse")
+    if nic["NetworkInterfaceTrafficMode"] == ERDMA and instance["Status"] != "Stopped":
+        raise _wrong_instance_state()
+    let_loose(region, nic)
+    return {}
+
+
+def delete_interface(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """DeleteNetworkInterface: what is not there is no error."""
+    nic = region.all("nic").get(parameters["NetworkInterfaceId"])
+    if nic is not None and nic["Status"] != "Available":
+        raise _wrong_interface_state(nic, "Available")
+    region.drop("nic", parameters["NetworkInterfaceId"])
+    return {}
+
+
+def describe_interfaces(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeNetworkInterfaces."""
     ids = parameters.get("NetworkInterfaceId")
     found = [
@@ -171,9 +239,28 @@ def describe_nics(region: Region, parameters: Mapping[str, Any]) -> Document:
     return {"NetworkInterfaceSets": {"NetworkInterfaceSet": [shown(each) for each in items]}, **about}
 
 
-def delete_nic(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DeleteNetworkInterface: what is not there is no error."""
+def _interface(region: Region, parameters: Mapping[str, Any]) -> Document:
     nic = region.all("nic").get(parameters["NetworkInterfaceId"])
-    if nic is not None:
-        raise AlibabaError("InvalidOperation.InvalidEniState", "The interface is in use.", 403)
-    return {}
+    if nic is None:
+        raise AlibabaError("InvalidEniId.NotFound", "The specified EniId is not found.", 404)
+    return nic
+
+
+def _instance(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """The instance of a call about interfaces, which has codes of its own."""
+    instance = region.all("instance").get(parameters["InstanceId"])
+    if instance is None or not alive(instance):
+        raise AlibabaError("InvalidEcsId.NotFound", "The specified EcsId is not found.", 404)
+    if instance["Status"] not in {"Running", "Stopped"}:
+        raise _wrong_instance_state()
+    return instance
+
+
+def _wrong_instance_state() -> AlibabaError:
+    text = "The operation is not allowed in the current ECS state."
+    return AlibabaError("InvalidOperation.InvalidEcsState", text)
+
+
+def _wrong_interface_state(nic: Document, wanted: str) -> AlibabaError:
+    text = f"The interface is {nic['Status']}, not {wanted}."
+    return AlibabaError("InvalidOperation.InvalidEniState", text)

@@ -6,10 +6,13 @@ import threading
 from functools import partial
 
 from gpucloud.sandbox.boxes import BoxSpec
-from gpucloud.sandbox.boxes_user_data import unpacked
+from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox import metadata
 from gpucloud_alibaba.sandbox.region import Region, tags_of
+
+KEY_USER = "root"
+"""Who logs in with the key pair. Source: ECS user guide, "Connect to an instance by using a key pair"."""
 
 
 def boot(region: Region, instance: Document) -> None:
@@ -30,6 +33,7 @@ def boot(region: Region, instance: Document) -> None:
             driver=instance["_driver"],
             tags=tags_of(instance),
             spot=instance["_purchase"] == "spot",
+            users=(User(name=KEY_USER, keys=(key,)),) if (key := instance.get("_public_key")) else (),
             metadata=partial(
                 metadata.answer,
                 hardened=instance["MetadataOptions"]["HttpTokens"] == "required",

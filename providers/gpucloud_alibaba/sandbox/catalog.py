@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucloud.sandbox.database import Document
+from gpucloud_alibaba.sandbox.interfaces import limits_of
 from gpucloud_alibaba.sandbox.region import CLOUD, Region, known_regions
 from gpucloud_alibaba.sandbox.stock import free
 
@@ -48,7 +49,8 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
             "GPUSpec": f"NVIDIA {each.gpu_model}",
             "GPUAmount": each.whole_gpus,
             "GPUMemorySize": float(each.gpu_memory_gib),
-            "EriQuantity": 1 if each.rdma == "erdma" else 0,
+            "EniQuantity": limits_of(each.name).enis,
+            "EriQuantity": limits_of(each.name).eris,
         }
         for each in region.world.market.catalog(CLOUD).types.values()
         if (wanted is None or each.name in wanted)

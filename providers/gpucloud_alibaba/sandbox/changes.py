@@ -11,8 +11,10 @@ from gpucloud.sandbox.market import Price
 from gpucloud_alibaba.sandbox import bills, boxes
 from gpucloud_alibaba.sandbox.groups import find_group
 from gpucloud_alibaba.sandbox.instances import end_dry_run, find_instance, ids_of
+from gpucloud_alibaba.sandbox.interfaces import check_count, check_traffic, interfaces_of
 from gpucloud_alibaba.sandbox.launch import hardware
-from gpucloud_alibaba.sandbox.order import check_names, read_user_data, release_at
+from gpucloud_alibaba.sandbox.names import check_names
+from gpucloud_alibaba.sandbox.order import read_user_data, release_at
 from gpucloud_alibaba.sandbox.prices import price_of
 from gpucloud_alibaba.sandbox.region import Region, tags_of
 from gpucloud_alibaba.sandbox.stock import alive, free
@@ -145,7 +147,7 @@ def set_release_time(region: Region, parameters: Mapping[str, Any]) -> Document:
 def modify_attribute(region: Region, parameters: Mapping[str, Any]) -> Document:
     """ModifyInstanceAttribute: names, protection, groups, and the user data of a stopped instance."""
     instance = find_instance(region, parameters["InstanceId"])
-    check_names(parameters)
+    check_names(parameters, "InstanceName", "Description")
     changes: Document = {
         name: parameters[name] for name in ("InstanceName", "Description") if name in parameters
     }
@@ -156,9 +158,8 @@ def modify_attribute(region: Region, parameters: Mapping[str, Any]) -> Document:
             text = "The security group and the instance are not in one VPC."
             raise AlibabaError("InvalidParameter.Mismatch", text)
         changes["SecurityGroupIds"] = {"SecurityGroupId": groups}
-        for nic in region.all("nic").values():
-            if nic["InstanceId"] == instance["InstanceId"]:
-                region.put("nic", {**nic, "SecurityGroupIds": changes["SecurityGroupIds"]})
+        primary = interfaces_of(region, instance["InstanceId"])[0]
+        region.put("nic", {**primary, "SecurityGroupIds": changes["SecurityGroupIds"]})
     if "UserData" in parameters:
         if instance["Status"] != "Stopped":
             text = "The current status of the resource does not support this operation."
@@ -186,6 +187,9 @@ def modify_spec(region: Region, parameters: Mapping[str, Any]) -> Document:
                 "The specified InstanceType does not exist or beyond the permitted range.",
                 403,
             )
+        attached = interfaces_of(region, instance["InstanceId"])
+        check_count(name, len(attached))
+        check_traffic(name, (each["NetworkInterfaceTrafficMode"] for each in attached))
         _check_stock(region, instance, name)
         changed = region.put(
             "instance",

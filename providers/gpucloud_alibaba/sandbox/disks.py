@@ -232,7 +232,7 @@ def let_go(region: Region, instance_id: str) -> None:
             detach(region, disk)
 
 
-def check_count(count: int) -> None:
+def check_disk_count(count: int) -> None:
     """Refuses more data disks than an instance takes."""
     if count > DATA_DISKS:
         text = "The amount of the disk on instance in question reach its limits."

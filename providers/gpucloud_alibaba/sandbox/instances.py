@@ -10,7 +10,7 @@ from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
-from gpucloud_alibaba.sandbox import boxes
+from gpucloud_alibaba.sandbox import boxes, interfaces
 from gpucloud_alibaba.sandbox.disks import let_go
 from gpucloud_alibaba.sandbox.order import is_dry
 from gpucloud_alibaba.sandbox.region import CLOUD, Region, has_tags, page, shown
@@ -137,13 +137,10 @@ def show(region: Region, instance: Document) -> Document:
             "NetworkInterfaceId": each["NetworkInterfaceId"],
             "PrimaryIpAddress": each["PrivateIpAddress"],
             "MacAddress": each["MacAddress"],
-            "Type": "Primary",
-            "PrivateIpSets": {
-                "PrivateIpSet": [{"PrivateIpAddress": each["PrivateIpAddress"], "Primary": True}]
-            },
+            "Type": each["Type"],
+            "PrivateIpSets": each["PrivateIpSets"],
         }
-        for each in region.all("nic").values()
-        if each["InstanceId"] == instance["InstanceId"]
+        for each in interfaces.interfaces_of(region, instance["InstanceId"])
     ]
     return {
         **shown(instance),
@@ -218,8 +215,7 @@ def end(region: Region, instance: Document, reason: str, at: datetime) -> None:
     region.put("instance", {**instance, "_gone_at": stamp(at)})
     ledger.died(CLOUD, id_, at, reason)
     let_go(region, id_)
-    for nic in [each for each in region.all("nic").values() if each["InstanceId"] == id_]:
-        region.drop("nic", nic["NetworkInterfaceId"])
+    interfaces.let_go(region, id_)
     address = instance.get("_public_ip")
     if address:
         region.world.addresses.free(address)

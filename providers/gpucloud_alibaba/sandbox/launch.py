@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
 from gpucloud_alibaba.sandbox import bills, boxes
 from gpucloud_alibaba.sandbox.disks import attach, make_disk
+from gpucloud_alibaba.sandbox.interfaces import hold, make_interface
 from gpucloud_alibaba.sandbox.order import Order, available, is_dry, read_order
 from gpucloud_alibaba.sandbox.region import CLOUD, Region, ecs_tags
 from gpucloud_alibaba.sandbox.tokens import once, spend
@@ -57,7 +57,7 @@ class KeptError(AlibabaError):
 def _make(region: Region, order: Order, index: int) -> str:
     id_, world = region.new_id("instance"), region.world
     instance = _instance(region, order, id_, index) | _unseen(region, order)
-    instance["_private_ip"] = order.addresses[index]
+    instance["_private_ip"] = order.interfaces[0].addresses[index]
     if order.public:
         try:
             instance["_public_ip"] = world.addresses.take(id_, but=world.dials.caller_address)
@@ -66,14 +66,15 @@ def _make(region: Region, order: Order, index: int) -> str:
             raise AlibabaError("InvalidOperation.PublicIpAddressNoStock", text, 403) from None
     region.put("instance", instance)
     _bill(region, order, instance)
-    _make_parts(region, order, instance)
+    _make_disks(region, order, instance)
+    _make_interfaces(region, order, instance, index)
     boxes.boot(region, instance)
     return id_
 
 
 def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
     """An instance as ``DescribeInstances`` shows it."""
-    parameters = order.parameters
+    parameters, primary = order.parameters, order.interfaces[0]
     return {
         "InstanceId": id_,
         "InstanceName": _numbered(order, "InstanceName", id_, index),
@@ -102,12 +103,12 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
         "SpotDuration": int(parameters.get("SpotDuration", 1)),
         "SpotInterruptionBehavior": parameters.get("SpotInterruptionBehavior", "Terminate"),
         "KeyPairName": parameters.get("KeyPairName", ""),
-        "SecurityGroupIds": {"SecurityGroupId": order.groups},
+        "SecurityGroupIds": {"SecurityGroupId": primary.groups},
         "VpcAttributes": {
-            "VpcId": order.vswitch["VpcId"],
-            "VSwitchId": order.vswitch["VSwitchId"],
+            "VpcId": primary.vswitch["VpcId"],
+            "VSwitchId": primary.vswitch["VSwitchId"],
             "NatIpAddress": "",
-            "PrivateIpAddress": {"IpAddress": [order.addresses[index]]},
+            "PrivateIpAddress": {"IpAddress": [primary.addresses[index]]},
         },
         "EipAddress": {"AllocationId": "", "IpAddress": "", "InternetChargeType": ""},
         "InnerIpAddress": {"IpAddress": []},
@@ -122,6 +123,8 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
             "CapacityReservationId": order.pool["PrivatePoolOptionsId"] if order.pool else "",
             "CapacityReservationPreference": "",
         },
+        "DeploymentSetId": order.place.set_id,
+        "DeploymentSetGroupNo": order.place.group,
         "Tags": ecs_tags(order.tags),
     }
 
@@ -170,8 +173,8 @@ def _unseen(region: Region, order: Order) -> Document:
     }
 
 
-def _make_parts(region: Region, order: Order, instance: Document) -> None:
-    """The disks and the primary interface; all carry the instance's tags."""
+def _make_disks(region: Region, order: Order, instance: Document) -> None:
+    """The disks; all carry the instance's tags."""
     about: dict[str, Any] = {
         "zone": order.zone,
         "tags": order.tags,
@@ -181,27 +184,14 @@ def _make_parts(region: Region, order: Order, instance: Document) -> None:
     made += [make_disk(region, disk, **about) for disk in order.data_disks]
     for disk in made:
         attach(region, disk, instance["InstanceId"])
-    address = instance["_private_ip"]
-    digits = hashlib.sha256(address.encode()).hexdigest()
-    region.put(
-        "nic",
-        {
-            "NetworkInterfaceId": region.new_id("nic"),
-            "NetworkInterfaceName": "",
-            "Type": "Primary",
-            "Status": "InUse",
-            "InstanceId": instance["InstanceId"],
-            "VpcId": order.vswitch["VpcId"],
-            "VSwitchId": order.vswitch["VSwitchId"],
-            "ZoneId": order.zone,
-            "PrivateIpAddress": address,
-            "MacAddress": ":".join(["00", "16", *(digits[at : at + 2] for at in range(0, 8, 2))]),
-            "SecurityGroupIds": {"SecurityGroupId": order.groups},
-            "CreationTime": region.second,
-            "DeleteOnRelease": True,
-            "Tags": ecs_tags(order.tags),
-        },
-    )
+
+
+def _make_interfaces(region: Region, order: Order, instance: Document, index: int) -> None:
+    """The interfaces; only the primary one carries the instance's tags."""
+    for number, wanted in enumerate(order.interfaces):
+        primary = number == 0
+        nic = make_interface(region, wanted, index, order.tags if primary else {}, primary=primary)
+        hold(region, nic, instance["InstanceId"], card=wanted.card)
 
 
 def _bill(region: Region, order: Order, instance: Document) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, ip_network
 from itertools import islice
 from typing import Any
 
 from gpucloud.sandbox.database import Document
+from gpucloud_alibaba.sandbox.names import check_names
 from gpucloud_alibaba.sandbox.region import Region, asked_tags, has_tags, page_by_number, shown, vpc_tags
 from gpucloud_alibaba.sandbox.tokens import once
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
@@ -29,6 +30,7 @@ def create_vpc(region: Region, parameters: Mapping[str, Any]) -> Document:
     tags = asked_tags(parameters)
     if len(region.all("vpc")) >= VPCS:
         raise AlibabaError("QuotaExceeded.Vpc", "The number of VPCs exceeds the quota.", 400)
+    check_names(parameters, "VpcName")
     _stop_dry_run(parameters)
 
     def make() -> Document:
@@ -69,6 +71,7 @@ def create_vswitch(region: Region, parameters: Mapping[str, Any]) -> Document:
     block = _block(parameters["CidrBlock"])
     if not block.subnet_of(IPv4Network(vpc["CidrBlock"])) or not 16 <= block.prefixlen <= 29:
         raise AlibabaError("InvalidCidrBlock.Malformed", f"The specified CidrBlock {block} is not valid.")
+    check_names(parameters, "VSwitchName")
     tags = asked_tags(parameters)
 
     def make() -> Document:
@@ -149,13 +152,15 @@ def settle(region: Region) -> None:
                 region.put(kind, {**each, "Status": "Available"})
 
 
-def take_addresses(region: Region, vswitch: Document, count: int, first: str | None = None) -> list[str]:
-    """Addresses of a switch that are free: any, or those from a first one on.
+def take_addresses(
+    region: Region, vswitch: Document, count: int, first: str | None = None, *, besides: Collection[str] = ()
+) -> list[str]:
+    """Addresses of a switch that are free: any, or those from a first one on; none of ``besides``.
 
     Raises:
         AlibabaError: there are not as many, or they are not the switch's to give.
     """
-    used = {each["PrivateIpAddress"] for each in region.all("nic").values()}
+    used = {*besides, *(each["PrivateIpAddress"] for each in region.all("nic").values())}
     block = IPv4Network(vswitch["CidrBlock"])
     if first is None:
         free = (text for host in _given(block) if (text := str(host)) not in used)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,10 +13,17 @@ from typing import Any
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
 from gpucloud_alibaba.sandbox import account
-from gpucloud_alibaba.sandbox.disks import DiskOrder, check_count, read_data_disk, read_system_disk
-from gpucloud_alibaba.sandbox.groups import find_group
+from gpucloud_alibaba.sandbox.deployment_sets import Place, place_of
+from gpucloud_alibaba.sandbox.disks import DiskOrder, check_disk_count, read_data_disk, read_system_disk
 from gpucloud_alibaba.sandbox.images import Image, find_image
-from gpucloud_alibaba.sandbox.network import take_addresses
+from gpucloud_alibaba.sandbox.interfaces import (
+    InterfaceOrder,
+    check_card,
+    check_count,
+    check_traffic,
+    read_interfaces,
+)
+from gpucloud_alibaba.sandbox.names import check_names
 from gpucloud_alibaba.sandbox.prices import price_of, way_of
 from gpucloud_alibaba.sandbox.quotas import check_quota
 from gpucloud_alibaba.sandbox.region import Region, asked_tags
@@ -35,10 +41,6 @@ SOONEST, LATEST = timedelta(minutes=30), timedelta(days=3 * 365)
 MOST_BANDWIDTH_MBPS = 100
 """The most that a public address takes. Source: as above, ``InternetMaxBandwidthOut``."""
 
-_NAME = re.compile(r"[^\W\d_](?!.*://)[\w.:\-\[\],]{0,127}")
-_HOST = re.compile(r"(?=.{2,64}$)[A-Za-z0-9]+([.-][A-Za-z0-9]+)*")
-"""Names of instances and of hosts. Source: as above, ``InstanceName`` and ``HostName``."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
@@ -48,15 +50,14 @@ class Order:
     type: InstanceType
     image: Image
     zone: str
-    vswitch: Document
-    groups: list[str]
+    interfaces: list[InterfaceOrder]
     purchase: str
     count: int
     price: Price
     pool: Document | None
+    place: Place
     system_disk: DiskOrder
     data_disks: list[DiskOrder]
-    addresses: list[str]
     public_key: str
     public: bool
     user_data: str
@@ -70,7 +71,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
     Raises:
         AlibabaError: the cloud, or the sandbox's reviewer, would refuse.
     """
-    for name in ("InstanceType", "ImageId", "VSwitchId"):
+    for name in ("InstanceType", "ImageId"):
         if not parameters.get(name):
             raise AlibabaError(
                 f"MissingParameter.{name}",
@@ -90,7 +91,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
             "The specified InstanceType does not exist or beyond the permitted range.",
             403,
         )
-    check_names(parameters)
+    check_names(parameters, "InstanceName", "HostName", "Description")
     image = find_image(region, parameters["ImageId"])
     review_metadata(parameters, image.imds)
     if image.imds == "v1" and parameters.get("HttpTokens") == "required":
@@ -99,8 +100,8 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         )
     if image.arch != type_.arch:
         raise AlibabaError("ImageNotSupportInstanceType", f"The image does not support {name}.", 403)
-    vswitch, groups = _network(region, parameters)
-    zone = vswitch["ZoneId"]
+    interfaces = _interfaces(region, parameters, name, most)
+    zone = interfaces[0].vswitch["ZoneId"]
     purchase = _purchase(parameters)
     pool = find_pool(region, parameters.get("PrivatePoolOptions") or {}, zone, name, least)
     if pool is not None and purchase == "spot":
@@ -115,15 +116,20 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         type=type_,
         image=image,
         zone=zone,
-        vswitch=vswitch,
-        groups=groups,
+        interfaces=interfaces,
         purchase="reserved" if pool else purchase,
         count=most,
         price=_price(region, parameters, zone, name, purchase),
         pool=pool,
+        place=place_of(
+            region,
+            parameters,
+            zone=zone,
+            purchase=purchase,
+            least=least,
+        ),
         system_disk=read_system_disk(parameters.get("SystemDisk") or {}, image.size_gib),
         data_disks=_data_disks(region, parameters),
-        addresses=take_addresses(region, vswitch, most, parameters.get("PrivateIpAddress")),
         public_key=_public_key(region, parameters.get("KeyPairName")),
         public=_bandwidth(parameters) > 0,
         user_data=read_user_data(parameters.get("UserData")),
@@ -172,27 +178,17 @@ def release_at(region: Region, text: str | None) -> str | None:
     return f"{moment:%Y-%m-%dT%H:%MZ}"
 
 
-def _network(region: Region, parameters: Mapping[str, Any]) -> tuple[Document, list[str]]:
-    vswitch = region.all("vswitch").get(parameters["VSwitchId"])
-    if vswitch is None:
-        raise AlibabaError("InvalidVSwitchId.NotFound", "The specified VSwitchId does not exist.", 404)
-    if vswitch["Status"] != "Available":
-        raise AlibabaError(
-            "IncorrectVSwitchStatus", "The current status of the VSwitch does not support this."
-        )
-    if parameters.get("ZoneId") not in {None, vswitch["ZoneId"]}:
+def _interfaces(
+    region: Region, parameters: Mapping[str, Any], type_name: str, count: int
+) -> list[InterfaceOrder]:
+    interfaces = read_interfaces(region, parameters, count)
+    if parameters.get("ZoneId") not in {None, interfaces[0].vswitch["ZoneId"]}:
         raise AlibabaError("InvalidParameter.Mismatch", "The VSwitch is in another zone than ZoneId.")
-    groups: list[str] = list(parameters.get("SecurityGroupIds") or ())
-    if parameters.get("SecurityGroupId"):
-        groups.insert(0, parameters["SecurityGroupId"])
-    if not groups:
-        raise AlibabaError("MissingParameter.SecurityGroupId", "A security group is needed.")
-    for id_ in groups:
-        if find_group(region, id_)["VpcId"] != vswitch["VpcId"]:
-            raise AlibabaError(
-                "InvalidParameter.Mismatch", "The security group and the VSwitch are not in one VPC."
-            )
-    return vswitch, groups
+    check_count(type_name, len(interfaces), "InvalidParameter.EniNumExceededWithLaunchEcs")
+    check_traffic(type_name, (each.traffic for each in interfaces))
+    for each in interfaces:
+        check_card(type_name, each.card)
+    return interfaces
 
 
 def _purchase(parameters: Mapping[str, Any]) -> str:
@@ -235,7 +231,7 @@ def _price(region: Region, parameters: Mapping[str, Any], zone: str, name: str, 
 
 def _data_disks(region: Region, parameters: Mapping[str, Any]) -> list[DiskOrder]:
     orders = [read_data_disk(region, each) for each in parameters.get("DataDisk") or ()]
-    check_count(len(orders))
+    check_disk_count(len(orders))
     return orders
 
 
@@ -257,13 +253,6 @@ def _public_key(region: Region, name: str | None) -> str:
         raise AlibabaError("InvalidKeyPairName.NotFound", "The KeyPairName provided does not exist.", 404)
     key: str = pair["PublicKey"]
     return key
-
-
-def check_names(parameters: Mapping[str, Any]) -> None:
-    """Refuses names that an instance or a host cannot have."""
-    for name, form in (("InstanceName", _NAME), ("HostName", _HOST)):
-        if parameters.get(name) and not form.fullmatch(parameters[name]):
-            raise AlibabaError(f"Invalid{name}.Malformed", f"The specified {name} is not valid.")
 
 
 def read_user_data(encoded: str | None) -> str:

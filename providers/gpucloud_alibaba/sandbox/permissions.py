@@ -24,8 +24,12 @@ FREE = {("sts", "GetCallerIdentity")}
 NAMED = {
     "AssociateEipAddress": ("AllocationId", "eip"),
     "AttachDisk": ("DiskId", "disk"),
+    "AttachKeyPair": ("KeyPairName", "keypair"),
+    "AttachNetworkInterface": ("NetworkInterfaceId", "nic"),
     "AuthorizeSecurityGroup": ("SecurityGroupId", "group"),
+    "AuthorizeSecurityGroupEgress": ("SecurityGroupId", "group"),
     "CreateSnapshot": ("DiskId", "disk"),
+    "DeleteDeploymentSet": ("DeploymentSetId", "deployment_set"),
     "DeleteDisk": ("DiskId", "disk"),
     "DeleteImage": ("ImageId", "image"),
     "DeleteInstance": ("InstanceId", "instance"),
@@ -37,7 +41,10 @@ NAMED = {
     "DeleteVpc": ("VpcId", "vpc"),
     "DescribeInstanceAttribute": ("InstanceId", "instance"),
     "DetachDisk": ("DiskId", "disk"),
+    "DetachKeyPair": ("KeyPairName", "keypair"),
+    "DetachNetworkInterface": ("NetworkInterfaceId", "nic"),
     "GetInstanceConsoleOutput": ("InstanceId", "instance"),
+    "ModifyDeploymentSetAttribute": ("DeploymentSetId", "deployment_set"),
     "ModifyInstanceAttribute": ("InstanceId", "instance"),
     "ModifyInstanceSpec": ("InstanceId", "instance"),
     "RebootInstance": ("InstanceId", "instance"),
@@ -51,6 +58,7 @@ NAMED = {
     "ReleaseEipAddress": ("AllocationId", "eip"),
     "ResizeDisk": ("DiskId", "disk"),
     "RevokeSecurityGroup": ("SecurityGroupId", "group"),
+    "RevokeSecurityGroupEgress": ("SecurityGroupId", "group"),
 }
 """The calls that name what they change: the parameter with its ids, and its kind."""
 

@@ -62,9 +62,33 @@ _PERMISSION = dict.fromkeys(
     "String",
 ) | {"SourceGroupOwnerId": "Long"}
 
+_PERMISSION_OUT: Mapping[str, str] = dict.fromkeys(
+    (
+        "Description",
+        "DestCidrIp",
+        "DestGroupId",
+        "DestGroupOwnerAccount",
+        "DestGroupOwnerId",  # a number in one SDK model, a text in another
+        "DestPrefixListId",
+        "IpProtocol",
+        "Ipv6DestCidrIp",
+        "Ipv6SourceCidrIp",
+        "NicType",
+        "Policy",
+        "PortRange",
+        "PortRangeListId",
+        "Priority",
+        "SourceCidrIp",
+        "SourcePortRange",
+    ),
+    "String",
+)
+
 MEMBERS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("AuthorizeSecurityGroup", "Permissions"): _PERMISSION,
+    ("AuthorizeSecurityGroupEgress", "Permissions"): _PERMISSION_OUT,
     ("RevokeSecurityGroup", "Permissions"): _PERMISSION,
+    ("RevokeSecurityGroupEgress", "Permissions"): _PERMISSION_OUT,
     ("RunInstances", "SystemDisk"): {"Encrypted": "Boolean"},
 }
 """What is inside parameters whose members are missing in the metadata.

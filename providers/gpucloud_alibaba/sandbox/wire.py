@@ -122,14 +122,15 @@ def error(failure: AlibabaError, request_id: str, host: str) -> Response:
 
 def _response(root: str, body: Mapping[str, Any], status: int, request_id: str) -> Response:
     if _XML.get():
-        response = Response(_xml(root, body), status, content_type="text/xml;charset=utf-8")
+        response = Response(xml_document(root, body), status, content_type="text/xml;charset=utf-8")
     else:
         response = Response(json.dumps(body), status, content_type="application/json;charset=utf-8")
     response.headers["x-acs-request-id"] = request_id
     return response
 
 
-def _xml(root: str, body: Mapping[str, Any]) -> bytes:
+def xml_document(root: str, body: Mapping[str, Any]) -> bytes:
+    """A document: members as elements of their names."""
     element = Element(root)
     _fill(element, body)
     text: bytes = tostring(element, encoding="UTF-8", xml_declaration=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 
 from gpucloud.sandbox.boxes import BoxSpec
-from gpucloud.sandbox.boxes_user_data import unpacked
+from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import metadata
 from gpucloud_aws.sandbox.region import Region, tags_of
+
+DEFAULT_USER = "ubuntu"
+"""The own user of all emulated images, who logs in with the key pair. Source: images.toml."""
 
 _ENDING: dict[str, threading.Thread] = {}
 """The threads that end boxes, by box."""
@@ -63,5 +66,6 @@ def _spec(region: Region, instance: Document) -> BoxSpec | None:
         driver=instance["_driver"],
         tags=tags_of(instance),
         spot=instance["_purchase"] == "spot",
+        default_user=User(name=DEFAULT_USER, keys=(key,)) if (key := instance.get("_public_key")) else None,
         metadata=metadata.service(instance["MetadataOptions"]),
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox import moto_backend
 from gpucloud_aws.sandbox.boxes import boot
 from gpucloud_aws.sandbox.disks import attach, make_volume
 from gpucloud_aws.sandbox.instances import PENDING, bill_instance, is_gone, show, take_address
@@ -167,7 +168,7 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
 
 def _unseen(region: Region, order: Order, reservation_id: str) -> Document:
     """What the emulator knows of an instance, and no answer shows."""
-    pace = region.world.dials.pace
+    pace, key_name = region.world.dials.pace, order.parameters.get("KeyName")
     return {
         "_order": len(region.all("instance")),
         "_reservation": reservation_id,
@@ -176,6 +177,7 @@ def _unseen(region: Region, order: Order, reservation_id: str) -> Document:
         "_protected": order.parameters.get("DisableApiTermination", False),
         "_stop_protected": order.parameters.get("DisableApiStop", False),
         "_user_data": order.user_data,
+        "_public_key": key_name and moto_backend.public_key(region.name, key_name),
         "_driver": order.image.driver,
         "_public": order.public,
         "_running_at": region.later(pace.transition_s),

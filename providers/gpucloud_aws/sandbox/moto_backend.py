@@ -45,13 +45,14 @@ def respond(request: Request) -> Response:
     return response
 
 
-def has_key_pair(region: str, name: str) -> bool:
-    """Whether a region has a key pair."""
+def public_key(region: str, name: str) -> str | None:
+    """The public key of a key pair; ``None`` where a region has no such pair."""
     if not _application.cache_info().currsize:  # nobody can have made one
-        return False
+        return None
     from moto.ec2.models import ec2_backends  # pyright: ignore[reportMissingTypeStubs]
 
-    return name in ec2_backends[ACCOUNT][region].key_pairs
+    pair = ec2_backends[ACCOUNT][region].key_pairs.get(name)
+    return None if pair is None else pair.public_key
 
 
 def instance_profile(name: str) -> Document | None:

@@ -147,7 +147,7 @@ def check_metadata(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_key(region: Region, name: str | None) -> None:
-    if name is not None and not moto_backend.has_key_pair(region.name, name):
+    if name is not None and moto_backend.public_key(region.name, name) is None:
         raise AwsError("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
 
 

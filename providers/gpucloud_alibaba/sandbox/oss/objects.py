@@ -1,0 +1,219 @@
+"""Buckets and objects: what they may be called, what they hold, and what an object costs.
+
+An object's content is a file of its own in the sandbox's folder; what is told of it is a document.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import lzma
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from gpucloud.sandbox.database import Document, Shelf
+from gpucloud.sandbox.emulator import World
+from gpucloud.sandbox.market import HOURS_PER_MONTH, Price
+from gpucloud_alibaba.sandbox import bills
+from gpucloud_alibaba.sandbox.oss.wire import Asked
+from gpucloud_alibaba.sandbox.region import Region
+from gpucloud_alibaba.sandbox.wire import AlibabaError, true
+
+BUCKETS = 100
+"""Buckets of an account in a region. Source: OSS user guide, "Limits"."""
+
+MOST_BYTES = 5 * 1024**3
+"""The most that one PutObject takes. Source: as above."""
+
+CNY_PER_GIB_MONTH = Decimal("0.12")
+"""Standard storage in one zone, the mainland's list price, taken for every region; UNVERIFIED."""
+
+_BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+_KEPT = ("cache-control", "content-disposition", "content-encoding", "expires")
+"""Headers that an object gives back as they came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The account's buckets, in whichever region they are."""
+
+    world: World
+    shelf: Shelf
+
+    # --- buckets
+
+    def find(self, name: str, region: str) -> tuple[Region, Document]:
+        """A bucket and its region.
+
+        Args:
+            name: the bucket's.
+            region: the one that the request was signed for, if it names one.
+
+        Raises:
+            AlibabaError: there is none, or it is in another region.
+        """
+        for place, bucket in self.shelf.everywhere("bucket"):
+            if bucket["Name"] == name:
+                if region not in {"", place}:
+                    text = "The bucket must be addressed using the specified endpoint."
+                    raise AlibabaError("AccessDenied", text, 403)
+                return Region(self.world, self.shelf, place), bucket
+        raise AlibabaError("NoSuchBucket", "The specified bucket does not exist.", 404)
+
+    def make_bucket(self, name: str, region: Region) -> None:
+        """A new bucket; one's own in the same region is no error.
+
+        Raises:
+            AlibabaError: it cannot be called so, or there is one elsewhere, or there are too many.
+        """
+        if not _BUCKET_NAME.fullmatch(name):
+            raise AlibabaError("InvalidBucketName", "The specified bucket is not valid.")
+        known = {bucket["Name"]: place for place, bucket in self.shelf.everywhere("bucket")}
+        if known.get(name) == region.name:
+            return
+        if name in known:
+            text = "The requested bucket name is not available."
+            raise AlibabaError("BucketAlreadyExists", text, 409)
+        if len(region.all("bucket")) >= BUCKETS:
+            raise AlibabaError("TooManyBuckets", "You have attempted to create more buckets than allowed.")
+        region.put("bucket", {"Name": name, "CreationDate": _milliseconds(region)})
+
+    def drop_bucket(self, name: str, region: Region) -> None:
+        """Deletes an empty bucket.
+
+        Raises:
+            AlibabaError: it is not empty.
+        """
+        if objects_of(region, name):
+            raise AlibabaError("BucketNotEmpty", "The bucket you tried to delete is not empty.", 409)
+        region.drop("bucket", name)
+
+    # --- objects
+
+    def put(self, asked: Asked, region: Region) -> Document:
+        """Stores an object in place of one of its name, unless that is forbidden.
+
+        Raises:
+            AlibabaError: it cannot be called so, is too large, or there is one.
+        """
+        check_object(asked)
+        before = region.all("object").get(f"{asked.bucket}/{asked.key}")
+        if before is not None and true(asked.members.get("x-oss-forbid-overwrite")):
+            text = "The object you specified already exists and can not be overwritten."
+            raise AlibabaError("FileAlreadyExists", text, 409)
+        if before is not None:
+            self.drop(before, region)
+        file = self._files() / self.world.token(32)
+        file.write_bytes(asked.body)
+        made = region.put("object", {**_document(asked, region), "_file": file.name})
+        if made["Size"]:  # a price that is nothing is no bill
+            amount = CNY_PER_GIB_MONTH * made["Size"] / 1024**3 / HOURS_PER_MONTH
+            price = Price(amount=amount.quantize(Decimal("1e-15")), currency="CNY", as_of=region.second)
+            bills.begin(region, "object", made["_path"], price, tags={})
+        return made
+
+    def content(self, found: Document) -> bytes:
+        """What an object holds."""
+        name: str = found["_file"]
+        return (self._files() / name).read_bytes()
+
+    def drop(self, found: Document, region: Region) -> None:
+        """Deletes an object; its bill ends."""
+        region.drop("object", found["_path"])
+        (self._files() / found["_file"]).unlink(missing_ok=True)
+        bills.end(region, found["_path"], "deleted")
+
+    def forget(self) -> None:
+        """Deletes the contents of all objects."""
+        shutil.rmtree(self._files())
+
+    def _files(self) -> Path:
+        folder = self.world.folder / "oss"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+
+def objects_of(region: Region, bucket: str) -> list[Document]:
+    """The objects of a bucket, in the order of their names."""
+    found = (each for each in region.all("object").values() if each["_bucket"] == bucket)
+    return sorted(found, key=lambda each: str(each["Key"]).encode())
+
+
+def find_object(region: Region, asked: Asked) -> Document:
+    """An object by name.
+
+    Raises:
+        AlibabaError: there is none.
+    """
+    found = region.all("object").get(f"{asked.bucket}/{asked.key}")
+    if found is None:
+        raise AlibabaError("NoSuchKey", "The specified key does not exist.", 404)
+    return found
+
+
+def check_object(asked: Asked) -> None:
+    """Refuses an object that OSS does not take.
+
+    Raises:
+        AlibabaError: it cannot be called so, or is too large.
+    """
+    if asked.key.startswith(("/", "\\")) or len(asked.key.encode()) > 1023:
+        raise AlibabaError("InvalidObjectName", "The specified object is not valid.")
+    if len(asked.body) > MOST_BYTES:
+        raise AlibabaError("EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
+
+
+def check_digest(asked: Asked) -> None:
+    """Refuses a body that was damaged on its way.
+
+    Raises:
+        AlibabaError: it is not what the request says.
+    """
+    if asked.content_md5 and asked.content_md5 != base64.b64encode(_md5(asked.body)).decode():
+        raise AlibabaError("InvalidDigest", "The Content-MD5 you specified was invalid.")
+
+
+def _document(asked: Asked, region: Region) -> Document:
+    meta: Mapping[str, str] = asked.members.get("x-oss-meta", {})
+    headers = {name: asked.members[name] for name in _KEPT if name in asked.members}
+    encryption = asked.members.get("x-oss-server-side-encryption")
+    return {
+        "Key": asked.key,
+        "LastModified": _milliseconds(region),
+        "ETag": f'"{_md5(asked.body).hex().upper()}"',
+        "Type": "Normal",
+        "Size": len(asked.body),
+        "StorageClass": "Standard",
+        "_path": f"{asked.bucket}/{asked.key}",
+        "_bucket": asked.bucket,
+        "_at": f"{region.now:%a, %d %b %Y %H:%M:%S GMT}",
+        "_crc": str(crc64(asked.body)),
+        "_headers": {
+            **headers,
+            "Content-Type": asked.content_type or "application/octet-stream",
+            **{f"x-oss-meta-{name}": value for name, value in meta.items()},
+            **({"x-oss-server-side-encryption": encryption} if encryption else {}),
+        },
+    }
+
+
+def _milliseconds(region: Region) -> str:
+    return f"{region.now:%Y-%m-%dT%H:%M:%S}.000Z"
+
+
+def _md5(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()
+
+
+def crc64(data: bytes) -> int:
+    """The CRC-64 that OSS tells of an object: the one that xz keeps of what it packs, before its index."""
+    if not data:
+        return 0
+    packed = lzma.compress(data, lzma.FORMAT_XZ, lzma.CHECK_CRC64, preset=0)
+    index = (int.from_bytes(packed[-8:-4], "little") + 1) * 4
+    end = len(packed) - 12 - index
+    return int.from_bytes(packed[end - 8 : end], "little")

@@ -1,0 +1,270 @@
+"""The emulated OSS through its own SDK: buckets, objects, conditions, signatures, and what is refused."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from gpucloud_alibaba.sandbox.oss.wire import HONOURED
+from tests.sandbox.alibaba_lab import REGION, Alibaba
+
+pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
+
+# The SDK's modules are taken as they are: their types are looser than what they answer.
+oss: Any = import_module("alibabacloud_oss_v2")
+shapes: Any = import_module("alibabacloud_oss_v2.types")
+signer: Any = import_module("alibabacloud_oss_v2.signer")
+
+NAME = "gpucloud-test"
+
+
+def client_of(alibaba: Alibaba, **changes: Any) -> Any:
+    """The SDK's client, which sends every request once."""
+    settings: dict[str, Any] = {
+        "region": REGION,
+        "endpoint": alibaba.origin,
+        "credentials_provider": oss.credentials.StaticCredentialsProvider(alibaba.key, alibaba.secret),
+        "use_path_style": True,
+        "retry_max_attempts": 1,
+        **changes,
+    }
+    return oss.Client(oss.config.Config(**settings))
+
+
+@pytest.fixture
+def client(alibaba: Alibaba) -> Any:
+    """A client, and a bucket."""
+    made = client_of(alibaba)
+    made.put_bucket(oss.PutBucketRequest(bucket=NAME))
+    return made
+
+
+def put(client: Any, key: str, body: bytes = b"x", **more: Any) -> Any:
+    return client.put_object(oss.PutObjectRequest(bucket=NAME, key=key, body=body, **more))
+
+
+def get(client: Any, key: str, **more: Any) -> Any:
+    return client.get_object(oss.GetObjectRequest(bucket=NAME, key=key, **more))
+
+
+def names(client: Any, **asked: Any) -> tuple[list[str], list[str]]:
+    """The objects and the common prefixes of a page."""
+    page = client.list_objects_v2(oss.ListObjectsV2Request(bucket=NAME, **asked))
+    return [each.key for each in page.contents or ()], [each.prefix for each in page.common_prefixes or ()]
+
+
+def refused(call: Callable[[], Any]) -> tuple[str, int]:
+    """The code and HTTP status with which OSS refuses."""
+    with pytest.raises(oss.exceptions.OperationError) as caught:
+        call()
+    error: Any = caught.value.unwrap()
+    assert error.request_id
+    return str(error.code), int(error.status_code)
+
+
+# --- objects
+
+
+def test_an_object_comes_back_as_it_was_stored(client: Any) -> None:
+    stored = put(client, "a/ä b", b"hello", metadata={"step": "7"}, content_type="text/plain")
+    found = get(client, "a/ä b")
+    assert found.body.content == b"hello"
+    assert (found.metadata["step"], found.content_type, found.etag) == ("7", "text/plain", stored.etag)
+    part = get(client, "a/ä b", range_header="bytes=1-2")
+    assert (part.body.content, part.content_range) == (b"el", "bytes 1-2/5")
+    head = client.head_object(oss.HeadObjectRequest(bucket=NAME, key="a/ä b"))
+    assert (head.content_length, head.etag, head.storage_class) == (5, stored.etag, "Standard")
+    client.delete_object(oss.DeleteObjectRequest(bucket=NAME, key="a/ä b"))
+    assert refused(lambda: get(client, "a/ä b")) == ("NoSuchKey", 404)
+    assert refused(lambda: client.head_object(oss.HeadObjectRequest(bucket=NAME, key="a/ä b"))) == (
+        "NoSuchKey",
+        404,
+    )
+    client.delete_object(oss.DeleteObjectRequest(bucket=NAME, key="a/ä b"))
+
+
+def test_of_two_writers_one_wins_where_overwriting_is_forbidden(client: Any) -> None:
+    put(client, "lease", b"first", forbid_overwrite=True)
+    second = refused(lambda: put(client, "lease", b"second", forbid_overwrite=True))
+    assert second == ("FileAlreadyExists", 409)
+    assert get(client, "lease").body.content == b"first"
+    put(client, "lease", b"third")
+    assert get(client, "lease").body.content == b"third"
+
+
+def test_conditions_are_kept(client: Any) -> None:
+    tag = put(client, "k").etag
+    assert refused(lambda: get(client, "k", if_match='"0"')) == ("PreconditionFailed", 412)
+    assert refused(lambda: get(client, "k", if_none_match=tag))[1] == 304
+    assert get(client, "k", if_match=tag, if_none_match='"0"').body.content == b"x"
+
+
+def test_objects_are_listed_in_order_by_page_prefix_and_folder(client: Any) -> None:
+    for key in ("b", "a/2", "a/1", "a/b/3", "c"):
+        put(client, key)
+    assert names(client) == (["a/1", "a/2", "a/b/3", "b", "c"], [])
+    assert names(client, delimiter="/") == (["b", "c"], ["a/"])
+    assert names(client, prefix="a/", delimiter="/") == (["a/1", "a/2"], ["a/b/"])
+    assert names(client, start_after="a/b/3") == (["b", "c"], [])
+    pages = oss.paginator.ListObjectsV2Paginator(client)
+    rows = [
+        [*(each.key for each in page.contents or ()), *(each.prefix for each in page.common_prefixes or ())]
+        for page in pages.iter_page(oss.ListObjectsV2Request(bucket=NAME, delimiter="/", max_keys=2))
+    ]
+    assert [len(page) for page in rows] == [2, 1]
+    assert sorted(chain.from_iterable(rows)) == ["a/", "b", "c"]
+
+
+def test_what_is_stored_is_billed_by_its_size_until_it_is_deleted(alibaba: Alibaba, client: Any) -> None:
+    put(client, "nothing", b"")
+    assert alibaba.billed() == []
+    put(client, "k", bytes(1 << 20))
+    put(client, "k", bytes(2 << 20))
+    [entry] = alibaba.sandbox.status()["billing"]
+    assert (entry["kind"], entry["id"], entry["price"]["currency"]) == ("object", f"{NAME}/k", "CNY")
+    assert float(entry["price"]["amount"]) == pytest.approx(0.12 * 2 / 1024 / 730)
+    client.delete_object(oss.DeleteObjectRequest(bucket=NAME, key="k"))
+    assert alibaba.billed() == []
+
+
+# --- buckets
+
+
+def test_a_bucket_goes_once_it_is_empty(client: Any) -> None:
+    put(client, "k")
+    drop = partial(client.delete_bucket, oss.DeleteBucketRequest(bucket=NAME))
+    assert refused(drop) == ("BucketNotEmpty", 409)
+    client.delete_object(oss.DeleteObjectRequest(bucket=NAME, key="k"))
+    assert [each.name for each in client.list_buckets(oss.ListBucketsRequest()).buckets] == [NAME]
+    drop()
+    assert refused(drop) == ("NoSuchBucket", 404)
+
+
+def test_a_bucket_is_ones_own_in_one_region(alibaba: Alibaba, client: Any) -> None:
+    client.put_bucket(oss.PutBucketRequest(bucket=NAME))
+    elsewhere = client_of(alibaba, region="eu-central-1")
+    again = refused(lambda: elsewhere.put_bucket(oss.PutBucketRequest(bucket=NAME)))
+    assert again == ("BucketAlreadyExists", 409)
+    assert refused(lambda: put(elsewhere, "k")) == ("AccessDenied", 403)
+
+
+# --- signatures and rights
+
+
+def test_the_older_signature_is_known_too_and_a_wrong_one_is_refused(alibaba: Alibaba, client: Any) -> None:
+    older = client_of(alibaba, signature_version="v1")
+    put(older, "k", b"by v1", metadata={"a": "b"})
+    assert get(client, "k").body.content == b"by v1"
+    for version in ("v1", "v4"):
+        wrong = oss.credentials.StaticCredentialsProvider(alibaba.key, "wrong")
+        forged = client_of(alibaba, signature_version=version, credentials_provider=wrong)
+        assert refused(partial(get, forged, "k")) == ("SignatureDoesNotMatch", 403)
+    nobody = oss.credentials.StaticCredentialsProvider("LTAI0", alibaba.secret)
+    assert refused(partial(get, client_of(alibaba, credentials_provider=nobody), "k")) == (
+        "InvalidAccessKeyId",
+        403,
+    )
+
+
+@pytest.mark.parametrize("version", ["v1", "v4"])
+def test_a_signed_url_needs_no_other_credentials(alibaba: Alibaba, client: Any, version: str) -> None:
+    put(client, "k", b"hello")
+    signer = client_of(alibaba, signature_version=version)
+    asked = oss.GetObjectRequest(bucket=NAME, key="k")
+    url = signer.presign(asked, expires=timedelta(minutes=5)).url
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310
+        assert answer.read() == b"hello"
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(url.replace("/k?", "/other?"), timeout=30)  # noqa: S310
+    with caught.value as error:
+        assert error.code == 403
+    with pytest.raises(urllib.error.HTTPError) as unsigned:
+        urllib.request.urlopen(url.partition("?")[0], timeout=30)  # noqa: S310
+    with unsigned.value as error:
+        assert b"<Code>AccessDenied</Code>" in error.read()
+
+
+def test_what_ram_denies_is_denied(alibaba: Alibaba, client: Any) -> None:
+    alibaba.sandbox.cloud("alibaba", "deny", actions=["oss:Put*"])
+    assert refused(lambda: put(client, "k")) == ("AccessDenied", 403)
+    assert names(client) == ([], [])
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        ({"bucket": "nobodys"}, ("NoSuchBucket", 404)),
+        ({"content_md5": "AAAA"}, ("InvalidDigest", 400)),
+        ({"key": "\\k"}, ("InvalidObjectName", 400)),
+        ({"tagging": "a=b"}, ("NotImplemented", 501)),
+    ],
+)
+def test_objects_that_oss_refuses_are_refused(
+    client: Any, changes: dict[str, str], refusal: tuple[str, int]
+) -> None:
+    asked = {"bucket": NAME, "key": "k", "body": b"x", **changes}
+    assert refused(lambda: client.put_object(oss.PutObjectRequest(**asked))) == refusal
+
+
+@pytest.mark.parametrize("name", ["Upper", "x", "-x-"])
+def test_buckets_that_oss_refuses_are_refused(alibaba: Alibaba, name: str) -> None:
+    # The SDK's client refuses such names itself; its signer does not.
+    request = shapes.HttpRequest("PUT", f"{alibaba.origin}/{name}")
+    keys = oss.credentials.Credentials(alibaba.key, alibaba.secret)
+    signer.SignerV4().sign(
+        shapes.SigningContext(product="oss", region=REGION, bucket=name, request=request, credentials=keys)
+    )
+    plain = urllib.request.Request(request.url, method="PUT", headers=dict(request.headers))  # noqa: S310
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(plain, timeout=30)  # noqa: S310
+    with caught.value as error:
+        assert b"<Code>InvalidBucketName</Code>" in error.read()
+
+
+OF_THE_BODY = {"Accept-Encoding", "Content-Length", "Content-MD5", "Content-Type", "x-oss-meta-"}
+"""What the transport says, or the caller's own names: with any value it is honoured."""
+
+OPERATIONS = sorted(operation for _, operation in HONOURED)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_other_member_of_the_sdks_model_is_refused_by_name(client: Any, operation: str) -> None:
+    attributes = getattr(oss.models, f"{operation}Request")._attribute_map.values()
+    members = {(each["position"], each["rename"]) for each in attributes if "rename" in each}
+    table = HONOURED["oss", operation]
+    others = {
+        (position, name)
+        for position, name in members
+        if position in {"header", "query"}
+        and not table.honours(name.lower(), "x")
+        and name not in OF_THE_BODY
+    }
+    methods = {"Delete": "DELETE", "Head": "HEAD", "Put": "PUT"}
+    method = next((verb for start, verb in methods.items() if operation.startswith(start)), "GET")
+    for position, name in others:
+        asked = oss.OperationInput(
+            op_name=operation,
+            method=method,
+            bucket=None if operation == "ListBuckets" else NAME,
+            key="k" if operation.endswith("Object") else None,
+            headers={name: "x"} if position == "header" else {},
+            parameters={
+                **({"list-type": "2"} if operation == "ListObjectsV2" else {}),
+                **({name: "x"} if position == "query" else {}),
+            },
+        )
+        with pytest.raises(oss.exceptions.OperationError) as caught:
+            client.invoke_operation(asked)
+        shown = f"{name.lower()}=x" if name.lower() in table.valued else name.lower()
+        assert f"does not emulate {operation}: {shown}." in str(caught.value)

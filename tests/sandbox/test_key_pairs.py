@@ -1,0 +1,130 @@
+"""Key pairs as users have them: ssh into a machine of the sandbox with nothing but the key of its pair."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint
+from gpucloud.sandbox.review import Review
+from tests.sandbox.alibaba_lab import Alibaba
+from tests.sandbox.running import HollowBoxes, client, launch, make_group, running_sandbox, shown
+
+PATIENCE_S = 30
+OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes", "LogLevel=ERROR")
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as endpoint:
+        endpoint.client.review(Review.OFF)
+        yield endpoint
+
+
+def ssh(endpoint: Endpoint, key: Path, target: str) -> subprocess.CompletedProcess[str]:
+    """``whoami`` on a machine."""
+    argv = ["ssh", "-F", "none", "-i", str(key), "-o", f"ProxyCommand={endpoint.ssh_proxy_command}"]
+    argv += [word for option in (*OPTIONS, "IdentitiesOnly=yes") for word in ("-o", option)]
+    return subprocess.run(
+        [*argv, target, "echo $USER"], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def logs_in(endpoint: Endpoint, key: Path, target: str) -> bool:
+    """Whether a key logs in, once the machine is up."""
+    end = time.monotonic() + PATIENCE_S
+    while (ran := ssh(endpoint, key, target)).returncode and "Permission denied" not in ran.stderr:
+        assert time.monotonic() < end, ran.stderr
+        time.sleep(0.1)
+    return ran.returncode == 0
+
+
+def keep(folder: Path, name: str, private: str) -> Path:
+    """A private key as a file that ssh takes."""
+    path = folder / name
+    path.touch(mode=0o600)
+    path.write_text(private)
+    return path
+
+
+@pytest.fixture
+def own_key(tmp_path: Path) -> Path:
+    """An RSA key of the user's own."""
+    path = tmp_path / "own"
+    argv = ["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f", str(path)]
+    subprocess.run(argv, check=True)
+    return path
+
+
+def test_an_alibaba_key_pair_logs_in_as_root_and_an_attached_one_after_a_restart(
+    endpoint: Endpoint, tmp_path: Path, own_key: Path
+) -> None:
+    alibaba = Alibaba(endpoint, HollowBoxes())
+    made = alibaba.ask("CreateKeyPair", KeyPairName="made")
+    private = keep(tmp_path, "made", made["PrivateKeyBody"])
+    public = own_key.with_suffix(".pub").read_text()
+    alibaba.ask("ImportKeyPair", KeyPairName="own", PublicKeyBody=public)
+    id_ = alibaba.launch(KeyPairName="made")
+    [address] = alibaba.instances()[0]["PublicIpAddress"]["IpAddress"]
+    target = f"root@{address}"
+    assert logs_in(endpoint, private, target)
+    assert not logs_in(endpoint, own_key, target)
+    ids = {"InstanceIds": json.dumps([id_])}
+    attached = alibaba.ask("AttachKeyPair", KeyPairName="own", **ids)
+    assert (attached["TotalCount"], attached["FailCount"]) == (1, 0)
+    assert not logs_in(endpoint, own_key, target), "not before the restart"
+    alibaba.ask("RebootInstance", InstanceId=id_)
+    wait_until(lambda: ssh(endpoint, own_key, target).returncode == 0)
+    assert not logs_in(endpoint, private, target)
+    assert alibaba.ask("DetachKeyPair", KeyPairName="made", **ids)["FailCount"] == 1
+    assert alibaba.ask("DetachKeyPair", KeyPairName="own", **ids)["FailCount"] == 0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Looks again and again."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_an_ec2_key_pair_logs_in_as_the_images_user_unless_user_data_leaves_him_out(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    ec2 = client(endpoint)
+    private = keep(tmp_path, "pair", ec2.create_key_pair(KeyName="pair")["KeyMaterial"])
+    group = make_group(ec2)
+    none = "#cloud-config\nusers: []\n"
+    addresses: list[str] = []
+    for user_data in ("", none):
+        made = ec2.run_instances(**launch(group, KeyName="pair", UserData=user_data))
+        [instance] = shown(ec2, made["Instances"][0]["InstanceId"])
+        addresses.append(instance["PublicIpAddress"])
+    assert [logs_in(endpoint, private, f"ubuntu@{address}") for address in addresses] == [True, False]
+
+
+# --- what the cloud refuses
+
+
+NOBODY = '["i-0"]'
+
+
+@pytest.mark.parametrize(
+    ("action", "asked", "code"),
+    [
+        ("CreateKeyPair", {"KeyPairName": "x"}, "InvalidKeyPairName.Malformed"),
+        ("ImportKeyPair", {"PublicKeyBody": "x"}, "InvalidPublicKeyBody.ValueNotSupported"),
+        ("AttachKeyPair", {"InstanceIds": NOBODY}, "InvalidKeyPairName.NotFound"),
+        ("DetachKeyPair", {"InstanceIds": NOBODY}, "InvalidInstanceIds.ValueNotSupported"),
+    ],
+)
+def test_key_pairs_that_the_cloud_refuses_are_refused(
+    endpoint: Endpoint, action: str, asked: dict[str, str], code: str
+) -> None:
+    alibaba = Alibaba(endpoint, HollowBoxes())
+    assert alibaba.refused(action, **{"KeyPairName": "none", **asked}) == (code, 400)

@@ -23,6 +23,7 @@ from gpucloud_aws.sandbox import (
     boxes,
     elastic,
     instances,
+    modifications,
     moto_backend,
     permissions,
     reserved,
@@ -30,6 +31,7 @@ from gpucloud_aws.sandbox import (
     schedules,
     signature,
     spot_advisor,
+    volumes,
     wire,
 )
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
@@ -244,6 +246,8 @@ class AwsSandbox:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         with self._world.database.transaction():
             instances.settle(region)
+            volumes.settle(region)
+            modifications.settle(region)
             elastic.settle(region)
             schedules.settle(region)
             try:

@@ -12,6 +12,7 @@ from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing, boxes
+from gpucloud_aws.sandbox.disks import detached
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
 from gpucloud_aws.sandbox.spot import close_request, mark_request
@@ -321,7 +322,7 @@ def _finish(region: Region, instance: Document) -> None:
             region.drop("volume", volume["VolumeId"])
             ledger.died(CLOUD, volume["VolumeId"], region.now, "deleted with its instance")
         else:
-            region.put("volume", {**volume, "State": "available", "Attachments": []})
+            detached(region, volume)
     for id_ in instance["_interfaces"]:
         interface = region.all("interface").get(id_)
         if interface is None:

@@ -25,6 +25,7 @@ CALLER = f"arn:aws:iam::{ACCOUNT}:user/sandbox"
 ID_KEYS = {
     "instance": "InstanceId",
     "volume": "VolumeId",
+    "modification": "VolumeId",
     "interface": "NetworkInterfaceId",
     "group": "GroupId",
     "spot": "SpotInstanceRequestId",

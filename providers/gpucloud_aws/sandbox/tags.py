@@ -40,6 +40,19 @@ def tags_for(parameters: Mapping[str, Any], resource_type: str) -> list[dict[str
     return _checked(tags)
 
 
+def tags_of_made(parameters: Mapping[str, Any], *types: str) -> list[dict[str, str]]:
+    """The tags of a create call for the first of the types of resource that it makes.
+
+    Raises:
+        AwsError: they are not valid, or are for another type.
+    """
+    for each in parameters.get("TagSpecifications") or ():
+        if each.get("ResourceType") not in types:
+            text = f"'{each.get('ResourceType')}' is not a valid taggable resource type for this operation."
+            raise AwsError("InvalidParameterValue", text)
+    return tags_for(parameters, types[0])
+
+
 def create_tags(region: Region, parameters: Mapping[str, Any]) -> Document:
     """CreateTags."""
     found = [_find(region, id_) for id_ in parameters["Resources"]]

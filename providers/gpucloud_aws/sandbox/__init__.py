@@ -25,11 +25,13 @@ from gpucloud_aws.sandbox import (
     instances,
     modifications,
     moto_backend,
+    own_images,
     permissions,
     reserved,
     savings,
     schedules,
     signature,
+    snapshots,
     spot_advisor,
     volumes,
     wire,
@@ -248,6 +250,8 @@ class AwsSandbox:
             instances.settle(region)
             volumes.settle(region)
             modifications.settle(region)
+            snapshots.settle(region)
+            own_images.settle(region)
             elastic.settle(region)
             schedules.settle(region)
             try:

@@ -27,6 +27,10 @@ class Demand:
 _NAMED = {
     "AttachVolume": ("VolumeId", "volume"),
     "AssociateAddress": ("AllocationId", "address"),
+    "CreateImage": ("InstanceId", "instance"),
+    "CreateSnapshot": ("VolumeId", "volume"),
+    "DeleteSnapshot": ("SnapshotId", "snapshot"),
+    "DeregisterImage": ("ImageId", "image"),
     "AuthorizeSecurityGroupEgress": ("GroupId", "group"),
     "AuthorizeSecurityGroupIngress": ("GroupId", "group"),
     "CancelSpotInstanceRequests": ("SpotInstanceRequestIds", "spot"),
@@ -57,7 +61,13 @@ _BESIDES = {
 
 _MADE = {
     "AllocateAddress": ("elastic-ip",),
+    "CopyImage": ("image",),
+    "CopySnapshot": ("snapshot",),
+    "CreateImage": ("image", "snapshot"),
+    "CreateSnapshot": ("snapshot",),
+    "CreateSnapshots": ("snapshot",),
     "CreateVolume": ("volume",),
+    "RegisterImage": ("image",),
 }
 """EC2's calls that make something: the types of resource."""
 
@@ -154,4 +164,5 @@ def _keys(whose: str, tags: Mapping[str, str]) -> Keys:
 
 
 def _arn(region: Region, type_: str, id_: str) -> str:
-    return f"arn:aws:ec2:{region.name}:{ACCOUNT}:{type_}/{id_}"
+    account = "" if type_ in {"image", "snapshot"} else ACCOUNT
+    return f"arn:aws:ec2:{region.name}:{account}:{type_}/{id_}"

@@ -74,15 +74,17 @@ class Disk:
     encrypted: bool
     ends: bool
     snapshot: str = ""
+    driver: str = ""
 
 
-def read_disks(parameters: Mapping[str, Any], image: Image, instance_type: str) -> list[Disk]:
+def read_disks(region: Region, parameters: Mapping[str, Any], image: Image, instance_type: str) -> list[Disk]:
     """The disks of a launch: the image's own, changed as asked, and the others.
 
     Raises:
         AwsError: EC2 would refuse them.
     """
-    asked: dict[str, Mapping[str, Any]] = {image.root_device: {}}
+    own = image.disks()
+    asked: dict[str, Mapping[str, Any]] = {name: {} for name in own}
     seen = set[str]()
     for each in parameters.get("BlockDeviceMappings") or ():
         name = each.get("DeviceName", "")
@@ -94,16 +96,27 @@ def read_disks(parameters: Mapping[str, Any], image: Image, instance_type: str) 
             )
         seen.add(name)
         asked[name] = each.get("Ebs") or {}
+        if "NoDevice" in each and name != image.root_device:
+            del asked[name]
     if len(asked) > most_disks(instance_type):
         text = f"Attachment count {len(asked)} exceeds the limit for {instance_type}"
         raise AwsError("AttachmentLimitExceeded", text)
-    return [_disk(name, wanted, image) for name, wanted in asked.items()]
+    return [_disk(region, name, wanted, image) for name, wanted in asked.items()]
 
 
-def _disk(name: str, wanted: Mapping[str, Any], image: Image) -> Disk:
+def _disk(region: Region, name: str, wanted: Mapping[str, Any], image: Image) -> Disk:
     root = name == image.root_device
-    defaults = {"VolumeSize": image.root_gib, "VolumeType": "gp3"} if root else {"VolumeType": "gp2"}
-    disk = read_disk({**defaults, **wanted}, device=name, ends=wanted.get("DeleteOnTermination", root))
+    own = image.disks().get(name, {})
+    if root and wanted.get("SnapshotId") not in {None, own.get("SnapshotId")}:
+        raise AwsError("InvalidBlockDeviceMapping", "snapshotId cannot be modified on root device")
+    if wanted.get("VolumeType") not in {None, own.get("VolumeType")}:
+        own = {key: value for key, value in own.items() if key not in {"Iops", "Throughput"}}
+    merged: dict[str, Any] = {"VolumeType": "gp2", "DeleteOnTermination": root, **own, **wanted}
+    disk = read_disk(
+        with_snapshot(region, merged, "InvalidBlockDeviceMapping"),
+        device=name,
+        ends=merged["DeleteOnTermination"],
+    )
     if root and disk.gib < image.root_gib:
         text = f"Volume of size {disk.gib}GB is smaller than snapshot, expect size >= {image.root_gib}GB"
         raise AwsError("InvalidBlockDeviceMapping", text)
@@ -112,7 +125,36 @@ def _disk(name: str, wanted: Mapping[str, Any], image: Image) -> Disk:
     return disk
 
 
-def read_disk(wanted: Mapping[str, Any], *, device: str = "", ends: bool = False, snapshot: str = "") -> Disk:
+def with_snapshot(region: Region, wanted: Mapping[str, Any], too_small: str) -> Mapping[str, Any]:
+    """What is wanted of a disk, completed by its snapshot: the least size, and its encryption.
+
+    Args:
+        region: where.
+        wanted: of a disk, a mapping's ``Ebs``.
+        too_small: the code of the refusal of a disk that is smaller than its snapshot.
+
+    Raises:
+        AwsError: there is no such snapshot, it is not completed, or the disk does not fit it.
+    """
+    id_ = wanted.get("SnapshotId")
+    if not id_:
+        return wanted
+    snapshot = find_snapshot(region, id_)
+    if snapshot["State"] != "completed":
+        raise AwsError("IncorrectState", f"Snapshot is in invalid state - {snapshot['State']}")
+    if snapshot["Encrypted"] and wanted.get("Encrypted") is False:
+        text = "Encrypted snapshots must be used to create encrypted volumes."  # its code is UNVERIFIED
+        raise AwsError("InvalidParameterCombination", text)
+    least: int = snapshot["VolumeSize"]
+    gib = wanted.get("VolumeSize") or least
+    if gib < least:
+        text = f"Volume of size {gib}GB is smaller than snapshot '{id_}', expect size >= {least}GB"
+        raise AwsError(too_small, text)
+    encrypted = snapshot["Encrypted"] or wanted.get("Encrypted", False)
+    return {**wanted, "VolumeSize": gib, "Encrypted": encrypted, "_driver": snapshot["_driver"]}
+
+
+def read_disk(wanted: Mapping[str, Any], *, device: str = "", ends: bool = False) -> Disk:
     """One disk, of a mapping's ``Ebs``.
 
     Raises:
@@ -146,7 +188,8 @@ def read_disk(wanted: Mapping[str, Any], *, device: str = "", ends: bool = False
         throughput=throughput or (125 if kind == "gp3" else None),
         encrypted=wanted.get("Encrypted", False),
         ends=ends,
-        snapshot=snapshot,
+        snapshot=wanted.get("SnapshotId", ""),
+        driver=wanted.get("_driver", ""),
     )
 
 
@@ -163,6 +206,21 @@ def find_volume(region: Region, id_: str) -> Document:
     if volume is None:
         raise AwsError("InvalidVolume.NotFound", f"The volume '{id_}' does not exist.")
     return volume
+
+
+def find_snapshot(region: Region, id_: str) -> Document:
+    """A snapshot of the account by its id.
+
+    Raises:
+        AwsError: there is none.
+    """
+    if not id_.startswith("snap-"):
+        text = f'Invalid id: "{id_}" (expecting "snap-...")'
+        raise AwsError("InvalidSnapshotID.Malformed", text)
+    snapshot = region.all("snapshot").get(id_)
+    if snapshot is None:
+        raise AwsError("InvalidSnapshot.NotFound", f"The snapshot '{id_}' does not exist.")
+    return snapshot
 
 
 def make_volume(
@@ -186,6 +244,7 @@ def make_volume(
             "Tags": tags,
             "Attachments": [],
             "_due_at": region.later(region.world.dials.pace.transition_s),
+            "_driver": disk.driver,
         },
     )
     bill_volume(region, volume, token)

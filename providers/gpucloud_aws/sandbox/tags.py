@@ -13,6 +13,8 @@ from gpucloud_aws.sandbox.wire import AwsError
 TAGGABLE = {
     "i-": ("instance", "instance"),
     "vol-": ("volume", "volume"),
+    "snap-": ("snapshot", "snapshot"),
+    "ami-": ("image", "image"),
     "eni-": ("interface", "network-interface"),
     "sg-": ("group", "security-group"),
     "sir-": ("spot", "spot-instances-request"),
@@ -21,7 +23,12 @@ TAGGABLE = {
 }
 """What can be tagged, by the beginning of its id: the kind here, and AWS's name of the resource type."""
 
-_NOT_FOUND = {"instance": "InvalidInstanceID.NotFound", "volume": "InvalidVolume.NotFound"}
+_NOT_FOUND = {
+    "instance": "InvalidInstanceID.NotFound",
+    "volume": "InvalidVolume.NotFound",
+    "snapshot": "InvalidSnapshot.NotFound",
+    "image": "InvalidAMIID.NotFound",
+}
 
 
 def tags_for(parameters: Mapping[str, Any], resource_type: str) -> list[dict[str, str]]:

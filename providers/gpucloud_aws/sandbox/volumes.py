@@ -18,6 +18,7 @@ from gpucloud_aws.sandbox.disks import (
     make_volume,
     read_disk,
     valid_device,
+    with_snapshot,
 )
 from gpucloud_aws.sandbox.hardware import most_disks
 from gpucloud_aws.sandbox.instances import find_instances
@@ -49,14 +50,18 @@ _FILTERS: dict[str, Field] = {
 
 def create_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     """CreateVolume."""
-    review_storage(parameters, "volume", encrypted=parameters.get("Encrypted", False))
+    review_storage(
+        parameters, "volume", encrypted=parameters.get("Encrypted", False) or "SnapshotId" in parameters
+    )
     zone = _zone(region, parameters)
     tags = tags_of_made(parameters, "volume")
-    wanted = {name: parameters[name] for name in ("Iops", "Throughput", "Encrypted") if name in parameters}
+    asked = ("Encrypted", "Iops", "SnapshotId", "Throughput")
+    wanted = {name: parameters[name] for name in asked if name in parameters}
     wanted |= {"VolumeType": parameters.get("VolumeType", "gp2"), "VolumeSize": parameters.get("Size")}
 
     def make() -> Document:
-        return make_volume(region, read_disk(wanted), zone, tags, token=parameters.get("ClientToken"))
+        disk = read_disk(with_snapshot(region, wanted, "InvalidParameterValue"))
+        return make_volume(region, disk, zone, tags, token=parameters.get("ClientToken"))
 
     return once(region, "CreateVolume", parameters, "volume", make)
 
@@ -96,7 +101,7 @@ def detach_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     if not volume["Attachments"]:
         text = f"Volume '{volume['VolumeId']}' is in the '{volume['State']}' state."
         raise AwsError("IncorrectState", text)
-    (attached,) = volume["Attachments"]
+    attached: Document = volume["Attachments"][0]
     for name in ("InstanceId", "Device"):
         if parameters.get(name) not in {None, attached[name]}:
             text = f"Volume '{volume['VolumeId']}' is not attached to '{parameters[name]}'"

@@ -133,6 +133,12 @@ def test_an_image_of_an_instance_launches_others_after_it(
     first = ec2.run_instances(**PLAIN, BlockDeviceMappings=[data])["Instances"][0]["InstanceId"]
     image = ec2.create_image(InstanceId=first, Name="trained", NoReboot=True)["ImageId"]
     ec2.get_waiter("image_available").wait(ImageIds=[image], WaiterConfig=SOON)
+    without = [{"DeviceName": "/dev/sdf", "NoDevice": ""}]
+    part = ec2.create_image(InstanceId=first, Name="root", NoReboot=True, BlockDeviceMappings=without)
+    assert [each["DeviceName"] for each in seen_image(ec2, part["ImageId"])["BlockDeviceMappings"]] == [
+        "/dev/sda1"
+    ]
+    ec2.deregister_image(ImageId=part["ImageId"], DeleteAssociatedSnapshots=True)
     driver = boxes.alive[first].driver
     ec2.terminate_instances(InstanceIds=[first])
     assert kinds(endpoint) == ["disk", "snapshot", "snapshot"], "the data disk, and the image"
@@ -153,6 +159,9 @@ def test_an_image_of_an_instance_launches_others_after_it(
     }
     snapshots = {each["DeviceName"]: each["Ebs"]["SnapshotId"] for each in seen["BlockDeviceMappings"]}
     assert {device: each["SnapshotId"] for device, each in seen_disks.items()} == snapshots
+    bare = {**PLAIN, "ImageId": image, "BlockDeviceMappings": without}
+    third = ec2.run_instances(**bare)["Instances"][0]["InstanceId"]
+    assert [each["DeviceName"] for each in shown(ec2, third)[0]["BlockDeviceMappings"]] == ["/dev/sda1"]
 
 
 def test_an_image_is_made_while_its_instance_reboots(

@@ -57,6 +57,8 @@ def test_a_volume_is_billed_from_its_creation_to_its_deletion(ec2: Any, endpoint
     assert kinds(endpoint) == ["disk"]
     seen = volume_of(ec2, id_)
     assert (seen["Size"], seen["Iops"], seen["Throughput"], seen["Attachments"]) == (100, 3000, 125, [])
+    paged = refused(ec2.describe_volumes, VolumeIds=[id_], MaxResults=5)
+    assert paged == ("InvalidParameterCombination", 400)
     ec2.delete_volume(VolumeId=id_)
     assert kinds(endpoint) == []
     ec2.get_waiter("volume_deleted").wait(VolumeIds=[id_], WaiterConfig=SOON)

@@ -23,6 +23,7 @@ from gpucloud_aws.sandbox import (
     boxes,
     elastic,
     instances,
+    keys,
     modifications,
     moto_backend,
     own_images,
@@ -149,7 +150,9 @@ class AwsSandbox:
             )
             if moto_backend.answers(call.service, call.action):
                 permissions.check(self._world, [Demand(action=f"{call.service}:{call.action}")])
-                return moto_backend.respond(request)
+                response = moto_backend.respond(request)
+                keys.account(self._region(call.region), call, request, response)
+                return response
             return _response(self._do(request, call, request_id), request_id)
         except AwsError as failure:
             return _response(wire.error(call.service, failure, request_id), request_id)
@@ -190,6 +193,7 @@ class AwsSandbox:
 
     def resume(self) -> None:
         """Boots what was alive when the process ended."""
+        keys.forget(self._world)
         for name, instance in self._shelf.everywhere("instance"):
             if instances.alive(instance):
                 boxes.boot(self._region(name), instance)

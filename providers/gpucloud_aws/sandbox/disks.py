@@ -17,7 +17,8 @@ from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing
 from gpucloud_aws.sandbox.hardware import most_disks
 from gpucloud_aws.sandbox.images import Image
-from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
+from gpucloud_aws.sandbox.keys import check_key, usable_key
+from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.wire import AwsError
 
 
@@ -75,6 +76,7 @@ class Disk:
     ends: bool
     snapshot: str = ""
     driver: str = ""
+    key: str | None = None
 
 
 def read_disks(region: Region, parameters: Mapping[str, Any], image: Image, instance_type: str) -> list[Disk]:
@@ -96,6 +98,7 @@ def read_disks(region: Region, parameters: Mapping[str, Any], image: Image, inst
             )
         seen.add(name)
         asked[name] = each.get("Ebs") or {}
+        check_key(asked[name])
         if "NoDevice" in each and name != image.root_device:
             del asked[name]
     if len(asked) > most_disks(instance_type):
@@ -151,7 +154,9 @@ def with_snapshot(region: Region, wanted: Mapping[str, Any], too_small: str) -> 
         text = f"Volume of size {gib}GB is smaller than snapshot '{id_}', expect size >= {least}GB"
         raise AwsError(too_small, text)
     encrypted = snapshot["Encrypted"] or wanted.get("Encrypted", False)
-    return {**wanted, "VolumeSize": gib, "Encrypted": encrypted, "_driver": snapshot["_driver"]}
+    key = wanted.get("KmsKeyId") or snapshot["KmsKeyId"]
+    own = {"VolumeSize": gib, "Encrypted": encrypted, "KmsKeyId": key, "_driver": snapshot["_driver"]}
+    return {**wanted, **own}
 
 
 def read_disk(wanted: Mapping[str, Any], *, device: str = "", ends: bool = False) -> Disk:
@@ -190,6 +195,7 @@ def read_disk(wanted: Mapping[str, Any], *, device: str = "", ends: bool = False
         ends=ends,
         snapshot=wanted.get("SnapshotId", ""),
         driver=wanted.get("_driver", ""),
+        key=wanted.get("KmsKeyId"),
     )
 
 
@@ -226,15 +232,16 @@ def find_snapshot(region: Region, id_: str) -> Document:
 def make_volume(
     region: Region, disk: Disk, zone: str, tags: list[dict[str, str]], token: str | None = None
 ) -> Document:
-    """A new volume, billed, attached to nothing. It is ``creating`` for a moment."""
+    """A new volume, billed, attached to nothing: ``creating`` for a moment, which a wrong key ends."""
     id_ = region.new_id("vol")
+    key = usable_key(region, disk.key) if disk.encrypted else None
     volume = region.put(
         "volume",
         {
             "VolumeId": id_,
             **configuration(disk),
             "Encrypted": disk.encrypted,
-            "KmsKeyId": f"arn:aws:kms:{region.name}:{ACCOUNT}:key/aws/ebs" if disk.encrypted else None,
+            "KmsKeyId": key or disk.key,
             "AvailabilityZone": zone,
             "AvailabilityZoneId": region.zones[zone],
             "State": "creating",
@@ -245,6 +252,7 @@ def make_volume(
             "Attachments": [],
             "_due_at": region.later(region.world.dials.pace.transition_s),
             "_driver": disk.driver,
+            "_fails": disk.encrypted and key is None,
         },
     )
     bill_volume(region, volume, token)

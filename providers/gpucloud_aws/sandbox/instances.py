@@ -28,11 +28,14 @@ STOPPED = {"Code": 80, "Name": "stopped"}
 BY_USER = "Client.UserInitiatedShutdown"
 BY_GUEST = "Client.InstanceInitiatedShutdown"
 BY_SPOT = "Server.SpotInstanceTermination"
+BY_KEY = "Client.InternalError"
+"""What EC2 says when a disk's key cannot be used."""
 
 _REASONS = {
     BY_USER: "User initiated shutdown",
     BY_GUEST: "Instance initiated shutdown",
     BY_SPOT: "Spot instance termination",
+    BY_KEY: "Client error on launch",
 }
 
 REMEMBERED_S = 3600.0
@@ -290,6 +293,8 @@ def settle(region: Region) -> None:
         if interrupted and interrupted <= now and alive(instance):
             end(region, instance, BY_SPOT, region.now)
         match instance["State"]["Name"]:
+            case "pending" if instance["_running_at"] <= now and instance.get("_fails"):
+                end(region, instance, BY_KEY, region.now)
             case "pending" if instance["_running_at"] <= now:
                 instance["State"] = RUNNING
                 del instance["StateReason"]

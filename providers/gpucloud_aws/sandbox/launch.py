@@ -93,6 +93,7 @@ def _make(region: Region, order: Order, reservation_id: str, index: int) -> Docu
     for disk in order.disks:
         volume = make_volume(region, disk, order.zone, tags, token=order.token)
         attach(region, volume, instance, disk.device, ends=disk.ends)
+        instance["_fails"] |= volume["_fails"]
     instance["_interfaces"] = _make_interfaces(region, order, instance)
     region.put("instance", instance)
     bill_instance(region, instance, order.price, order.token)
@@ -175,6 +176,7 @@ def _unseen(region: Region, order: Order, reservation_id: str) -> Document:
         "_driver": order.image.driver,
         "_public": order.public,
         "_running_at": region.later(pace.transition_s),
+        "_fails": False,
         "_visible_at": region.later(pace.lag_s),
         "_hidden_reads": pace.lag_calls,
     }

@@ -12,9 +12,17 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import boxes, instances, snapshots
-from gpucloud_aws.sandbox.disks import find_snapshot, find_volume, read_disk, valid_device, with_snapshot
+from gpucloud_aws.sandbox.disks import (
+    configuration,
+    find_snapshot,
+    find_volume,
+    read_disk,
+    valid_device,
+    with_snapshot,
+)
 from gpucloud_aws.sandbox.images import find_image
 from gpucloud_aws.sandbox.instances import find_instances
+from gpucloud_aws.sandbox.keys import check_key
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
 from gpucloud_aws.sandbox.review import review_storage
 from gpucloud_aws.sandbox.tags import tags_for, tags_of_made
@@ -79,6 +87,7 @@ def copy_image(region: Region, parameters: Mapping[str, Any]) -> Document:
         settle(from_)
         source = find_image(from_, parameters["SourceImageId"])
         shown = source.shown_in(from_.name)
+        check_key(parameters)
         if shown["State"] != "available":
             text = f"The AMI ID '{shown['ImageId']}' is currently {shown['State']}"
             raise AwsError("InvalidAMIID.Unavailable", text)
@@ -116,11 +125,15 @@ def deregister_image(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 
 def settle(region: Region) -> None:
-    """Images whose snapshots are all completed are available."""
+    """Images whose snapshots are all completed are available; with one that failed they have failed."""
     for image in list(region.all("image").values()):
         ids = [each["Ebs"].get("SnapshotId") for each in image["BlockDeviceMappings"]]
-        parts = [region.all("snapshot").get(id_) for id_ in ids if id_ is not None]
-        if image["State"] == "pending" and all(each and each["State"] == "completed" for each in parts):
+        if image["State"] != "pending":
+            continue
+        states = {region.all("snapshot").get(id_, {}).get("State") for id_ in ids if id_ is not None}
+        if "error" in states:
+            region.put("image", {**image, "State": "failed"})
+        elif states == {"completed"}:
             region.put("image", {**image, "State": "available"})
 
 
@@ -208,8 +221,7 @@ def _copy_disks(
         ebs: Document = each["Ebs"]
         known = from_.all("snapshot").get(ebs.get("SnapshotId", ""))
         public = {"VolumeSize": ebs["VolumeSize"], "Encrypted": False, "_driver": driver}
-        encrypted = parameters.get("Encrypted", False)
-        snapshot = snapshots.copy(region, known or public, about, tags, encrypted=encrypted)
+        snapshot = snapshots.copy(region, known or public, about, tags, parameters)
         copied = {"SnapshotId": snapshot["SnapshotId"], "Encrypted": snapshot["Encrypted"]}
         mappings.append({**each, "Ebs": {**ebs, **copied}})
     return mappings
@@ -224,9 +236,11 @@ def _mapping(region: Region, asked: Mapping[str, Any], root: str) -> Document:
     defaults: dict[str, Any] = {"VolumeType": "standard", "DeleteOnTermination": device == root}
     wanted = {**defaults, **part(asked, "Ebs")}
     disk = read_disk(with_snapshot(region, wanted, "InvalidBlockDeviceMapping"), device=device)
-    volume = {"VolumeType": disk.kind, "Size": disk.gib, "Iops": disk.iops, "Throughput": disk.throughput}
     snapshot = {"SnapshotId": disk.snapshot, "Encrypted": disk.encrypted} if disk.snapshot else {}
-    return {"DeviceName": device, "Ebs": _ebs(volume, snapshot, ends=wanted["DeleteOnTermination"])}
+    return {
+        "DeviceName": device,
+        "Ebs": _ebs(configuration(disk), snapshot, ends=wanted["DeleteOnTermination"]),
+    }
 
 
 def _ebs(volume: Mapping[str, Any], snapshot: Mapping[str, Any], *, ends: bool) -> Document:

@@ -17,6 +17,7 @@ from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing
 from gpucloud_aws.sandbox.disks import find_snapshot, find_volume, relative_price
 from gpucloud_aws.sandbox.instances import find_instances
+from gpucloud_aws.sandbox.keys import check_key, usable_key
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
 from gpucloud_aws.sandbox.review import review_storage
@@ -91,8 +92,9 @@ def copy_snapshot(region: Region, parameters: Mapping[str, Any]) -> Document:
         text = f"Snapshot {source['SnapshotId']} is in invalid state - {source['State']}"
         raise AwsError("IncorrectState", text)
     about = parameters.get("Description") or f"[Copied {source['SnapshotId']} from {from_}]"
-    encrypted = parameters.get("Encrypted", False)
-    copied = copy(region, source, about, tags, encrypted=encrypted)
+    if not source["Encrypted"]:
+        check_key(parameters)
+    copied = copy(region, source, about, tags, parameters)
     return {"SnapshotId": copied["SnapshotId"], "Tags": tags}
 
 
@@ -139,16 +141,24 @@ def take(region: Region, volume: Document, about: str | None, tags: list[dict[st
             "variable sleep interval between requests."
         )
         raise AwsError("SnapshotCreationPerVolumeRateExceeded", text)
-    source = {**volume, "VolumeSize": volume["Size"]}
-    return _make(region, source, about, tags, encrypted=volume["Encrypted"])
+    return _make(region, {**volume, "VolumeSize": volume["Size"]}, about, tags)
 
 
 def copy(
-    region: Region, source: Document, about: str, tags: list[dict[str, str]], *, encrypted: bool
+    region: Region,
+    source: Document,
+    about: str,
+    tags: list[dict[str, str]],
+    parameters: Mapping[str, Any],
 ) -> Document:
-    """A copy of a snapshot; ``encrypted`` encrypts one that is not."""
-    source = {**source, "VolumeId": _OF_A_COPY, "TransferType": "standard"}
-    return _make(region, source, about, tags, encrypted=source["Encrypted"] or encrypted)
+    """A copy of a snapshot; the call may encrypt what is not, and name a key of this region.
+
+    A copy whose key cannot be used fails later.
+    """
+    encrypted = source["Encrypted"] or parameters.get("Encrypted", False)
+    key = usable_key(region, parameters.get("KmsKeyId")) if encrypted else None
+    copied = {"VolumeId": _OF_A_COPY, "TransferType": "standard", "Encrypted": encrypted, "KmsKeyId": key}
+    return _make(region, {**source, **copied}, about, tags)
 
 
 def drop(region: Region, id_: str) -> None:
@@ -180,16 +190,20 @@ def source_region(region: Region, name: str) -> Region:
 
 
 def settle(region: Region) -> None:
-    """Snapshots that have had their time are completed."""
+    """Snapshots that have had their time are completed, or have failed."""
     for snapshot in list(region.all("snapshot").values()):
-        if snapshot["State"] == "pending" and snapshot["_done_at"] <= region.stamp:
+        if snapshot["State"] != "pending" or snapshot["_done_at"] > region.stamp:
+            continue
+        if snapshot["Encrypted"] and snapshot["KmsKeyId"] is None:
+            failed = {"State": "error", "StateMessage": "Given key ID is not accessible"}
+            region.put("snapshot", {**snapshot, **failed})
+            billing.end(region, snapshot["SnapshotId"], failed["StateMessage"])
+        else:
             done = {"State": "completed", "Progress": "100%", "CompletionTime": snapshot["_done_at"]}
             region.put("snapshot", {**snapshot, **done})
 
 
-def _make(
-    region: Region, source: Document, about: str | None, tags: list[dict[str, str]], *, encrypted: bool
-) -> Document:
+def _make(region: Region, source: Document, about: str | None, tags: list[dict[str, str]]) -> Document:
     """A new snapshot, billed."""
     snapshot = region.put(
         "snapshot",
@@ -200,8 +214,8 @@ def _make(
             "FullSnapshotSizeInBytes": source["VolumeSize"] * 1024**3,
             "TransferType": source.get("TransferType"),
             "Description": about or "",
-            "Encrypted": encrypted,
-            "KmsKeyId": f"arn:aws:kms:{region.name}:{ACCOUNT}:key/aws/ebs" if encrypted else None,
+            "Encrypted": source["Encrypted"],
+            "KmsKeyId": source["KmsKeyId"],
             "OwnerId": ACCOUNT,
             "State": "pending",
             "Progress": "0%",

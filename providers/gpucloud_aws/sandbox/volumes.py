@@ -22,6 +22,7 @@ from gpucloud_aws.sandbox.disks import (
 )
 from gpucloud_aws.sandbox.hardware import most_disks
 from gpucloud_aws.sandbox.instances import find_instances
+from gpucloud_aws.sandbox.keys import check_key
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import Region
 from gpucloud_aws.sandbox.review import review_storage
@@ -55,7 +56,8 @@ def create_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     )
     zone = _zone(region, parameters)
     tags = tags_of_made(parameters, "volume")
-    asked = ("Encrypted", "Iops", "SnapshotId", "Throughput")
+    check_key(parameters)
+    asked = ("Encrypted", "Iops", "KmsKeyId", "SnapshotId", "Throughput")
     wanted = {name: parameters[name] for name in asked if name in parameters}
     wanted |= {"VolumeType": parameters.get("VolumeType", "gp2"), "VolumeSize": parameters.get("Size")}
 
@@ -144,6 +146,9 @@ def settle(region: Region) -> None:
         if due is None or due > region.stamp:
             continue
         match volume["State"], [each["State"] for each in volume["Attachments"]]:
+            case "creating", _ if volume.get("_fails"):
+                region.drop("volume", volume["VolumeId"])
+                billing.end(region, volume["VolumeId"], "its key cannot be used")
             case "creating", _:
                 region.put("volume", {**volume, "State": "available", "_due_at": None})
             case "deleting", _:

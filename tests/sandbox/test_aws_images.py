@@ -51,6 +51,7 @@ def test_a_snapshot_is_billed_until_it_is_deleted(ec2: Any, endpoint: Endpoint) 
     found = ec2.describe_snapshots(OwnerIds=["self"], Filters=filters)["Snapshots"]
     assert [(each["SnapshotId"], each["Description"]) for each in found] == [(id_, "nightly")]
     assert ec2.describe_snapshots(OwnerIds=["amazon"])["Snapshots"] == []
+    assert refused(ec2.describe_snapshots, OwnerIds=["nobody"]) == ("InvalidUserID.Malformed", 400)
     ec2.delete_snapshot(SnapshotId=id_)
     assert kinds(endpoint) == []
     assert refused(ec2.describe_snapshots, SnapshotIds=[id_]) == ("InvalidSnapshot.NotFound", 400)

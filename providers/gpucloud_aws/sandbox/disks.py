@@ -101,10 +101,19 @@ def read_disks(region: Region, parameters: Mapping[str, Any], image: Image, inst
         check_key(asked[name])
         if "NoDevice" in each and name != image.root_device:
             del asked[name]
-    if len(asked) > most_disks(instance_type):
-        text = f"Attachment count {len(asked)} exceeds the limit for {instance_type}"
-        raise AwsError("AttachmentLimitExceeded", text)
+    check_count(len(asked), instance_type)
     return [_disk(region, name, wanted, image) for name, wanted in asked.items()]
+
+
+def check_count(count: int, instance_type: str) -> None:
+    """Refuses more disks than a type takes.
+
+    Raises:
+        AwsError: they are more.
+    """
+    if count > most_disks(instance_type):
+        text = f"Attachment count {count} exceeds the limit for {instance_type}"
+        raise AwsError("AttachmentLimitExceeded", text)
 
 
 def _disk(region: Region, name: str, wanted: Mapping[str, Any], image: Image) -> Disk:

@@ -193,6 +193,20 @@ def find_image(region: Region, image_id: str) -> Image:
     return image
 
 
+def check_available(shown: Document) -> None:
+    """Refuses an image, as DescribeImages shows it, that is being made or has failed.
+
+    Raises:
+        AwsError: it is not available.
+    """
+    if shown["State"] != "available":
+        text = (
+            f"The AMI ID '{shown['ImageId']}' is currently {shown['State']} and may not be used for this "
+            "operation"
+        )
+        raise AwsError("InvalidAMIID.Unavailable", text)
+
+
 def describe_images(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeImages."""
     ids = parameters.get("ImageIds")

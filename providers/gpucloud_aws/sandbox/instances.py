@@ -208,6 +208,21 @@ def wrong_state(instance: Document, change: str) -> AwsError:
     return AwsError("IncorrectInstanceState", text)
 
 
+def check_root(instance: Document) -> None:
+    """Refuses what needs the root disk of an instance that it was detached from.
+
+    Raises:
+        AwsError: the instance has none.
+    """
+    root = instance["RootDeviceName"]
+    if not any(each["DeviceName"] == root for each in instance["BlockDeviceMappings"]):
+        text = (
+            f"Invalid value '{instance['InstanceId']}' for instanceId. Instance does not have a volume "
+            f"attached at root ({root})"
+        )
+        raise AwsError("InvalidParameterValue", text)
+
+
 def power_off(region: Region, instance: Document) -> None:
     """The guest switched itself off: what follows is the instance's shutdown behaviour."""
     behave = end if instance["_shutdown_behavior"] == "terminate" or _is_spot(instance) else stop

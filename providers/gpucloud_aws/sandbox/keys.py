@@ -52,11 +52,12 @@ def account(region: Region, call: Call, request: Request, response: Response) ->
     """Enters what a call of KMS has changed into the ledger."""
     if call.service != "kms" or response.status_code != 200:
         return
-    answer = response.get_json(force=True, silent=True) or {}
+    answer: dict[str, Any] = json.loads(response.get_data())
     match call.action:
         case "CreateKey":
-            tags = json.loads(request.get_data(cache=True) or b"{}").get("Tags") or []
-            billed = {"Tags": [{"Key": tag["TagKey"], "Value": tag["TagValue"]} for tag in tags]}
+            asked: dict[str, Any] = json.loads(request.get_data(cache=True))
+            tags = [{"Key": tag["TagKey"], "Value": tag["TagValue"]} for tag in asked.get("Tags") or ()]
+            billed = {"Tags": tags}
             billing.begin(region, "key", answer["KeyMetadata"]["KeyId"], PRICE, billed=billed)
         case "ScheduleKeyDeletion":
             billing.end(region, answer["KeyId"].rpartition("/")[2], "deletion scheduled")

@@ -15,7 +15,7 @@ from gpucloud.sandbox.market import InstanceType
 from gpucloud_aws.sandbox import moto_backend
 from gpucloud_aws.sandbox.disks import Disk, read_disks
 from gpucloud_aws.sandbox.hardware import hardware
-from gpucloud_aws.sandbox.images import Image, find_image
+from gpucloud_aws.sandbox.images import Image, check_available, find_image
 from gpucloud_aws.sandbox.instances import in_use
 from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces
 from gpucloud_aws.sandbox.quotas import check_quota
@@ -125,12 +125,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
 
 def _check_image(region: Region, image: Image, type_: InstanceType) -> None:
     shown = image.shown_in(region.name)
-    if shown["State"] != "available":
-        text = (
-            f"The AMI ID '{shown['ImageId']}' is currently {shown['State']} and may not be used for this "
-            "operation"
-        )
-        raise AwsError("InvalidAMIID.Unavailable", text)
+    check_available(shown)
     if image.arch != type_.arch:
         raise AwsError(
             "InvalidParameterValue",

@@ -20,7 +20,7 @@ from gpucloud_aws.sandbox.disks import (
     valid_device,
     with_snapshot,
 )
-from gpucloud_aws.sandbox.images import find_image
+from gpucloud_aws.sandbox.images import check_available, find_image
 from gpucloud_aws.sandbox.instances import find_instances
 from gpucloud_aws.sandbox.keys import check_key
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
@@ -44,6 +44,7 @@ def create_image(region: Region, parameters: Mapping[str, Any]) -> Document:
             "'stopped'"
         )
         raise AwsError("InvalidParameterValue", text)
+    instances.check_root(instance)
     _check_name(region, parameters["Name"])
     tags = tags_of_made(parameters, "image", "snapshot")
     mappings = _snapshot_disks(region, instance, parameters)
@@ -88,9 +89,7 @@ def copy_image(region: Region, parameters: Mapping[str, Any]) -> Document:
         source = find_image(from_, parameters["SourceImageId"])
         shown = source.shown_in(from_.name)
         check_key(parameters)
-        if shown["State"] != "available":
-            text = f"The AMI ID '{shown['ImageId']}' is currently {shown['State']}"
-            raise AwsError("InvalidAMIID.Unavailable", text)
+        check_available(shown)
         if parameters.get("CopyImageTags"):
             tags = [
                 *tags,
@@ -190,12 +189,6 @@ def _snapshot_disks(region: Region, instance: Document, parameters: Mapping[str,
     if wrong := asked.keys() - attached.keys():
         text = f"{min(wrong)} is no device of {instance['InstanceId']}"
         raise AwsError("InvalidBlockDeviceMapping", text)  # UNVERIFIED
-    if instance["RootDeviceName"] not in attached:
-        text = (
-            f"Invalid value '{instance['InstanceId']}' for instanceId. Instance does not have a volume "
-            f"attached at root ({instance['RootDeviceName']})"
-        )
-        raise AwsError("InvalidParameterValue", text)
     about = f"Created by CreateImage({instance['InstanceId']})"
     tags = tags_for(parameters, "snapshot")
     mappings: list[Document] = []

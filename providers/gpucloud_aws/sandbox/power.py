@@ -98,13 +98,7 @@ def _start(region: Region, instance: Document) -> None:
     type_ = region.type_of(name)
     if type_ is None:  # the catalog changed since it was launched
         raise AwsError("Unsupported", f"The instance type {name} is not sold in {region.name}.")
-    root = instance["RootDeviceName"]
-    if not any(each["DeviceName"] == root for each in instance["BlockDeviceMappings"]):
-        text = (
-            f"Invalid value '{instance['InstanceId']}' for instanceId. Instance does not have a volume "
-            f"attached at root ({root})"
-        )
-        raise AwsError("InvalidParameterValue", text)
+    instances.check_root(instance)
     price = current_price(region, name, zone, "on_demand", None)
     check_quota(region, type_, "on_demand", 1)
     available(region, name, zone, "on_demand", least=1, most=1)

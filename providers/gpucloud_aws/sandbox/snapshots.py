@@ -7,6 +7,7 @@ EC2 API".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -32,6 +33,8 @@ _APART = timedelta(seconds=15)
 
 _OF_A_COPY = "vol-ffffffff"
 """What a copy calls its volume. Source: EC2 API Reference, CopySnapshot: "an arbitrary source volume ID"."""
+
+_OWNER = re.compile(r"\d{12}|self|amazon|all")
 
 _FILTERS: dict[str, Field] = {
     "description": "Description",
@@ -104,7 +107,10 @@ def describe_snapshots(region: Region, parameters: Mapping[str, Any]) -> Documen
     known = region.all("snapshot")
     found = list(known.values()) if ids is None else [find_snapshot(region, id_) for id_ in ids]
     for name in ("OwnerIds", "RestorableByUserIds"):
-        if name in parameters and not {"self", ACCOUNT} & set(parameters[name]):
+        asked = set(parameters.get(name) or ())
+        if wrong := [each for each in asked if not _OWNER.fullmatch(each)]:
+            raise AwsError("InvalidUserID.Malformed", f'Invalid user id: "{min(wrong)}"')
+        if asked and not {"self", ACCOUNT} & asked:
             found = []
     found = select([_shown(region, each) for each in found], parameters.get("Filters"), _FILTERS)
     shown, token = page(found, parameters, ids="SnapshotIds")

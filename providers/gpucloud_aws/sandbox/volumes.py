@@ -13,6 +13,7 @@ from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing
 from gpucloud_aws.sandbox.disks import (
     attach,
+    check_count,
     detached,
     find_volume,
     make_volume,
@@ -20,7 +21,6 @@ from gpucloud_aws.sandbox.disks import (
     valid_device,
     with_snapshot,
 )
-from gpucloud_aws.sandbox.hardware import most_disks
 from gpucloud_aws.sandbox.instances import find_instances
 from gpucloud_aws.sandbox.keys import check_key
 from gpucloud_aws.sandbox.query import Field, page, select
@@ -89,9 +89,7 @@ def attach_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     if any(each["DeviceName"] == device for each in mappings):
         text = f"Invalid value '{device}' for unixDevice. Attachment point {device} is already in use"
         raise AwsError("InvalidParameterValue", text)
-    if len(mappings) >= most_disks(instance["InstanceType"]):
-        text = f"Attachment count {len(mappings) + 1} exceeds the limit for {instance['InstanceType']}"
-        raise AwsError("AttachmentLimitExceeded", text)
+    check_count(len(mappings) + 1, instance["InstanceType"])
     attached = attach(region, volume, instance, device, ends=False, state="attaching")
     region.put("instance", instance)
     return attached

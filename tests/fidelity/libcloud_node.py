@@ -70,7 +70,7 @@ def volume() -> object:
         zone for zone in ec2.list_locations() if zone.availability_zone.name == made.extra["availability"]
     )
     disk = ec2.create_volume(10, "libcloud", location=zone, ex_volume_type="gp3")
-    attached = ec2.attach_volume(disk, made, "/dev/sdf")
+    attached = ec2.attach_volume(made, disk, "/dev/sdf")
     snapshot = ec2.create_volume_snapshot(disk, "libcloud")
     answer = {
         "attached": attached,

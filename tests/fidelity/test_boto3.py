@@ -9,7 +9,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.fidelity.operations import needs
 from tests.shell import Shell
 
 CLIENT = "boto3"
@@ -93,7 +92,6 @@ def test_what_is_not_there_is_not_found(ec2: Any) -> None:
     assert missing.value.response["Error"]["Code"] == "InvalidInstanceID.NotFound"
 
 
-@needs("ModifyInstanceAttribute", "RebootInstances", "StartInstances", "StopInstances")
 def test_an_instance_is_stopped_and_started(foreign: Shell, ec2: Any) -> None:
     [instance] = launch(ec2)
     instance.wait_until_running()
@@ -113,7 +111,6 @@ def test_an_instance_is_stopped_and_started(foreign: Shell, ec2: Any) -> None:
     assert foreign.sandbox.status()["billing"] == []
 
 
-@needs("AttachVolume", "CreateVolume", "DetachVolume")
 def test_a_volume_is_made_attached_and_deleted(foreign: Shell, ec2: Any) -> None:
     [instance] = launch(ec2)
     instance.wait_until_running()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.fidelity.clients import CLIENTS, SCRIPTS
-from tests.fidelity.operations import needs
 from tests.shell import Shell
 
 CLIENT = "libcloud"
@@ -21,7 +20,6 @@ def test_a_node_from_its_creation_to_its_end(foreign: Shell) -> None:
     assert foreign.sandbox.status()["billing"] == []
 
 
-@needs("AttachVolume", "CreateSnapshot", "CreateVolume", "DeleteSnapshot", "DetachVolume")
 def test_a_volume_of_a_node(foreign: Shell) -> None:
     ran = foreign.run(CLIENTS / "python", SCRIPTS / "libcloud_node.py", "volume")
     assert ran.code == 0, ran.err

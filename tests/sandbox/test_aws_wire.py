@@ -173,3 +173,10 @@ def test_the_clouds_clock_expires_no_presigned_request(endpoint: Endpoint) -> No
     assert requests.get(
         client(endpoint).generate_presigned_url("describe_regions", HttpMethod="GET"), timeout=30
     ).ok
+
+
+def test_a_call_without_an_answer_of_its_own_returns_true(ec2: Any, group: str, endpoint: Endpoint) -> None:
+    """Apache Libcloud takes anything else for a failure."""
+    tag = {"ResourceId.1": group, "Tag.1.Key": "of", "Tag.1.Value": "mine"}
+    answer = sent(endpoint, {"Action": "CreateTags", "Version": VERSION, **tag})
+    assert "<return>true</return>" in answer.text

@@ -23,13 +23,18 @@ from gpucloud_aws.sandbox import (
     boxes,
     elastic,
     instances,
+    keys,
+    modifications,
     moto_backend,
+    own_images,
     permissions,
     reserved,
     savings,
     schedules,
     signature,
+    snapshots,
     spot_advisor,
+    volumes,
     wire,
 )
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
@@ -145,7 +150,9 @@ class AwsSandbox:
             )
             if moto_backend.answers(call.service, call.action):
                 permissions.check(self._world, [Demand(action=f"{call.service}:{call.action}")])
-                return moto_backend.respond(request)
+                response = moto_backend.respond(request)
+                keys.account(self._region(call.region), call, request, response)
+                return response
             return _response(self._do(request, call, request_id), request_id)
         except AwsError as failure:
             return _response(wire.error(call.service, failure, request_id), request_id)
@@ -186,6 +193,7 @@ class AwsSandbox:
 
     def resume(self) -> None:
         """Boots what was alive when the process ended."""
+        keys.forget(self._world)
         for name, instance in self._shelf.everywhere("instance"):
             if instances.alive(instance):
                 boxes.boot(self._region(name), instance)
@@ -244,6 +252,10 @@ class AwsSandbox:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         with self._world.database.transaction():
             instances.settle(region)
+            volumes.settle(region)
+            modifications.settle(region)
+            snapshots.settle(region)
+            own_images.settle(region)
             elastic.settle(region)
             schedules.settle(region)
             try:

@@ -25,13 +25,20 @@ class Demand:
 
 
 _NAMED = {
+    "AttachVolume": ("VolumeId", "volume"),
     "AssociateAddress": ("AllocationId", "address"),
+    "CreateImage": ("InstanceId", "instance"),
+    "CreateSnapshot": ("VolumeId", "volume"),
+    "DeleteSnapshot": ("SnapshotId", "snapshot"),
+    "DeregisterImage": ("ImageId", "image"),
     "AuthorizeSecurityGroupEgress": ("GroupId", "group"),
     "AuthorizeSecurityGroupIngress": ("GroupId", "group"),
     "CancelSpotInstanceRequests": ("SpotInstanceRequestIds", "spot"),
     "DeleteNetworkInterface": ("NetworkInterfaceId", "interface"),
     "DeleteSecurityGroup": ("GroupId", "group"),
     "DeleteVolume": ("VolumeId", "volume"),
+    "DetachVolume": ("VolumeId", "volume"),
+    "ModifyVolume": ("VolumeId", "volume"),
     "GetConsoleOutput": ("InstanceId", "instance"),
     "ReleaseAddress": ("AllocationId", "address"),
     "ModifyInstanceAttribute": ("InstanceId", "instance"),
@@ -46,6 +53,24 @@ _NAMED = {
 }
 """EC2's calls that name what they change: the parameter with its ids, and its kind."""
 
+_BESIDES = {
+    "AttachVolume": ("InstanceId", "instance"),
+    "DetachVolume": ("InstanceId", "instance"),
+}
+"""A second parameter of such calls."""
+
+_MADE = {
+    "AllocateAddress": ("elastic-ip",),
+    "CopyImage": ("image",),
+    "CopySnapshot": ("snapshot",),
+    "CreateImage": ("image", "snapshot"),
+    "CreateSnapshot": ("snapshot",),
+    "CreateSnapshots": ("snapshot",),
+    "CreateVolume": ("volume",),
+    "RegisterImage": ("image",),
+}
+"""EC2's calls that make something: the types of resource."""
+
 _TYPES = dict(TAGGABLE.values())
 """By kind, the resource type in an ARN."""
 
@@ -59,8 +84,6 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
         case "ec2", "CreateSecurityGroup":
             yield from _created(region, name, parameters, ["security-group"])
             yield Demand(action=name, resource=_arn(region, "vpc", region.vpc_id))
-        case "ec2", "AllocateAddress":
-            yield from _created(region, name, parameters, ["elastic-ip"])
         case "ec2", "CreateTags" | "DeleteTags":
             for id_ in parameters["Resources"]:
                 kind, _ = TAGGABLE.get(f"{id_.split('-')[0]}-", ("", ""))
@@ -71,16 +94,24 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
             if role := part(parameters, "Target").get("RoleArn"):
                 keys = {"iam:PassedToService": "scheduler.amazonaws.com"}
                 yield Demand(action="iam:PassRole", resource=role, keys=keys)
-        case "ec2", _ if action in _NAMED:
-            member, kind = _NAMED[action]
-            ids = parameters.get(member) or ()
-            yield from _existing(region, name, kind, [ids] if isinstance(ids, str) else ids)
+        case "ec2", _ if action in _NAMED or action in _MADE:
+            yield from _created(region, name, parameters, _MADE.get(action, ()))
+            yield from _named(region, name, action, parameters)
         case "ssm", "GetParameter" | "GetParameters":
             for path in parameters.get("Names") or [parameters.get("Name", "")]:
                 owner = "" if path.startswith("/aws/") else ACCOUNT
                 yield Demand(action=name, resource=f"arn:aws:ssm:{region.name}:{owner}:parameter{path}")
         case _:
             yield Demand(action=name)
+
+
+def _named(region: Region, name: str, action: str, parameters: Mapping[str, Any]) -> Iterator[Demand]:
+    """What a call names by the parameters of the tables above."""
+    for table in (_NAMED, _BESIDES):
+        if action in table:
+            member, kind = table[action]
+            ids = parameters.get(member) or ()
+            yield from _existing(region, name, kind, [ids] if isinstance(ids, str) else ids)
 
 
 def _launch(region: Region, parameters: Mapping[str, Any]) -> Iterator[Demand]:
@@ -133,4 +164,5 @@ def _keys(whose: str, tags: Mapping[str, str]) -> Keys:
 
 
 def _arn(region: Region, type_: str, id_: str) -> str:
-    return f"arn:aws:ec2:{region.name}:{ACCOUNT}:{type_}/{id_}"
+    account = "" if type_ in {"image", "snapshot"} else ACCOUNT
+    return f"arn:aws:ec2:{region.name}:{account}:{type_}/{id_}"

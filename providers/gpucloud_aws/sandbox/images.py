@@ -1,4 +1,4 @@
-"""The images that the sandbox knows, and the public parameters that name them.
+"""The images that can be launched: public ones with the parameters that name them, and the account's own.
 
 Names, owners and contents: docs.aws.amazon.com/dlami (release notes of September and October 2026),
 "find-dlami-id", and Canonical's and Amazon Linux's parameters.
@@ -14,7 +14,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox.query import Field, page, select
-from gpucloud_aws.sandbox.region import Region
+from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.wire import AwsError
 
 AMAZON, CANONICAL, AMAZON_LINUX = "898082745236", "099720109477", "137112412989"
@@ -22,7 +22,14 @@ AMAZON, CANONICAL, AMAZON_LINUX = "898082745236", "099720109477", "137112412989"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image. ``parameter`` is its public parameter's name; ``driver`` the version of NVIDIA's, if any."""
+    """One image.
+
+    Attributes:
+        parameter: the name of its public parameter.
+        root_gib: the size of its root disk.
+        driver: the version of NVIDIA's, if it has one.
+        own: the account's own image, as DescribeImages shows it.
+    """
 
     parameter: str
     name: str
@@ -31,9 +38,39 @@ class Image:
     root_device: str
     root_gib: int
     driver: str
+    own: Document | None = None
+
+    @classmethod
+    def of_own(cls, document: Document) -> Image:
+        """An image of the account."""
+        root = document["RootDeviceName"]
+        disks = {each["DeviceName"]: each["Ebs"] for each in document["BlockDeviceMappings"]}
+        return cls(
+            parameter="",
+            name=document["Name"],
+            owner=ACCOUNT,
+            arch=document["Architecture"],
+            root_device=root,
+            root_gib=disks[root]["VolumeSize"],
+            driver=document["_driver"],
+            own=document,
+        )
+
+    def disks(self) -> dict[str, Document]:
+        """The disks of its launch by device, as a mapping's ``Ebs``."""
+        if self.own is None:
+            public = {"VolumeSize": self.root_gib, "VolumeType": "gp3", "_driver": self.driver}
+            return {self.root_device: public}
+        return {each["DeviceName"]: each["Ebs"] for each in self.own["BlockDeviceMappings"]}
+
+    def shown_in(self, region: str) -> Document:
+        """The image as DescribeImages shows it in a region."""
+        return self.own or _document(self, region)
 
     def id_in(self, region: str) -> str:
         """The image's id in a region."""
+        if self.own is not None:
+            return str(self.own["ImageId"])
         return f"ami-0{hashlib.sha256(f'{region}{self.parameter}'.encode()).hexdigest()[:16]}"
 
 
@@ -109,11 +146,24 @@ _BY_PARAMETER = {image.parameter: image for image in IMAGES}
 
 _FILTERS: dict[str, Field] = {
     "architecture": "Architecture",
+    "block-device-mapping.delete-on-termination": "BlockDeviceMappings.Ebs.DeleteOnTermination",
+    "block-device-mapping.device-name": "BlockDeviceMappings.DeviceName",
+    "block-device-mapping.encrypted": "BlockDeviceMappings.Ebs.Encrypted",
+    "block-device-mapping.snapshot-id": "BlockDeviceMappings.Ebs.SnapshotId",
+    "block-device-mapping.volume-size": "BlockDeviceMappings.Ebs.VolumeSize",
+    "block-device-mapping.volume-type": "BlockDeviceMappings.Ebs.VolumeType",
+    "creation-date": "CreationDate",
+    "description": "Description",
+    "ena-support": "EnaSupport",
+    "hypervisor": "Hypervisor",
     "image-id": "ImageId",
+    "image-type": "ImageType",
     "name": "Name",
     "owner-id": "OwnerId",
     "owner-alias": "ImageOwnerAlias",
+    "root-device-name": "RootDeviceName",
     "root-device-type": "RootDeviceType",
+    "source-instance-id": "SourceInstanceId",
     "state": "State",
     "virtualization-type": "VirtualizationType",
     "is-public": "Public",
@@ -136,20 +186,36 @@ def find_image(region: Region, image_id: str) -> Image:
         return image
     if not image_id.startswith("ami-"):
         raise AwsError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
-    image = _by_id(region.name).get(image_id)
+    own = region.all("image").get(image_id)
+    image = _by_id(region.name).get(image_id) if own is None else Image.of_own(own)
     if image is None:
         raise AwsError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
     return image
 
 
+def check_available(shown: Document) -> None:
+    """Refuses an image, as DescribeImages shows it, that is being made or has failed.
+
+    Raises:
+        AwsError: it is not available.
+    """
+    if shown["State"] != "available":
+        text = (
+            f"The AMI ID '{shown['ImageId']}' is currently {shown['State']} and may not be used for this "
+            "operation"
+        )
+        raise AwsError("InvalidAMIID.Unavailable", text)
+
+
 def describe_images(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeImages."""
     ids = parameters.get("ImageIds")
-    images = list(IMAGES) if ids is None else [find_image(region, id_) for id_ in ids]
-    owners = {"amazon": {AMAZON, AMAZON_LINUX}}
+    own = [Image.of_own(each) for each in region.all("image").values()]
+    images = [*IMAGES, *own] if ids is None else [find_image(region, id_) for id_ in ids]
+    owners = {"amazon": {AMAZON, AMAZON_LINUX}, "self": {ACCOUNT}}
     wanted = set[str]().union(*(owners.get(each, {each}) for each in parameters.get("Owners") or ()))
-    documents = [_document(image, region.name) for image in images if not wanted or image.owner in wanted]
-    shown, token = page(select(documents, parameters.get("Filters"), _FILTERS), parameters)
+    documents = [image.shown_in(region.name) for image in images if not wanted or image.owner in wanted]
+    shown, token = page(select(documents, parameters.get("Filters"), _FILTERS), parameters, ids="ImageIds")
     return {"Images": shown, "NextToken": token}
 
 

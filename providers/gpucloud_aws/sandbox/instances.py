@@ -12,6 +12,7 @@ from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing, boxes
+from gpucloud_aws.sandbox.disks import detached
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
 from gpucloud_aws.sandbox.spot import close_request, mark_request
@@ -27,11 +28,14 @@ STOPPED = {"Code": 80, "Name": "stopped"}
 BY_USER = "Client.UserInitiatedShutdown"
 BY_GUEST = "Client.InstanceInitiatedShutdown"
 BY_SPOT = "Server.SpotInstanceTermination"
+BY_KEY = "Client.InternalError"
+"""What EC2 says when a disk's key cannot be used."""
 
 _REASONS = {
     BY_USER: "User initiated shutdown",
     BY_GUEST: "Instance initiated shutdown",
     BY_SPOT: "Spot instance termination",
+    BY_KEY: "Client error on launch",
 }
 
 REMEMBERED_S = 3600.0
@@ -204,6 +208,21 @@ def wrong_state(instance: Document, change: str) -> AwsError:
     return AwsError("IncorrectInstanceState", text)
 
 
+def check_root(instance: Document) -> None:
+    """Refuses what needs the root disk of an instance that it was detached from.
+
+    Raises:
+        AwsError: the instance has none.
+    """
+    root = instance["RootDeviceName"]
+    if not any(each["DeviceName"] == root for each in instance["BlockDeviceMappings"]):
+        text = (
+            f"Invalid value '{instance['InstanceId']}' for instanceId. Instance does not have a volume "
+            f"attached at root ({root})"
+        )
+        raise AwsError("InvalidParameterValue", text)
+
+
 def power_off(region: Region, instance: Document) -> None:
     """The guest switched itself off: what follows is the instance's shutdown behaviour."""
     behave = end if instance["_shutdown_behavior"] == "terminate" or _is_spot(instance) else stop
@@ -289,6 +308,8 @@ def settle(region: Region) -> None:
         if interrupted and interrupted <= now and alive(instance):
             end(region, instance, BY_SPOT, region.now)
         match instance["State"]["Name"]:
+            case "pending" if instance["_running_at"] <= now and instance.get("_fails"):
+                end(region, instance, BY_KEY, region.now)
             case "pending" if instance["_running_at"] <= now:
                 instance["State"] = RUNNING
                 del instance["StateReason"]
@@ -321,7 +342,7 @@ def _finish(region: Region, instance: Document) -> None:
             region.drop("volume", volume["VolumeId"])
             ledger.died(CLOUD, volume["VolumeId"], region.now, "deleted with its instance")
         else:
-            region.put("volume", {**volume, "State": "available", "Attachments": []})
+            detached(region, volume)
     for id_ in instance["_interfaces"]:
         interface = region.all("interface").get(id_)
         if interface is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +15,7 @@ from gpucloud_aws.sandbox.order import Order, read_order
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.spot import new_request
 from gpucloud_aws.sandbox.tags import tags_for
+from gpucloud_aws.sandbox.tokens import digest_of
 from gpucloud_aws.sandbox.wire import AwsError, part
 
 
@@ -67,10 +66,7 @@ def _repeated(region: Region, token: str, digest: str) -> Document | None:
 def _digest(parameters: Mapping[str, Any]) -> str:
     """A hash of what must not change under one token: all but the zone (EC2, "Ensuring idempotency")."""
     placement = {k: v for k, v in part(parameters, "Placement").items() if k != "AvailabilityZone"}
-    relevant = {**parameters, "Placement": placement}
-    for key in ("ClientToken", "DryRun"):
-        relevant.pop(key, None)
-    return hashlib.sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()
+    return digest_of({**parameters, "Placement": placement})
 
 
 def _answer(region: Region, reservation_id: str, instances: list[Document]) -> Document:
@@ -98,6 +94,7 @@ def _make(region: Region, order: Order, reservation_id: str, index: int) -> Docu
     for disk in order.disks:
         volume = make_volume(region, disk, order.zone, tags, token=order.token)
         attach(region, volume, instance, disk.device, ends=disk.ends)
+        instance["_fails"] |= volume["_fails"]
     instance["_interfaces"] = _make_interfaces(region, order, instance)
     region.put("instance", instance)
     bill_instance(region, instance, order.price, order.token)
@@ -181,6 +178,7 @@ def _unseen(region: Region, order: Order, reservation_id: str) -> Document:
         "_driver": order.image.driver,
         "_public": order.public,
         "_running_at": region.later(pace.transition_s),
+        "_fails": False,
         "_visible_at": region.later(pace.lag_s),
         "_hidden_reads": pace.lag_calls,
     }

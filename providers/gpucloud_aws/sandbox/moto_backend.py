@@ -15,8 +15,8 @@ from gpucloud_aws.sandbox.region import ACCOUNT
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-SERVICES = frozenset({"iam", "events", "monitoring"})
-"""Whole services, by signing name. None of them bills anything that the ledger would have to know."""
+SERVICES = frozenset({"iam", "events", "kms", "monitoring"})
+"""Whole services, by signing name. What they bill is keys alone, which gpucloud_aws.sandbox.keys enters."""
 
 CALLS = frozenset(
     {
@@ -63,6 +63,19 @@ def instance_profile(name: str) -> Document | None:
 
     known = iam_backends[ACCOUNT]["aws"].instance_profiles.values()
     return next(({"Arn": each.arn, "Id": each.id} for each in known if each.name == name), None)
+
+
+def encryption_key(region: str, named: str) -> str | None:
+    """The ARN of an enabled key of a region, by its id, alias or ARN; ``None`` where there is none."""
+    if not _application.cache_info().currsize or (named.startswith("arn:") and f":{region}:" not in named):
+        return None
+    from moto.kms.models import kms_backends  # pyright: ignore[reportMissingTypeStubs]
+
+    backend = kms_backends[ACCOUNT][region]
+    name = backend.get_alias_name(named)
+    alias = name.startswith("alias/")
+    key = backend.keys.get((backend.get_key_id_from_alias(name) or "") if alias else backend.get_key_id(name))
+    return str(key.arn) if key is not None and key.enabled else None
 
 
 def reset() -> None:

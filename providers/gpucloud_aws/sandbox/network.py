@@ -188,37 +188,6 @@ def delete_network_interface(region: Region, parameters: Mapping[str, Any]) -> D
     return {}
 
 
-def describe_volumes(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeVolumes."""
-    known = region.all("volume")
-    ids = parameters.get("VolumeIds")
-    for id_ in ids or ():
-        _volume(region, id_)
-    fields: dict[str, Field] = {
-        "attachment.delete-on-termination": "Attachments.DeleteOnTermination",
-        "attachment.instance-id": "Attachments.InstanceId",
-        "availability-zone": "AvailabilityZone",
-        "encrypted": "Encrypted",
-        "status": "State",
-        "volume-id": "VolumeId",
-        "volume-type": "VolumeType",
-    }
-    found = select((known[id_] for id_ in ids or known), parameters.get("Filters"), fields)
-    shown, token = page(found, parameters)
-    return {"Volumes": shown, "NextToken": token}
-
-
-def delete_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DeleteVolume."""
-    volume = _volume(region, parameters["VolumeId"])
-    if volume["Attachments"]:
-        instance = volume["Attachments"][0]["InstanceId"]
-        raise AwsError("VolumeInUse", f"Volume {volume['VolumeId']} is currently attached to {instance}")
-    region.drop("volume", volume["VolumeId"])
-    region.world.ledger.died(CLOUD, volume["VolumeId"], region.now, "deleted")
-    return {}
-
-
 def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Document:
     """STS GetCallerIdentity."""
     return {
@@ -274,13 +243,6 @@ def _type(type_: InstanceType) -> Document:
             "TotalGpuMemoryInMiB": memory_mib * count,
         },
     }
-
-
-def _volume(region: Region, id_: str) -> Document:
-    volume = region.all("volume").get(id_)
-    if volume is None:
-        raise AwsError("InvalidVolume.NotFound", f"The volume '{id_}' does not exist.")
-    return volume
 
 
 def _interface(region: Region, id_: str) -> Document:

@@ -14,7 +14,8 @@ from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
 from gpucloud_aws.sandbox import moto_backend
 from gpucloud_aws.sandbox.disks import Disk, read_disks
-from gpucloud_aws.sandbox.images import Image, find_image
+from gpucloud_aws.sandbox.hardware import hardware
+from gpucloud_aws.sandbox.images import Image, check_available, find_image
 from gpucloud_aws.sandbox.instances import in_use
 from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces
 from gpucloud_aws.sandbox.quotas import check_quota
@@ -82,13 +83,8 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
     if type_ is None:
         raise AwsError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
     image = find_image(region, parameters["ImageId"])
-    if image.arch != type_.arch:
-        raise AwsError(
-            "InvalidParameterValue",
-            f"The architecture '{type_.arch}' of the specified instance type does not match "
-            f"the architecture '{image.arch}' of the specified AMI.",
-        )
-    disks = read_disks(parameters, image, name)
+    _check_image(region, image, type_)
+    disks = read_disks(region, parameters, image, name)
     review_launch(parameters, image.root_device)
     check_metadata(parameters)
     user_data = encoded_user_data(parameters.get("UserData"))
@@ -125,6 +121,29 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         user_data=user_data,
         max_price=max_price or format(price, "f"),
     )
+
+
+def _check_image(region: Region, image: Image, type_: InstanceType) -> None:
+    shown = image.shown_in(region.name)
+    check_available(shown)
+    if image.arch != type_.arch:
+        raise AwsError(
+            "InvalidParameterValue",
+            f"The architecture '{type_.arch}' of the specified instance type does not match "
+            f"the architecture '{image.arch}' of the specified AMI.",
+        )
+    if shown["VirtualizationType"] != "hvm":
+        text = (
+            f"The instance type '{type_.name}' does not support the virtualization type "
+            f"'{shown['VirtualizationType']}' of the specified AMI."
+        )
+        raise AwsError("InvalidParameterCombination", text)  # UNVERIFIED
+    if hardware(type_.name)["NetworkInfo"].get("EnaSupport") == "required" and not shown["EnaSupport"]:
+        text = (
+            "Enhanced networking with the Elastic Network Adapter (ENA) is required for the "
+            f"'{type_.name}' instance type. Ensure that you are using an AMI that is enabled for ENA."
+        )
+        raise AwsError("InvalidParameterCombination", text)
 
 
 def check_metadata(parameters: Mapping[str, Any]) -> None:

@@ -98,6 +98,7 @@ def _start(region: Region, instance: Document) -> None:
     type_ = region.type_of(name)
     if type_ is None:  # the catalog changed since it was launched
         raise AwsError("Unsupported", f"The instance type {name} is not sold in {region.name}.")
+    instances.check_root(instance)
     price = current_price(region, name, zone, "on_demand", None)
     check_quota(region, type_, "on_demand", 1)
     available(region, name, zone, "on_demand", least=1, most=1)

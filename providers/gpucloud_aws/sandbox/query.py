@@ -50,14 +50,29 @@ def select(
 
 
 def page(
-    documents: Sequence[Any], parameters: Mapping[str, Any], *, lowest: int = 5, highest: int = 1000
+    documents: Sequence[Any],
+    parameters: Mapping[str, Any],
+    *,
+    lowest: int = 5,
+    highest: int = 1000,
+    ids: str | None = None,
 ) -> tuple[list[Any], str | None]:
     """One page of an answer, and the token of the next.
+
+    Args:
+        documents: all that was found.
+        parameters: the call's.
+        lowest: how small a page may be.
+        highest: how large.
+        ids: the parameter beside which the call takes no ``MaxResults``.
 
     Raises:
         AwsError: ``MaxResults`` or ``NextToken`` is not valid.
     """
     size = parameters.get("MaxResults")
+    if size is not None and ids is not None and parameters.get(ids):
+        text = f"The parameter {ids} cannot be used with the parameter maxResults"
+        raise AwsError("InvalidParameterCombination", text)
     if size is not None and not lowest <= size <= highest:
         raise AwsError(
             "InvalidParameterValue",

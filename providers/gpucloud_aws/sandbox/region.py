@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -25,6 +25,9 @@ CALLER = f"arn:aws:iam::{ACCOUNT}:user/sandbox"
 ID_KEYS = {
     "instance": "InstanceId",
     "volume": "VolumeId",
+    "modification": "VolumeId",
+    "snapshot": "SnapshotId",
+    "image": "ImageId",
     "interface": "NetworkInterfaceId",
     "group": "GroupId",
     "spot": "SpotInstanceRequestId",
@@ -72,6 +75,15 @@ class Region:
     def later(self, seconds: float) -> str:
         """A time to come, as AWS writes it."""
         return stamp(self.now + timedelta(seconds=seconds))
+
+    @property
+    def regions(self) -> Collection[str]:
+        """The names of all regions of the account."""
+        return self.world.market.catalog(CLOUD).zones.keys()
+
+    def elsewhere(self, name: str) -> Region:
+        """Another region of the account."""
+        return Region(self.world, self._shelf, name)
 
     # --- resources
 

@@ -70,11 +70,30 @@ def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
     spot = market.get("MarketType") == "spot"
     if part(market, "SpotOptions").get("SpotInstanceType", "one-time") != "one-time":
         raise refusal("a persistent spot request starts instances anew")
+    kinds = ("instance", "volume", "network-interface", *(("spot-instances-request",) if spot else ()))
+    _check_tags(parameters, kinds)
+
+
+@reviewer
+def review_storage(parameters: Mapping[str, Any], *kinds: str, encrypted: bool = True) -> None:
+    """Refuses volumes, snapshots and images without gpucloud's tags: nobody would ever find and delete them.
+
+    Args:
+        parameters: those of the create call.
+        kinds: of the resources that it makes.
+        encrypted: whether what is new is encrypted.
+    """
+    if not encrypted:
+        raise refusal("the disk is not encrypted")
+    _check_tags(parameters, kinds)
+
+
+def _check_tags(parameters: Mapping[str, Any], kinds: Sequence[str]) -> None:
     tagged = {
         each.get("ResourceType"): {tag["Key"] for tag in each.get("Tags") or ()}
         for each in parameters.get("TagSpecifications") or ()
     }
-    for kind in ("instance", "volume", "network-interface", *(("spot-instances-request",) if spot else ())):
+    for kind in kinds:
         missing = [tag for tag in TAGS if tag not in tagged.get(kind, ())]
         if missing:
             raise refusal(f"TagSpecifications for {kind} lack {', '.join(missing)}")

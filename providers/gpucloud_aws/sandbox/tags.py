@@ -13,6 +13,8 @@ from gpucloud_aws.sandbox.wire import AwsError
 TAGGABLE = {
     "i-": ("instance", "instance"),
     "vol-": ("volume", "volume"),
+    "snap-": ("snapshot", "snapshot"),
+    "ami-": ("image", "image"),
     "eni-": ("interface", "network-interface"),
     "sg-": ("group", "security-group"),
     "sir-": ("spot", "spot-instances-request"),
@@ -21,7 +23,12 @@ TAGGABLE = {
 }
 """What can be tagged, by the beginning of its id: the kind here, and AWS's name of the resource type."""
 
-_NOT_FOUND = {"instance": "InvalidInstanceID.NotFound", "volume": "InvalidVolume.NotFound"}
+_NOT_FOUND = {
+    "instance": "InvalidInstanceID.NotFound",
+    "volume": "InvalidVolume.NotFound",
+    "snapshot": "InvalidSnapshot.NotFound",
+    "image": "InvalidAMIID.NotFound",
+}
 
 
 def tags_for(parameters: Mapping[str, Any], resource_type: str) -> list[dict[str, str]]:
@@ -38,6 +45,19 @@ def tags_for(parameters: Mapping[str, Any], resource_type: str) -> list[dict[str
                     raise AwsError("InvalidParameterValue", f"Duplicate tag key '{tag['Key']}' specified.")
                 tags[tag["Key"]] = tag.get("Value", "")
     return _checked(tags)
+
+
+def tags_of_made(parameters: Mapping[str, Any], *types: str) -> list[dict[str, str]]:
+    """The tags of a create call for the first of the types of resource that it makes.
+
+    Raises:
+        AwsError: they are not valid, or are for another type.
+    """
+    for each in parameters.get("TagSpecifications") or ():
+        if each.get("ResourceType") not in types:
+            text = f"'{each.get('ResourceType')}' is not a valid taggable resource type for this operation."
+            raise AwsError("InvalidParameterValue", text)
+    return tags_for(parameters, types[0])
 
 
 def create_tags(region: Region, parameters: Mapping[str, Any]) -> Document:

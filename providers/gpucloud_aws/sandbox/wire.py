@@ -179,7 +179,8 @@ def answer(operation: OperationModel, result: Mapping[str, Any], request_id: str
     inner = "" if shape is None else _members(shape, result)
     namespace = operation.service_model.metadata["xmlNamespace"].rstrip("/")
     if protocol == "ec2":
-        # The trailing slash and the lower-case element are EC2's own
+        # The trailing slash, the lower-case element and the answer of a call that has none are EC2's own
+        inner = "<return>true</return>" if shape is None else inner
         xml = (
             f'<{operation.name}Response xmlns="{namespace}/"><requestId>{request_id}</requestId>{inner}'
             f"</{operation.name}Response>"

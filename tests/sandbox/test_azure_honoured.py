@@ -70,6 +70,19 @@ BODIES: dict[str, Any] = {
         "nic", storageProfile__dataDisks=[DISK], networkProfile__networkInterfaceConfigurations=[INTERFACE]
     ),
     "PATCH Microsoft.Compute/virtualMachines": {"properties": {"storageProfile": {"dataDisks": [DISK]}}},
+    "PUT Microsoft.Compute/virtualMachineScaleSets": {
+        "location": REGION,
+        "tags": TAGS,
+        "properties": {
+            "virtualMachineProfile": {
+                "networkProfile": {"networkInterfaceConfigurations": [INTERFACE]},
+            }
+        },
+    },
+    **{
+        f"POST Microsoft.Compute/virtualMachineScaleSets/{action}": {"instanceIds": ["0"]}
+        for action in ("delete", "manualupgrade")
+    },
     "PUT Microsoft.Compute/disks": {
         "location": REGION,
         "tags": TAGS,

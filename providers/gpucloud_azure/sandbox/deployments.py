@@ -111,14 +111,18 @@ def _state(subscription: Subscription, deployment: Document) -> tuple[str, Json 
         return "Failed", _failed(*deployment["_failure"])
     state = "Succeeded"
     for each in deployment["properties"]["outputResources"]:
-        machine = subscription.find(MACHINE, each["id"])
-        if machine is None:
-            continue
-        if machine["properties"]["provisioningState"] == instances.FAILED:
-            return "Failed", _failed(*machine["_failure"])
-        if machine["properties"]["provisioningState"] == instances.CREATING:
-            state = "Running"
+        for machine in _machines(subscription, each["id"]):
+            if machine["properties"]["provisioningState"] == instances.FAILED:
+                return "Failed", _failed(*machine["_failure"])
+            if machine["properties"]["provisioningState"] == instances.CREATING:
+                state = "Running"
     return state, None
+
+
+def _machines(subscription: Subscription, id_: str) -> list[Document]:
+    """The machine of an id, or the instances of a scale set."""
+    wanted = canonical(id_)
+    return [each for at, each in subscription.all(MACHINE).items() if f"{at}/".startswith(f"{wanted}/")]
 
 
 def _failed(code: str, text: str) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -59,20 +60,28 @@ _GENERATION_2_ONLY = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """One machine that is to be made, all checked."""
+class Model:
+    """What a machine is to be, all checked: of one machine, or of all of a scale set."""
 
     location: str
     zone: str
     type: InstanceType
     image: Image
     purchase: str
+    eviction: str
     price: Price
-    nics: list[Document]
     reservation: Document | None
-    disk_id: str
     disk_gib: int
     user_data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One machine that is to be made, with what is its own."""
+
+    model: Model
+    nics: list[Document]
+    disk_id: str
 
 
 def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
@@ -83,41 +92,63 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
     """
     properties = part(body, "properties")
     size = part(properties, "hardwareProfile").get("vmSize", "")
-    location = body["location"]
-    zones: list[str] = body.get("zones") or []
+    review_machine(body)
+    model = read_model(subscription, body, size, properties)
+    nics = _nics(subscription, id_, properties, model.location, body.get("zones") or [])
+    order = Order(model=model, nics=nics, disk_id=_disk_id(subscription, id_, properties))
+    check_acceleration([part(nic, "properties") for nic in nics], size)
+    wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []
+    disks.check_data_disks(subscription, {**body, "id": id_}, wanted)
+    quotas.check(subscription, model.location, size, model.purchase)
+    return order
+
+
+def read_model(subscription: Subscription, place: Json, size: str, properties: Json) -> Model:
+    """Checks what a machine is to be.
+
+    Args:
+        subscription: the subscription.
+        place: its ``location`` and ``zones``.
+        size: of the machine.
+        properties: its profiles: guest, storage, security, and how it is paid for.
+
+    Raises:
+        AzureError: Azure would refuse.
+    """
+    location: str = place["location"]
+    zones: list[str] = place.get("zones") or []
     if len(zones) > 1:
         raise AzureError("InvalidParameter", "A virtual machine is in one zone at most.")
     _check_guest(part(properties, "osProfile"))
-    review_machine(body)
     image = find_image(part(properties, "storageProfile", "imageReference"))
     type_ = check_size(subscription, location, zones, size)
+    _check_image(image, type_)
+    _check_security(subscription, properties, size, image)
+    purchase = _purchase(properties)
+    reservation = _reservation(subscription, properties, location, zones, size)
+    return Model(
+        location=location,
+        zone=zones[0] if zones else "",
+        type=type_,
+        image=image,
+        purchase="reserved" if reservation else purchase,
+        eviction=properties.get("evictionPolicy", "Deallocate"),
+        price=_price(subscription, properties, location, size, purchase),
+        reservation=reservation,
+        disk_gib=_disk(properties, image),
+        user_data=_custom_data(part(properties, "osProfile").get("customData")),
+    )
+
+
+def _check_image(image: Image, type_: InstanceType) -> None:
+    """Passes an image that a size can boot."""
+    size = type_.name
     if image.generation == 1 and _GENERATION_2_ONLY.match(size):
         text = f"The selected VM size '{size}' cannot boot Hypervisor Generation '1'."
         raise AzureError("BadRequest", text)
     if image.arch != type_.arch:
         text = f"Cannot create a VM of size '{size}' because this VM size only supports {type_.arch} images."
         raise AzureError("InvalidParameter", text)
-    _check_security(subscription, properties, size, image)
-    purchase = _purchase(properties)
-    reservation = _reservation(subscription, properties, location, zones, size)
-    order = Order(
-        location=location,
-        zone=zones[0] if zones else "",
-        type=type_,
-        image=image,
-        purchase="reserved" if reservation else purchase,
-        price=_price(subscription, properties, location, size, purchase),
-        nics=_nics(subscription, id_, properties, location, zones),
-        reservation=reservation,
-        disk_id=_disk_id(subscription, id_, properties),
-        disk_gib=_disk(properties, image),
-        user_data=_custom_data(part(properties, "osProfile").get("customData")),
-    )
-    _check_acceleration(order.nics, size)
-    wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []
-    disks.check_data_disks(subscription, {**body, "id": id_}, wanted)
-    quotas.check(subscription, location, size, order.purchase)
-    return order
 
 
 def check_size(subscription: Subscription, location: str, zones: list[str], size: str) -> InstanceType:
@@ -277,8 +308,13 @@ def _nics(
     return found
 
 
-def _check_acceleration(nics: list[Document], size: str) -> None:
-    accelerated = any(nic["properties"].get("enableAcceleratedNetworking") for nic in nics)
+def check_acceleration(interfaces_: Sequence[Json], size: str) -> None:
+    """Passes interfaces, by their properties, that a size can accelerate.
+
+    Raises:
+        AzureError: it cannot, and one asks for it.
+    """
+    accelerated = any(each.get("enableAcceleratedNetworking") for each in interfaces_)
     if accelerated and not accelerates_networking(size):
         text = (
             f"The size {size} is not compatible with enabling accelerated networking on a network interface."

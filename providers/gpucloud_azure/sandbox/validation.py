@@ -16,7 +16,16 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-from gpucloud_azure.sandbox.subscription import ADDRESS, DISK, FIREWALL, GROUP, MACHINE, NETWORK, NIC
+from gpucloud_azure.sandbox.subscription import (
+    ADDRESS,
+    DISK,
+    FIREWALL,
+    GROUP,
+    MACHINE,
+    NETWORK,
+    NIC,
+    SCALE_SET,
+)
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
 _COMPUTE, _NETWORK, _RESOURCES = "azure.mgmt.compute", "azure.mgmt.network", "azure.mgmt.resource.resources"
@@ -27,6 +36,16 @@ MODELS = {
     "PATCH Microsoft.Resources/tags": (_RESOURCES, "TagsPatchResource"),
     f"PUT {MACHINE}": (_COMPUTE, "VirtualMachine"),
     f"PATCH {MACHINE}": (_COMPUTE, "VirtualMachineUpdate"),
+    f"PUT {SCALE_SET}": (_COMPUTE, "VirtualMachineScaleSet"),
+    f"PATCH {SCALE_SET}": (_COMPUTE, "VirtualMachineScaleSetUpdate"),
+    **{
+        f"POST {SCALE_SET}/{action}": (_COMPUTE, "VirtualMachineScaleSetVMInstanceIDs")
+        for action in ("deallocate", "poweroff", "restart", "start")
+    },
+    **{
+        f"POST {SCALE_SET}/{action}": (_COMPUTE, "VirtualMachineScaleSetVMInstanceRequiredIDs")
+        for action in ("delete", "manualupgrade")
+    },
     f"PUT {DISK}": (_COMPUTE, "Disk"),
     f"PATCH {DISK}": (_COMPUTE, "DiskUpdate"),
     f"PUT {NETWORK}": (_NETWORK, "VirtualNetwork"),

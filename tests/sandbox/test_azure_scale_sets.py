@@ -268,12 +268,30 @@ def test_what_describes_the_instances_cannot_be_changed(azure: Azure) -> None:
         ({"storageProfile__imageReference": {"publisher": "x"}}, "PlatformImageNotFound"),
         ({"hardwareProfile__vmSize": "Standard_NC0"}, "InvalidParameter"),
         ({"osProfile__adminUsername": "admin"}, "InvalidParameter"),
+        ({"osProfile__computerName": ""}, "InvalidParameter"),
         ({"storageProfile__osDisk__diskSizeGB": 8}, "ResizeDiskError"),
     ],
 )
 def test_a_set_is_held_to_what_holds_for_machines(azure: Azure, changes: dict[str, Any], code: str) -> None:
-    assert refused(make, azure, 1, **changes)[0] == code
+    for capacity in (0, 1):
+        assert refused(make, azure, capacity, **changes)[0] == code
     assert azure.billed() == []
+
+
+def test_a_set_without_instances_is_there_and_grows(azure: Azure) -> None:
+    assert make(azure, 0).result().sku.capacity == 0
+    assert azure.billed() == []
+    scale(azure, 1).result()
+    assert azure.billed() == OF_ONE
+    assert refused(scale, azure, -1) == ("InvalidParameter", 400)
+
+
+def test_a_new_instance_is_seen_after_some_reads(azure: Azure) -> None:
+    azure.sandbox.pace(lag_calls=1)
+    make(azure, 1).result()
+    instance = azure.compute.virtual_machine_scale_set_vms.get
+    assert refused(instance, GROUP, "set", "0") == ("NotFound", 404)
+    assert instance(GROUP, "set", "0").name == "set_0"
 
 
 def test_a_template_waits_for_the_instances_of_its_set(azure: Azure) -> None:

@@ -11,7 +11,7 @@ from gpucloud_azure.sandbox.images import IMAGES, Image
 from gpucloud_azure.sandbox.places import known_locations, offered, sizes_in
 from gpucloud_azure.sandbox.subscription import CLOUD, SUBSCRIPTION, TYPES, Subscription
 from gpucloud_azure.sandbox.wire import AzureError
-from gpucloud_azure.sizes import accelerates_networking
+from gpucloud_azure.sizes import accelerates_networking, max_network_interfaces
 
 
 def subscription_document() -> Document:
@@ -104,6 +104,7 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
                 "LowPriorityCapable": "True",
                 "EncryptionAtHostSupported": "True",
                 "AcceleratedNetworkingEnabled": accelerates_networking(name),
+                "MaxNetworkInterfaces": max_network_interfaces(name),
             }
             zones = sorted(offered(subscription, location, name) or ())
             found.append(

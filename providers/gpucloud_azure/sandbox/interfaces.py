@@ -41,11 +41,15 @@ def make_all(
 
 
 def join(
-    subscription: Subscription, nics: Sequence[Document], machine_id: str, reserved_until: str | None
+    subscription: Subscription,
+    nics: Sequence[Document],
+    machine_id: str,
+    primary: Sequence[bool],
+    reserved_until: str | None = None,
 ) -> None:
     """A machine has interfaces from now on; one that failed, until ``reserved_until``."""
-    for nic in nics:
-        properties = {**nic["properties"], "virtualMachine": {"id": machine_id}, "primary": True}
+    for nic, first in zip(nics, primary, strict=True):
+        properties = {**nic["properties"], "virtualMachine": {"id": machine_id}, "primary": first}
         taken = {"_machine": machine_id, "_reserved_until": reserved_until}
         subscription.put(NIC, {**nic, **taken, "properties": properties})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.honoured import leaves
-from gpucloud_azure.sandbox import boxes, disks, instances, interfaces, order, quotas
+from gpucloud_azure.sandbox import boxes, disks, instances, interfaces, nic_limits, order, quotas
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.network import RESERVED_S
 from gpucloud_azure.sandbox.review import review_tags
@@ -73,7 +73,8 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "_disk": asked.disk_id if failure is None else "",
     }
     reserved_until = None if failure is None else subscription.later(subscription.transition_s + RESERVED_S)
-    interfaces.join(subscription, asked.nics, id_, reserved_until)
+    primary = order.primary_of(part(part(body, "properties"), "networkProfile"))
+    interfaces.join(subscription, asked.nics, id_, primary, reserved_until)
     subscription.put(MACHINE, document)
     if failure is None:
         gib = asked.model.disk_gib
@@ -137,11 +138,11 @@ def _network_profile(nics: list[Document], profile: Json) -> Json:
             {
                 "id": nic["id"],
                 "properties": {
-                    "primary": each.get("primary", True),
+                    "primary": first,
                     "deleteOption": each.get("deleteOption", "Detach"),
                 },
             }
-            for nic, each in zip(nics, options, strict=True)
+            for nic, each, first in zip(nics, options, order.primary_of(profile), strict=True)
         ]
     }
 
@@ -243,6 +244,9 @@ def _resized(subscription: Subscription, machine: Document, size: str) -> Docume
     price = subscription.world.market.price(CLOUD, location, "", type_.name, purchase)
     if price is None:
         raise AzureError("SkuNotAvailable", f"The size '{size}' is not available as {purchase}.", 409)
+    nics = [nic["properties"] for nic, _ in instances.nics_of(subscription, machine)]
+    nic_limits.check_count(f"virtual machine {machine['name']}", type_.name, len(nics))
+    nic_limits.check_acceleration(nics, type_.name)
     quotas.check(subscription, location, type_.name, purchase, but=machine["_size"])
     placed = machine["_power"] != "deallocated"
     if placed:

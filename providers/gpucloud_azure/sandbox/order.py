@@ -12,9 +12,8 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
-from gpucloud_azure.sandbox import disks, interfaces, quotas, reservations
+from gpucloud_azure.sandbox import disks, interfaces, nic_limits, quotas, reservations
 from gpucloud_azure.sandbox.images import Image, find_image
-from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.places import offered
 from gpucloud_azure.sandbox.restrictions import restricted
 from gpucloud_azure.sandbox.review import review_machine
@@ -29,7 +28,6 @@ from gpucloud_azure.sandbox.subscription import (
     tail,
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
-from gpucloud_azure.sizes import accelerates_networking
 
 CUSTOM_DATA_LIMIT = 65535
 """Bytes before base64. Source: azure-compute-docs, custom-data.md."""
@@ -94,9 +92,14 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
     size = part(properties, "hardwareProfile").get("vmSize", "")
     review_machine(body)
     model = read_model(subscription, body, size, properties)
+    owner = f"virtual machine {tail(id_)}"
+    chosen = described_nics(part(properties, "networkProfile"))
+    nic_limits.check_count(owner, size, len(chosen))
+    nic_limits.check_primary(owner, chosen)
     nics = _nics(subscription, id_, properties, model.location, body.get("zones") or [])
+    nic_limits.check_acceleration([part(nic, "properties") for nic in nics], size)
+    check_one_network(nics)
     order = Order(model=model, nics=nics, disk_id=_disk_id(subscription, id_, properties))
-    check_acceleration([part(nic, "properties") for nic in nics], size)
     wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []
     disks.check_data_disks(subscription, {**body, "id": id_}, wanted)
     quotas.check(subscription, model.location, size, model.purchase)
@@ -303,23 +306,39 @@ def _nics(
         found.append(nic)
     if not found:
         raise AzureError("InvalidParameter", "Virtual Machine must have at least one network interface.")
-    if len(found) > 1:
-        raise not_emulated(f"{len(found)} properties.networkProfile.networkInterfaces")
     return found
 
 
-def check_acceleration(interfaces_: Sequence[Json], size: str) -> None:
-    """Passes interfaces, by their properties, that a size can accelerate.
+def described_nics(profile: Json) -> list[tuple[str, bool | None]]:
+    """The interfaces of a ``networkProfile``: names, and whether each is the primary, where that is said."""
+    named: list[Json] = profile.get("networkInterfaces") or []
+    described: list[Json] = profile.get("networkInterfaceConfigurations") or []
+    return [
+        (each.get("name") or tail(each.get("id", "")), part(each, "properties").get("primary"))
+        for each in (*named, *described)
+    ]
+
+
+def primary_of(profile: Json) -> list[bool]:
+    """Which of the interfaces of a ``networkProfile`` is the primary; a single one is."""
+    chosen = described_nics(profile)
+    return [primary is True or len(chosen) == 1 for _, primary in chosen]
+
+
+def check_one_network(nics: Sequence[Document]) -> None:
+    """Passes interfaces that are in one virtual network; the code is UNVERIFIED.
 
     Raises:
-        AzureError: it cannot, and one asks for it.
+        AzureError: they are in several.
     """
-    accelerated = any(each.get("enableAcceleratedNetworking") for each in interfaces_)
-    if accelerated and not accelerates_networking(size):
-        text = (
-            f"The size {size} is not compatible with enabling accelerated networking on a network interface."
-        )
-        raise AzureError("VMSizeIsNotPermittedToEnableAcceleratedNetworking", text)
+    subnets = [
+        str(part(each, "properties", "subnet")["id"]).lower()
+        for nic in nics
+        for each in nic["properties"]["ipConfigurations"]
+    ]
+    if len({each.rpartition("/subnets/")[0] for each in subnets}) > 1:
+        text = "The network interfaces of a virtual machine must be in subnets of one virtual network."
+        raise AzureError("SubnetsNotInSameVnet", text)
 
 
 def _check_free(subscription: Subscription, nic: Document, machine_id: str) -> None:

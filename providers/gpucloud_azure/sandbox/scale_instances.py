@@ -6,7 +6,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import boxes, disks, instances, interfaces, launch
-from gpucloud_azure.sandbox.order import Model
+from gpucloud_azure.sandbox.order import Model, check_one_network, primary_of
 from gpucloud_azure.sandbox.subscription import (
     DISK,
     INSTANCE,
@@ -113,13 +113,19 @@ def _equip(subscription: Subscription, scale_set: Document, machine: Document, m
     name = f"{scale_set['name']}_{machine['name']}_OsDisk_1_{subscription.world.token(32)}"
     disk_id = f"{machine['id'].rpartition('/providers/')[0]}/providers/{DISK}/{name}"
     properties: Json = machine["properties"]
-    nics = interfaces.make_within(subscription, machine, properties["networkProfileConfiguration"])
-    interfaces.join(subscription, nics, machine["id"], None)
+    described = properties["networkProfileConfiguration"]
+    nics = interfaces.make_within(subscription, machine, described)
+    check_one_network(nics)
+    primary = primary_of(described)
+    interfaces.join(subscription, nics, machine["id"], primary)
     managed = {"storageAccountType": disks.SKU["name"], "id": disk_id}
     disk: dict[str, Any] = {"name": name, "managedDisk": managed, "diskSizeGB": model.disk_gib}
     storage = properties["storageProfile"]
     storage = {**storage, "osDisk": {**storage["osDisk"], **disk}}
-    named = [{"id": nic["id"], "properties": {"deleteOption": "Delete"}} for nic in nics]
+    named = [
+        {"id": nic["id"], "properties": {"primary": first, "deleteOption": "Delete"}}
+        for nic, first in zip(nics, primary, strict=True)
+    ]
     properties = {**properties, "storageProfile": storage, "networkProfile": {"networkInterfaces": named}}
     made = subscription.put(MACHINE, {**machine, "properties": properties, "_disk": disk_id})
     disks.create_for(subscription, made, disk_id, model.disk_gib, "FromImage", osType="Linux")

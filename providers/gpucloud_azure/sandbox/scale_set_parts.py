@@ -20,7 +20,7 @@ from gpucloud_azure.sandbox.subscription import (
     part,
     tail,
 )
-from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
+from gpucloud_azure.sandbox.wire import Answer, AzureError, HiddenError, body_of
 
 _LISTED = {"networkinterfaces": NIC, "publicipaddresses": ADDRESS}
 """What a set lists of all its instances."""
@@ -65,6 +65,8 @@ def _look(subscription: Subscription, scale_set: Document, words: list[str], exp
         listed = [each for each in instances_of(subscription, scale_set) if not hides(subscription, each)]
         return [_seen(each, view=view) for each in listed]
     machine = _instance(subscription, scale_set, words[0])
+    if hides(subscription, machine):
+        raise HiddenError("NotFound", f"Resource {machine['id']} was not found.", 404)
     match words[1:]:
         case []:
             return Answer(body=_seen(machine, view=view))
@@ -157,7 +159,7 @@ def _instance(subscription: Subscription, scale_set: Document, number: str) -> D
     if not number.isdecimal():
         raise AzureError("InvalidParameter", "Virtual Machine Scale Set VM instanceId must be a number.")
     found = [each for each in instances_of(subscription, scale_set) if each["instanceId"] == number]
-    if not found or hides(subscription, found[0]):  # the code is UNVERIFIED
+    if not found:  # the code is UNVERIFIED
         raise _missing(f"{scale_set['id']}/virtualMachines/{number}")
     return found[0]
 

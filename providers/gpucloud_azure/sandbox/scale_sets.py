@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import instances, launch, operations, order, quotas
+from gpucloud_azure.sandbox import instances, launch, nic_limits, operations, order, quotas
 from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.review import review_scale_set, review_tags
 from gpucloud_azure.sandbox.scale_instances import (
@@ -42,7 +42,7 @@ def put(subscription: Subscription, old: Document | None, id_: str, body: Json, 
         return change(subscription, old, body, origin)
     review_scale_set(body)
     scale_set = subscription.put(SCALE_SET, _new(subscription, id_, body))
-    made = _grow(subscription, scale_set, _wanted(scale_set, body))
+    made = _grow(subscription, scale_set, _model(subscription, scale_set), _wanted(scale_set, body))
     headers = operations.begin(
         subscription, origin, scale_set, "made", located=False, targets=[each["id"] for each in made]
     )
@@ -50,7 +50,8 @@ def put(subscription: Subscription, old: Document | None, id_: str, body: Json, 
 
 
 def _new(subscription: Subscription, id_: str, body: Json) -> Document:
-    properties = part(body, "properties")
+    properties, sku = part(body, "properties"), part(body, "sku")
+    sku.pop("capacity", None)
     if not part(properties, "upgradePolicy").get("mode"):
         raise AzureError("InvalidParameter", "Required parameter 'upgradePolicy' is missing (null).")
     profile = part(properties, "virtualMachineProfile")
@@ -64,7 +65,7 @@ def _new(subscription: Subscription, id_: str, body: Json) -> Document:
         "id": id_,
         "name": tail(id_),
         "type": SCALE_SET,
-        "sku": {"tier": "Standard", **part(body, "sku")},
+        "sku": {"tier": "Standard", **sku},
         "etag": f'"{subscription.new_uuid()}"',
         "properties": {
             "orchestrationMode": "Uniform",
@@ -93,11 +94,16 @@ def _new(subscription: Subscription, id_: str, body: Json) -> Document:
 def _wanted(scale_set: Document, body: Json) -> int:
     """The capacity that is asked for."""
     capacity = part(body, "sku").get("capacity")
-    if not isinstance(capacity, int) or capacity < 0:
+    if capacity is None:
         raise AzureError("InvalidParameter", "Required parameter 'sku.capacity' is missing (null).")
+    if capacity < 0:
+        raise AzureError("InvalidParameter", f"The value {capacity} of parameter sku.capacity is invalid.")
     if capacity > LIMIT:
-        name = f"Virtual Machine Scale Set '{scale_set['name']}'"
-        text = f"{name} cannot be created or updated as it exceeds the total limit of '{LIMIT}' instances."
+        what = f"Virtual Machine Scale Set '{scale_set['name']}'"  # terraform-azurerm-nomad#6
+        text = (
+            f"Unable to create or update {what} as it exceeds the total limit of '{LIMIT}' Virtual Machine "
+        )
+        text += "instances."
         raise AzureError("OperationNotAllowed", text, 409)
     return capacity
 
@@ -121,13 +127,13 @@ def change(
     }
     review_tags(changed, "the scale set")
     subscription.put(SCALE_SET, changed)
+    now = len(staying(subscription, changed))
+    more = _wanted(changed, body) - now if "capacity" in part(body, "sku") else 0
     ends, touched = "made", list[Document]()
-    if "capacity" in part(body, "sku"):
-        more = _wanted(changed, body) - len(staying(subscription, changed))
-        if more >= 0:
-            touched = _grow(subscription, changed, more)
-        else:
-            ends, touched = "gone", _shrink(subscription, changed, -more)
+    if more > 0:
+        touched = _grow(subscription, changed, _model(subscription, changed), more)
+    elif more < 0:
+        ends, touched = "gone", _shrink(subscription, changed, -more)
     headers = operations.begin(
         subscription, origin, changed, ends, located=located, targets=[each["id"] for each in touched]
     )
@@ -157,11 +163,10 @@ def check_not_ending(scale_set: Document) -> None:
         raise AzureError("OperationNotAllowed", text, 409)
 
 
-def _grow(subscription: Subscription, scale_set: Document, count: int) -> list[Document]:
+def _grow(subscription: Subscription, scale_set: Document, model: order.Model, count: int) -> list[Document]:
     """Makes so many instances more; those that find no place are there and fail."""
     if not count:
         return []
-    model = _model(subscription, scale_set)
     quotas.check(subscription, model.location, model.type.name, model.purchase, count=count)
     first: int = scale_set["_next"]
     extra = -(-count // _EXTRA_OF) if scale_set["properties"]["overprovision"] else 0
@@ -182,16 +187,20 @@ def _model(subscription: Subscription, scale_set: Document) -> order.Model:
     """What the next instances are to be, at today's price."""
     profile = part(scale_set, "properties", "virtualMachineProfile")
     guest = part(profile, "osProfile")
-    guest["computerName"] = computer_name(guest.get("computerNamePrefix", ""), 0)
+    if not guest.get("computerNamePrefix"):
+        raise AzureError("InvalidParameter", "Required parameter 'computerNamePrefix' is missing (null).")
+    guest["computerName"] = computer_name(guest["computerNamePrefix"], 0)
     guest["customData"] = scale_set["_custom_data"]
     size: str = part(scale_set, "sku").get("name", "")
     model = order.read_model(subscription, scale_set, size, {**profile, "osProfile": guest})
     described: list[Json] = part(profile, "networkProfile").get("networkInterfaceConfigurations") or []
     if not described:
         raise AzureError("InvalidParameter", "A scale set must have at least one network interface.")
-    if len(described) > 1:
-        raise not_emulated(f"{len(described)} networkInterfaceConfigurations of a scale set")
-    order.check_acceleration([part(each, "properties") for each in described], size)
+    # Azure's words for a scale set are others; whether its codes are is not known.
+    owner = f"scale set {scale_set['name']}"
+    nic_limits.check_count(owner, size, len(described))
+    nic_limits.check_primary(owner, order.described_nics(part(profile, "networkProfile")))
+    nic_limits.check_acceleration([part(each, "properties") for each in described], size)
     return model
 
 

@@ -10,6 +10,7 @@ from werkzeug.wrappers import Request
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
+    api_versions,
     catalog,
     deployments,
     groups,
@@ -185,8 +186,7 @@ def answer(subscription: Subscription, request: Request, origin: str, console: C
         _check_subscription(words[1])
     if asked.namespace and asked.service not in _TENANTS:
         catalog.provider_document(subscription, asked.namespace)
-    type_ = asked.rest[0] if asked.rest else ""
-    catalog.check_api_version(subscription, request.args["api-version"], asked.namespace, type_)
+    api_versions.check(subscription, request.args["api-version"], asked.call.partition(" ")[2])
     members.check(asked.call, request)
     if not words or words[0].lower() != "subscriptions":
         return _of_tenant(subscription, request, [word.lower() for word in words])

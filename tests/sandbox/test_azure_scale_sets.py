@@ -278,6 +278,22 @@ def test_a_set_is_held_to_what_holds_for_machines(azure: Azure, changes: dict[st
     assert azure.billed() == []
 
 
+def test_booleans_may_be_text_as_in_templates_of_az(azure: Azure) -> None:
+    azure.make_ground()
+    body = scale_set(azure, 1)
+    described = body["properties"]["virtualMachineProfile"]["networkProfile"][
+        "networkInterfaceConfigurations"
+    ]
+    described[0]["properties"]["primary"] = "true"
+    path = azure.id_of("Microsoft.Compute/virtualMachineScaleSets", "set?api-version=2024-07-01")
+    made = azure.ask("PUT", path, body=body)
+    assert made.status == 201
+    profile = made.body["properties"]["virtualMachineProfile"]["networkProfile"]
+    assert profile["networkInterfaceConfigurations"][0]["properties"]["primary"] is True
+    described[0]["properties"]["primary"] = "yes"
+    assert azure.ask("PUT", path, body=body).code == "InvalidRequestContent"
+
+
 def test_a_set_without_instances_is_there_and_grows(azure: Azure) -> None:
     assert make(azure, 0).result().sku.capacity == 0
     assert azure.billed() == []

@@ -102,9 +102,9 @@ def _of_interfaces(subscription: Subscription, machine: Document, words: list[st
         case []:
             return _inside(subscription, NIC, machine["id"])
         case [name]:
-            return Answer(body=_shown(subscription, _part(subscription, NIC, machine, [name])))
+            return Answer(body=_shown(subscription, _part(subscription, NIC, machine, name)))
         case [name, "ipconfigurations", *rest]:
-            nic = _part(subscription, NIC, machine, [name])
+            nic = _part(subscription, NIC, machine, name)
             return _of_configurations(subscription, nic, rest)
         case _:
             return None
@@ -123,7 +123,7 @@ def _of_configurations(subscription: Subscription, nic: Document, words: list[st
         case ["publicipaddresses"]:
             return _inside(subscription, ADDRESS, one["id"])
         case ["publicipaddresses", name]:
-            return Answer(body=_shown(subscription, _part(subscription, ADDRESS, one, [name])))
+            return Answer(body=_shown(subscription, _part(subscription, ADDRESS, one, name)))
         case _:
             return None
 
@@ -134,8 +134,8 @@ def _inside(subscription: Subscription, kind: str, id_: str) -> list[Document]:
     return [_shown(subscription, each) for at, each in subscription.all(kind).items() if at.startswith(head)]
 
 
-def _part(subscription: Subscription, kind: str, above: Document, names: Sequence[str]) -> Document:
-    id_ = "/".join([above["id"], tail(kind), *names])
+def _part(subscription: Subscription, kind: str, above: Document, name: str) -> Document:
+    id_ = f"{above['id']}/{tail(kind)}/{name}"
     found = subscription.find(kind, id_)
     if found is None:
         raise _missing(id_)

@@ -68,6 +68,8 @@ MODELS = {
 IGNORED = {"id", "name", "type", "etag"}
 """Members that every resource shows and takes back without looking (a PUT of what a GET gave)."""
 
+_BOOLEANS: Mapping[Any, bool] = {"true": True, "True": True, "false": False, "False": False}
+"""Booleans that are sent as text; ``az vmss create`` says so which interface is the primary."""
 OPEN_SET = 50
 """Enumerations of more values (sizes of machines) are open: the cloud knows newer ones than the SDK."""
 
@@ -202,6 +204,8 @@ def _wrong_scalar(wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
         wanted = str
     if wanted not in (str, int, bool, float):
         return
+    if wanted is bool and isinstance(value, str) and value in _BOOLEANS:
+        return
     fits = isinstance(value, wanted) or (wanted is float and isinstance(value, int))
     if not fits or (wanted is not bool and isinstance(value, bool)):
         yield _not_read(f"Could not convert to {wanted.__name__}: {value!r}.", path)
@@ -245,4 +249,4 @@ def _spelled(package: str, wanted: Any, value: Any) -> Any:
             for name, item in named.items()
             if item is not None and not known[name][1]
         }
-    return copy.deepcopy(value)
+    return _BOOLEANS.get(value, value) if wanted is bool else copy.deepcopy(value)

@@ -214,6 +214,29 @@ def test_a_machine_that_finds_no_place_fails_its_deployment(az: Az, tmp_path: Pa
     assert "AllocationFailed" in refused.err
 
 
+ONE_GROUP = ("--orchestration-mode", "Uniform", "--single-placement-group", "true", "--disable-overprovision")
+ALONE = ("--load-balancer", "", "--public-ip-address", "", "--upgrade-policy-mode", "Manual")
+
+
+def test_creates_a_scale_set_and_scales_it(az: Az, tmp_path: Path) -> None:
+    key = tmp_path / "key.pub"
+    key.write_text(throw_away_key())
+    az("group", "create", "--name", "theirs", "--location", "eastus")
+    az("network", "vnet", "create", "-g", "theirs", "-n", "net", "--subnet-name", "s")
+    where, one = ("--vnet-name", "net", "--subnet", "s"), ("-g", "theirs", "-n", "v")
+    what = (*IMAGE, "--vm-sku", "Standard_NC4as_T4_v3", "--storage-sku", "Premium_LRS", "--security-type")
+    who = ("Standard", "--admin-username", "them", "--ssh-key-values", str(key))
+    az("vmss", "create", *one, "--instance-count", "2", *what, *who, *where, *ONE_GROUP, *ALONE)
+    az("vmss", "scale", *one, "--new-capacity", "3")
+    assert [each["instanceId"] for each in az("vmss", "list-instances", *one)] == ["0", "1", "2"]
+    assert len(az("vmss", "nic", "list", "-g", "theirs", "--vmss-name", "v")) == 3
+    az("vmss", "deallocate", *one, "--instance-ids", "0")
+    billed = [entry["kind"] for entry in az.cli.sandbox.status()["billing"]]
+    assert sorted(billed) == ["disk"] * 3 + ["instance"] * 2
+    az("vmss", "delete", *one)
+    assert az.cli.sandbox.status()["billing"] == []
+
+
 def test_sizes_and_quotas_can_be_read(az: Az) -> None:
     sizes = az("vm", "list-skus", "--location", "eastus", "--size", "Standard_NC4as_T4_v3")
     assert [size["family"] for size in sizes] == ["standardNCasT4v3Family"]

@@ -38,17 +38,28 @@ class Member:
 def options() -> Mapping[str, frozenset[str]]:
     """The query members and headers of the SDK's calls, by method and type in lower case."""
     found: dict[str, frozenset[str]] = {}
+    for call, text in _calls():
+        names = frozenset(re.findall(r'_(?:params|headers)\["([^"]+)"\] =', text)) - _PLAIN
+        found[call] = found.get(call, frozenset()) | names
+    return found
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """The API versions with which the SDK sends its calls, by method and type in lower case."""
+    found = ((call, re.search(r'"api-version", "([^"]+)"', text)) for call, text in _calls())
+    return {call: version[1] for call, version in found if version}
+
+
+def _calls() -> Iterator[tuple[str, str]]:
+    """The SDK's calls, by method and type in lower case, and the source of what builds their requests."""
     for package in PACKAGES:
         source = inspect.getsource(importlib.import_module(f"{package}.operations._operations"))
         for text in re.split(r"(?m)^(?=def build_)", source):
             method = re.search(r'HttpRequest\(method="(\w+)"', text)
             url = re.search(r'_url = "([^"]+)"', text)
-            if not (text.startswith("def build_") and method and url):
-                continue
-            names = frozenset(re.findall(r'_(?:params|headers)\["([^"]+)"\] =', text)) - _PLAIN
-            call = f"{method[1]} {_type_of(url[1])}".lower()
-            found[call] = found.get(call, frozenset()) | names
-    return found
+            if text.startswith("def build_") and method and url:
+                yield f"{method[1]} {_type_of(url[1])}".lower(), text
 
 
 def _type_of(url: str) -> str:

@@ -207,7 +207,7 @@ def test_what_no_role_allows_is_refused_in_azures_words_and_can_be_read(azure: A
     assert no.value.error.code == "AuthorizationFailed"
     assert f"does not have authorization to perform action '{WRITE}' over scope '/sub" in no.value.message
     namespace = f"/subscriptions/{azure.subscription}/providers/Microsoft.Authorization"
-    path = f"{namespace}/permissions?api-version=2021-07-01"
+    path = f"{namespace}/permissions?api-version=2022-04-01"
     (role,) = azure.ask("GET", path).body["value"]
     assert (role["actions"], role["notActions"]) == (["*"], ["Microsoft.Compute/virtualMachines/*"])
     azure.sandbox.cloud("azure", "deny", actions=[])
@@ -262,7 +262,7 @@ def test_a_provider_that_is_not_registered_refuses_until_it_is(azure: Azure) -> 
     azure.make_group()
     azure.sandbox.cloud("azure", "register", namespace="Microsoft.Network", registered=False)
     assert azure.resources.providers.get("Microsoft.Network").registration_state == "NotRegistered"
-    path = azure.id_of("Microsoft.Network/networkInterfaces", "nic") + "?api-version=2021-07-01"
+    path = azure.id_of("Microsoft.Network/networkInterfaces", "nic") + "?api-version=2021-08-01"
     answer = azure.ask("GET", path)
     assert (answer.status, answer.code) == (409, "MissingSubscriptionRegistration")
     assert list(azure.compute.virtual_machines.list(GROUP)) == []

@@ -19,7 +19,7 @@ import pytest
 from gpucloud.sandbox.boxes_metadata import Facts
 from gpucloud.sandbox.client import Endpoint, ensure_started, find
 from gpucloud_azure.sandbox.metadata import answer
-from tests.sandbox.azure_lab import GROUP, SPOT, Azure, machine
+from tests.sandbox.azure_lab import GROUP, SPOT, Azure, machine, scale_set
 from tests.sandbox.running import TAGS, HollowBoxes, running_sandbox
 
 PATIENCE_S = 30
@@ -93,6 +93,18 @@ def test_a_box_answers_ssh_through_its_firewall_and_outlives_its_sandbox(
     firewalls.begin_create_or_update(GROUP, "fw", {"location": "eastus", "tags": TAGS}).result()
     assert shell.run(again, address, "true").returncode == 255
     assert again.client.status()["billing"]
+
+
+def test_instances_of_a_scale_set_answer_ssh_at_their_own_addresses(azure: Azure, tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    azure.make_ground()
+    body = scale_set(azure, 2, osProfile__customData=shell.custom_data)
+    azure.compute.virtual_machine_scale_sets.begin_create_or_update(GROUP, "set", body).result()
+    listed = azure.network.public_ip_addresses.list_virtual_machine_scale_set_public_ip_addresses
+    addresses = [each.ip_address for each in listed(GROUP, "set")]
+    until(lambda: all(shell.run(azure.endpoint, each, "true").returncode == 0 for each in addresses))
+    named = [shell.run(azure.endpoint, each, "hostname").stdout.strip() for each in addresses]
+    assert named == ["n0000000", "n0000001"]
 
 
 def test_a_guest_that_switches_itself_off_goes_on_being_billed(azure: Azure, tmp_path: Path) -> None:

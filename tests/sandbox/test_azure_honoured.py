@@ -10,11 +10,11 @@ import pytest
 from azure.core.rest import HttpRequest
 
 from gpucloud_azure.sandbox import validation
+from gpucloud_azure.sandbox.api_versions import versions_of
 from gpucloud_azure.sandbox.members import TABLE
 from tests.sandbox import azure_model
 from tests.sandbox.azure_lab import (
     ADDRESS,
-    API,
     GROUP,
     REGION,
     Azure,
@@ -70,6 +70,19 @@ BODIES: dict[str, Any] = {
         "nic", storageProfile__dataDisks=[DISK], networkProfile__networkInterfaceConfigurations=[INTERFACE]
     ),
     "PATCH Microsoft.Compute/virtualMachines": {"properties": {"storageProfile": {"dataDisks": [DISK]}}},
+    "PUT Microsoft.Compute/virtualMachineScaleSets": {
+        "location": REGION,
+        "tags": TAGS,
+        "properties": {
+            "virtualMachineProfile": {
+                "networkProfile": {"networkInterfaceConfigurations": [INTERFACE]},
+            }
+        },
+    },
+    **{
+        f"POST Microsoft.Compute/virtualMachineScaleSets/{action}": {"instanceIds": ["0"]}
+        for action in ("delete", "manualupgrade")
+    },
     "PUT Microsoft.Compute/disks": {
         "location": REGION,
         "tags": TAGS,
@@ -155,7 +168,9 @@ def address_of(azure: Azure, call: str) -> tuple[str, str]:
 def sent(azure: Azure, call: str, body: Any = None, **more: Any) -> Any:
     """The answer to a call through the vendor's own pipeline."""
     method, path = address_of(azure, call)
-    params = {"api-version": API, **more.pop("params", {})}
+    namespace, _, words = call.partition(" ")[2].partition("/")
+    version = versions_of(namespace, words.partition("/")[0])[0]
+    params = {"api-version": version, **more.pop("params", {})}
     request = HttpRequest(method, azure.origin + path, params=params, json=body, **more)
     return azure.compute._client.send_request(request)
 

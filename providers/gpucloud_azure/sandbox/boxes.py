@@ -22,10 +22,10 @@ def boot(subscription: Subscription, machine: Document) -> None:
     if type_ is None:  # the catalog changed since it was made
         return
     public, private = "", ""
-    for each in part(machine, "properties", "networkProfile").get("networkInterfaces") or ():
-        nic = subscription.find(NIC, each["id"])
-        if nic is None:
-            continue
+    named = part(machine, "properties", "networkProfile").get("networkInterfaces") or ()
+    found = [subscription.find(NIC, each["id"]) for each in named]
+    nics = [nic for nic in found if nic is not None]
+    for nic in sorted(nics, key=lambda nic: not nic["properties"].get("primary")):
         private = private or private_address(nic)
         for address, _ in addresses_of(subscription, nic):
             public = public or address["_address"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import permissions, quotas, restrictions
+from gpucloud_azure.sandbox import api_versions, permissions, quotas, restrictions
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.images import IMAGES, Image
 from gpucloud_azure.sandbox.places import known_locations, offered, sizes_in
 from gpucloud_azure.sandbox.subscription import CLOUD, SUBSCRIPTION, TYPES, Subscription
 from gpucloud_azure.sandbox.wire import AzureError
-from gpucloud_azure.sizes import accelerates_networking
+from gpucloud_azure.sizes import accelerates_networking, max_network_interfaces
 
 
 def subscription_document() -> Document:
@@ -104,6 +102,7 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
                 "LowPriorityCapable": "True",
                 "EncryptionAtHostSupported": "True",
                 "AcceleratedNetworkingEnabled": accelerates_networking(name),
+                "MaxNetworkInterfaces": max_network_interfaces(name),
             }
             zones = sorted(offered(subscription, location, name) or ())
             found.append(
@@ -122,33 +121,6 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
                 }
             )
     return found
-
-
-_API_VERSIONS = ["2026-04-01", "2026-03-01", "2025-04-01", "2024-07-01", "2021-07-01"]
-"""Those that are listed. Azure's clients send dozens of others: all that may have been are taken."""
-_API_VERSION = re.compile(r"20\d\d-\d\d-\d\d(-\w+)?")
-_FIRST_API_VERSION = "2014-04-01"
-
-
-def check_api_version(subscription: Subscription, version: str, namespace: str, type_: str) -> None:
-    """Passes a version that Azure may know.
-
-    Raises:
-        AzureError: it is no version, or older or newer than Azure's.
-    """
-    fits = _API_VERSION.fullmatch(version) is not None
-    if fits and _FIRST_API_VERSION <= version[:10] <= _API_VERSIONS[0]:
-        return
-    supported = ", ".join(_API_VERSIONS)
-    if namespace in {"", "Microsoft.Resources"}:
-        text = f"The api-version '{version}' is invalid. The supported versions are '{supported}'."
-        raise AzureError("InvalidApiVersionParameter", text)
-    text = (
-        f"No registered resource provider found for location '' and API version '{version}' for type "
-        f"'{type_}'. The supported api-versions are '{supported}'. The supported locations are "
-        f"'{', '.join(known_locations(subscription))}'."
-    )
-    raise AzureError("NoRegisteredProviderFound", text)
 
 
 def provider_document(subscription: Subscription, namespace: str) -> Document:
@@ -172,7 +144,7 @@ def provider_document(subscription: Subscription, namespace: str) -> Document:
             {
                 "resourceType": each,
                 "locations": known_locations(subscription),
-                "apiVersions": _API_VERSIONS,
+                "apiVersions": list(api_versions.versions_of(name, each)),
             }
             for each in types
         ],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import instances, members, operations, permissions, resources
+from gpucloud_azure.sandbox import api_versions, instances, members, operations, permissions, resources
 from gpucloud_azure.sandbox.groups import being_deleted, group_of
 from gpucloud_azure.sandbox.subscription import (
     BY_NAME,
@@ -52,7 +52,7 @@ def put(subscription: Subscription, id_: str, body: Json, origin: str) -> Answer
     head = f"{group['id']}/providers"
     todo = _in_order([evaluated(each, functions) for each in template["resources"]], head)
     for each in todo:
-        _check(each)
+        _check(subscription, each)
     made, failure = _make(subscription, todo, head, origin)
     outputs = {} if failure else _outputs(part(template, "outputs"), functions)
     old = subscription.find(DEPLOYMENT, id_)
@@ -111,14 +111,18 @@ def _state(subscription: Subscription, deployment: Document) -> tuple[str, Json 
         return "Failed", _failed(*deployment["_failure"])
     state = "Succeeded"
     for each in deployment["properties"]["outputResources"]:
-        machine = subscription.find(MACHINE, each["id"])
-        if machine is None:
-            continue
-        if machine["properties"]["provisioningState"] == instances.FAILED:
-            return "Failed", _failed(*machine["_failure"])
-        if machine["properties"]["provisioningState"] == instances.CREATING:
-            state = "Running"
+        for machine in _machines(subscription, each["id"]):
+            if machine["properties"]["provisioningState"] == instances.FAILED:
+                return "Failed", _failed(*machine["_failure"])
+            if machine["properties"]["provisioningState"] == instances.CREATING:
+                state = "Running"
     return state, None
+
+
+def _machines(subscription: Subscription, id_: str) -> list[Document]:
+    """The machine of an id, or the instances of a scale set."""
+    wanted = canonical(id_)
+    return [each for at, each in subscription.all(MACHINE).items() if f"{at}/".startswith(f"{wanted}/")]
 
 
 def _failed(code: str, text: str) -> Json:
@@ -222,7 +226,7 @@ def _in_order(wanted: list[Json], head: str) -> list[Json]:
     return order
 
 
-def _check(wanted: Json) -> None:
+def _check(subscription: Subscription, wanted: Json) -> None:
     """Passes a resource whose PUT is emulated, with members that are honoured."""
     if not wanted.get("apiVersion"):
         text = f"The template resource '{wanted.get('name')}' lacks apiVersion."
@@ -230,6 +234,7 @@ def _check(wanted: Json) -> None:
     kind = BY_NAME.get(str(wanted["type"]).lower())
     if kind not in resources.PUTS:
         raise members.not_emulated(f"{_CALL}: properties.template.resources: {wanted['type']}")
+    api_versions.check(subscription, wanted["apiVersion"], kind)
     members.check_members(f"PUT {kind}", _body(wanted))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -145,6 +146,15 @@ def start(subscription: Subscription, machine: Document) -> Failure | None:
     return None
 
 
+SWITCHES: Mapping[str, Callable[[Subscription, Document], Failure | None]] = {
+    "deallocate": lambda subscription, machine: deallocate(subscription, machine, "deallocated by its user"),
+    "poweroff": stop,
+    "start": start,
+    "restart": lambda _subscription, _machine: None,
+}
+"""What users can do with a machine's power, by the word in the address."""
+
+
 def _switch(subscription: Subscription, machine: Document, power: str, reason: str) -> Document:
     done_at = subscription.later(subscription.transition_s)
     return subscription.put(MACHINE, {**machine, "_power": power, "_power_at": done_at, "_reason": reason})
@@ -171,7 +181,7 @@ def evict(subscription: Subscription, machine: Document, at: datetime) -> None:
 
 def _take_back(subscription: Subscription, machine: Document) -> Document:
     """An eviction: the machine goes, or gives its place back and keeps its disk, as it was asked for."""
-    if machine["properties"].get("evictionPolicy") == "Delete":
+    if machine["_eviction"] == "Delete":
         return delete(subscription, machine, "evicted", gone_at=machine["_evicted_at"])
     if machine["_power"] != "deallocated":
         subscription.died(machine, "evicted")

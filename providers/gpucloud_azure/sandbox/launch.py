@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.honoured import leaves
-from gpucloud_azure.sandbox import boxes, disks, instances, order, quotas
+from gpucloud_azure.sandbox import boxes, disks, instances, interfaces, nic_limits, order, quotas
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.network import RESERVED_S
 from gpucloud_azure.sandbox.review import review_tags
-from gpucloud_azure.sandbox.stock import shortage
+from gpucloud_azure.sandbox.stock import Failure, shortage
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
     MACHINE,
-    NIC,
     Subscription,
     canonical,
     part,
@@ -35,15 +35,7 @@ _CHANGEABLE = (
 def put(subscription: Subscription, id_: str, body: Json) -> Document:
     """Makes a machine that does not exist."""
     asked = order.read_order(subscription, id_, body)
-    failure = None
-    if asked.reservation is None:
-        failure = shortage(
-            subscription,
-            location=asked.location,
-            zone=asked.zone,
-            size=asked.type.name,
-            purchase=asked.purchase,
-        )
+    failure = placing(subscription, asked.model)
     properties = part(body, "properties")
     storage = part(properties, "storageProfile")
     wanted_disks: list[Json] = storage.pop("dataDisks", None) or []
@@ -56,12 +48,11 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
     }
     if failure is None:
         managed = {"storageAccountType": disks.SKU["name"], "id": asked.disk_id}
-        storage["osDisk"] |= {"managedDisk": managed, "diskSizeGB": asked.disk_gib}
-    spot = {"evictionPolicy": "Deallocate"} if asked.purchase == "spot" else {}
+        storage["osDisk"] |= {"managedDisk": managed, "diskSizeGB": asked.model.disk_gib}
+    spot = {"evictionPolicy": "Deallocate"} if asked.model.purchase == "spot" else {}
     guest = {name: value for name, value in part(properties, "osProfile").items() if name != "customData"}
     guest |= {"secrets": [], "allowExtensionOperations": True, "requireGuestProvisionSignal": True}
-    vm_id = subscription.new_uuid()
-    done_at = subscription.later(subscription.transition_s)
+    inside = internals(subscription, asked.model, failure)
     document: Document = {
         **{name: value for name, value in body.items() if name in {"location", "zones", "tags"}},
         **_identity(subscription, body),
@@ -75,42 +66,65 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
             "osProfile": guest,
             "networkProfile": _network_profile(asked.nics, part(properties, "networkProfile")),
             "provisioningState": instances.CREATING,
-            "vmId": vm_id,
+            "vmId": inside["_box"],
             "timeCreated": subscription.moment,
         },
-        "_box": vm_id,
+        **inside,
+        "_disk": asked.disk_id if failure is None else "",
+    }
+    reserved_until = None if failure is None else subscription.later(subscription.transition_s + RESERVED_S)
+    primary = order.primary_of(part(part(body, "properties"), "networkProfile"))
+    interfaces.join(subscription, asked.nics, id_, primary, reserved_until)
+    subscription.put(MACHINE, document)
+    if failure is None:
+        gib = asked.model.disk_gib
+        disks.create_for(subscription, document, asked.disk_id, gib, "FromImage", osType="Linux")
+        document = _with_data_disks(subscription, document, wanted_disks)
+        instances.bill(subscription, document)
+        boxes.boot(subscription, document)
+    return document
+
+
+def placing(subscription: Subscription, model: order.Model) -> Failure | None:
+    """The code and words with which a machine finds no place; what is reserved has one."""
+    if model.reservation is not None:
+        return None
+    return shortage(
+        subscription,
+        location=model.location,
+        zone=model.zone,
+        size=model.type.name,
+        purchase=model.purchase,
+    )
+
+
+def internals(subscription: Subscription, model: order.Model, failure: Failure | None) -> Document:
+    """The sandbox's own members of a machine that comes to be, or fails."""
+    pace = subscription.world.dials.pace
+    done_at = subscription.later(subscription.transition_s)
+    return {
+        "_box": subscription.new_uuid(),
         "_power": "starting",
         "_power_at": done_at,
         "_reason": "",
-        "_purchase": asked.purchase,
-        "_reservation": canonical(asked.reservation["id"]) if asked.reservation else "",
-        "_user_data": asked.user_data,
-        "_driver": asked.image.driver,
-        "_size": asked.type.name,
-        "_price": str(asked.price.amount),
-        "_currency": asked.price.currency,
-        "_zone": asked.zone,
+        "_purchase": model.purchase,
+        "_eviction": model.eviction,
+        "_reservation": canonical(model.reservation["id"]) if model.reservation else "",
+        "_user_data": model.user_data,
+        "_driver": model.image.driver,
+        "_size": model.type.name,
+        "_price": str(model.price.amount),
+        "_currency": model.price.currency,
+        "_zone": model.zone,
         "_failure": list(failure) if failure else None,
         "_failed": failure is not None,
         "_done_at": done_at,
         "_gone_at": None,
         "_evicted_at": None,
-        "_visible_at": subscription.later(subscription.world.dials.pace.lag_s),
-        "_hidden_reads": subscription.world.dials.pace.lag_calls,
-        "_disk": asked.disk_id if failure is None else "",
+        "_visible_at": subscription.later(pace.lag_s),
+        "_hidden_reads": pace.lag_calls,
+        "_disk": "",
     }
-    reserved_until = None if failure is None else subscription.later(subscription.transition_s + RESERVED_S)
-    for nic in asked.nics:
-        properties = {**nic["properties"], "virtualMachine": {"id": id_}, "primary": True}
-        taken = {"_machine": id_, "_reserved_until": reserved_until}
-        subscription.put(NIC, {**nic, **taken, "properties": properties})
-    subscription.put(MACHINE, document)
-    if failure is None:
-        disks.create_for(subscription, document, asked.disk_id, asked.disk_gib, "FromImage", osType="Linux")
-        document = _with_data_disks(subscription, document, wanted_disks)
-        instances.bill(subscription, document)
-        boxes.boot(subscription, document)
-    return document
 
 
 def _network_profile(nics: list[Document], profile: Json) -> Json:
@@ -124,11 +138,11 @@ def _network_profile(nics: list[Document], profile: Json) -> Json:
             {
                 "id": nic["id"],
                 "properties": {
-                    "primary": each.get("primary", True),
+                    "primary": first,
                     "deleteOption": each.get("deleteOption", "Detach"),
                 },
             }
-            for nic, each in zip(nics, options, strict=True)
+            for nic, each, first in zip(nics, options, order.primary_of(profile), strict=True)
         ]
     }
 
@@ -143,7 +157,7 @@ def put_again(subscription: Subscription, machine: Document, body: Json) -> Docu
     wanted = part(body, "properties")
     _check_fixed(machine, wanted)
     if "zones" in body and body["zones"] != (machine.get("zones") or []):
-        raise _fixed("zones")
+        raise fixed("zones")
     changed: Document = {**machine, "tags": body.get("tags", machine.get("tags"))}
     review_tags(changed, "the virtual machine")
     changed = _with_identity(subscription, changed, body)
@@ -161,20 +175,26 @@ def put_again(subscription: Subscription, machine: Document, body: Json) -> Docu
 def _check_fixed(machine: Document, wanted: Json) -> None:
     custom = part(wanted, "osProfile").get("customData")
     if custom is not None and custom != machine["_user_data"]:
-        raise _fixed("osProfile.customData")
-    known = {(path, _plain(value)) for path, value in leaves(machine["properties"])}
+        raise fixed("osProfile.customData")
+    for path in changed(machine["properties"], wanted):
+        if path != "osProfile.customData" and not path.startswith(_CHANGEABLE):
+            raise fixed(path)
+
+
+def changed(known: Json, wanted: Json) -> Iterator[str]:
+    """The members of what is wanted that have other values than what is known has."""
+    had = {(path, _plain(value)) for path, value in leaves(known)}
     for path, value in leaves(wanted):
-        if path == "osProfile.customData" or value in (None, [], {}) or path.startswith(_CHANGEABLE):
-            continue
-        if (path, _plain(value)) not in known:
-            raise _fixed(path)
+        if value not in (None, [], {}) and (path, _plain(value)) not in had:
+            yield path
 
 
 def _plain(value: object) -> str:
     return json.dumps(value).lower()
 
 
-def _fixed(path: str) -> AzureError:
+def fixed(path: str) -> AzureError:
+    """What may not be changed."""
     text = f"Changing property '{path}' is not allowed."
     return AzureError("PropertyChangeNotAllowed", text, 409)
 
@@ -217,13 +237,16 @@ def _resized(subscription: Subscription, machine: Document, size: str) -> Docume
         AzureError: the size is not there, or more than the quota, or there is no place.
     """
     if machine["_reservation"]:
-        raise _fixed("hardwareProfile.vmSize")
+        raise fixed("hardwareProfile.vmSize")
     location, purchase = machine["location"], machine["_purchase"]
     zones: list[str] = machine.get("zones") or []
     type_ = order.check_size(subscription, location, zones, size)
     price = subscription.world.market.price(CLOUD, location, "", type_.name, purchase)
     if price is None:
         raise AzureError("SkuNotAvailable", f"The size '{size}' is not available as {purchase}.", 409)
+    nics = [nic["properties"] for nic, _ in instances.nics_of(subscription, machine)]
+    nic_limits.check_count(f"virtual machine {machine['name']}", type_.name, len(nics))
+    nic_limits.check_acceleration(nics, type_.name)
     quotas.check(subscription, location, type_.name, purchase, but=machine["_size"])
     placed = machine["_power"] != "deallocated"
     if placed:

@@ -6,9 +6,18 @@ import re
 from collections.abc import Callable, Mapping
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import instances, permissions, views
+from gpucloud_azure.sandbox import instances, permissions, scale_sets, views
 from gpucloud_azure.sandbox.groups import group_of
-from gpucloud_azure.sandbox.subscription import GROUP, MACHINE, Subscription, canonical, shown, tags_of
+from gpucloud_azure.sandbox.subscription import (
+    GROUP,
+    MACHINE,
+    SCALE_SET,
+    Subscription,
+    canonical,
+    is_nested,
+    shown,
+    tags_of,
+)
 from gpucloud_azure.sandbox.wire import AzureError
 
 SHORT: tuple[str, ...] = ("id", "name", "type", "location", "tags", "sku", "zones")
@@ -94,7 +103,12 @@ def list_resources(subscription: Subscription, query: Mapping[str, str], group: 
     head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
     found: list[Document] = []
     for kind, each in subscription.everything():
-        if not canonical(each["id"]).startswith(head) or not fits(each) or hides(subscription, each):
+        if (
+            is_nested(each)
+            or not canonical(each["id"]).startswith(head)
+            or not fits(each)
+            or hides(subscription, each)
+        ):
             continue
         if not permissions.allows(subscription, f"{kind}/read"):
             continue
@@ -119,7 +133,15 @@ def list_of(
     head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
     view = query.get("statusOnly") == "true" or query.get("$expand", "").lower() == "instanceview"
     return [
-        instances.show(each, view=view) if kind == MACHINE else views.seen(subscription, each)
+        _seen(subscription, each, view=view)
         for each in list(subscription.all(kind).values())
-        if canonical(each["id"]).startswith(head) and not hides(subscription, each)
+        if canonical(each["id"]).startswith(head) and not is_nested(each) and not hides(subscription, each)
     ]
+
+
+def _seen(subscription: Subscription, document: Document, *, view: bool) -> Document:
+    if document["type"] == MACHINE:
+        return instances.show(document, view=view)
+    if document["type"] == SCALE_SET:
+        return scale_sets.show(subscription, document)
+    return views.seen(subscription, document)

@@ -8,6 +8,7 @@ from typing import Any
 from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox.members import not_emulated
+from gpucloud_azure.sandbox.nic_limits import check_acceleration
 from gpucloud_azure.sandbox.review import (
     WORLD,
     is_block,
@@ -180,10 +181,19 @@ def make_nic(subscription: Subscription, document: Document, body: Json) -> None
             "privateIPAllocationMethod": properties.get("privateIPAllocationMethod", "Dynamic"),
             "provisioningState": "Succeeded",
         }
+    _keep_machine(subscription, document, old)
+
+
+def _keep_machine(subscription: Subscription, document: Document, old: Document | None) -> None:
+    """A changed interface stays what it is to its machine, whose size must still fit."""
     document["_machine"] = old["_machine"] if old else None
     document["_reserved_until"] = old["_reserved_until"] if old else None
     if document["_machine"]:
+        machine = subscription.find(MACHINE, document["_machine"])
+        if machine is not None:
+            check_acceleration([document["properties"]], machine["_size"])
         document["properties"]["virtualMachine"] = {"id": document["_machine"]}
+        document["properties"]["primary"] = bool(old and old["properties"].get("primary"))
 
 
 def _take_address(subscription: Subscription, nic: Document, address_id: str) -> None:

@@ -6,6 +6,8 @@ Location besides; groups name Location only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import instances
 from gpucloud_azure.sandbox.stock import Failure
@@ -24,6 +26,7 @@ def begin(
     *,
     located: bool,
     failure: Failure | None = None,
+    targets: Sequence[str] | None = None,
 ) -> dict[str, str]:
     """The headers with the URL of an operation's outcome.
 
@@ -34,10 +37,11 @@ def begin(
         ends: what a machine comes to: ``made``, ``gone``, ``switched``; ``done`` for what is done at once.
         located: whether the outcome is at a Location as well.
         failure: the code and words with which it fails, where that is known already.
+        targets: the ids of the machines that it waits for, where it is not one that is worked on.
     """
     id_ = subscription.new_uuid()
     operation: Document = {
-        "target": document["id"],
+        "targets": [document["id"]] if targets is None else list(targets),
         "ends": ends,
         "started": subscription.moment,
         "failure": list(failure) if failure else None,
@@ -79,15 +83,19 @@ def _status(subscription: Subscription, operation: Document) -> tuple[str, Failu
         return "Failed", (code, text)
     if operation["ends"] == "done":
         return "Succeeded", None
-    machine = subscription.find(MACHINE, operation["target"])
-    if operation["ends"] == "gone":
+    found = [_ended(subscription.find(MACHINE, each), operation["ends"]) for each in operation["targets"]]
+    for status in ("InProgress", "Failed", "Canceled"):
+        for each in found:
+            if each[0] == status:
+                return each
+    return "Succeeded", None
+
+
+def _ended(machine: Document | None, ends: str) -> tuple[str, Failure | None]:
+    if ends == "gone":
         return ("Succeeded" if machine is None else "InProgress"), None
     if machine is None:
         return "Canceled", ("OperationPreempted", "The operation was preempted by a deletion.")
-    return _ended(machine, operation["ends"])
-
-
-def _ended(machine: Document, ends: str) -> tuple[str, Failure | None]:
     state = machine["properties"]["provisioningState"]
     going = machine["_power"] in instances.NEXT if ends == "switched" else state == instances.CREATING
     if going:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
-from gpucloud_azure.sandbox import disks, interfaces, quotas, reservations
+from gpucloud_azure.sandbox import disks, interfaces, nic_limits, quotas, reservations
 from gpucloud_azure.sandbox.images import Image, find_image
-from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.places import offered
 from gpucloud_azure.sandbox.restrictions import restricted
 from gpucloud_azure.sandbox.review import review_machine
@@ -28,7 +28,6 @@ from gpucloud_azure.sandbox.subscription import (
     tail,
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
-from gpucloud_azure.sizes import accelerates_networking
 
 CUSTOM_DATA_LIMIT = 65535
 """Bytes before base64. Source: azure-compute-docs, custom-data.md."""
@@ -59,20 +58,28 @@ _GENERATION_2_ONLY = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """One machine that is to be made, all checked."""
+class Model:
+    """What a machine is to be, all checked: of one machine, or of all of a scale set."""
 
     location: str
     zone: str
     type: InstanceType
     image: Image
     purchase: str
+    eviction: str
     price: Price
-    nics: list[Document]
     reservation: Document | None
-    disk_id: str
     disk_gib: int
     user_data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One machine that is to be made, with what is its own."""
+
+    model: Model
+    nics: list[Document]
+    disk_id: str
 
 
 def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
@@ -83,41 +90,68 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
     """
     properties = part(body, "properties")
     size = part(properties, "hardwareProfile").get("vmSize", "")
-    location = body["location"]
-    zones: list[str] = body.get("zones") or []
+    review_machine(body)
+    model = read_model(subscription, body, size, properties)
+    owner = f"virtual machine {tail(id_)}"
+    chosen = described_nics(part(properties, "networkProfile"))
+    nic_limits.check_count(owner, size, len(chosen))
+    nic_limits.check_primary(owner, chosen)
+    nics = _nics(subscription, id_, properties, model.location, body.get("zones") or [])
+    nic_limits.check_acceleration([part(nic, "properties") for nic in nics], size)
+    check_one_network(nics)
+    order = Order(model=model, nics=nics, disk_id=_disk_id(subscription, id_, properties))
+    wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []
+    disks.check_data_disks(subscription, {**body, "id": id_}, wanted)
+    quotas.check(subscription, model.location, size, model.purchase)
+    return order
+
+
+def read_model(subscription: Subscription, place: Json, size: str, properties: Json) -> Model:
+    """Checks what a machine is to be.
+
+    Args:
+        subscription: the subscription.
+        place: its ``location`` and ``zones``.
+        size: of the machine.
+        properties: its profiles: guest, storage, security, and how it is paid for.
+
+    Raises:
+        AzureError: Azure would refuse.
+    """
+    location: str = place["location"]
+    zones: list[str] = place.get("zones") or []
     if len(zones) > 1:
         raise AzureError("InvalidParameter", "A virtual machine is in one zone at most.")
     _check_guest(part(properties, "osProfile"))
-    review_machine(body)
     image = find_image(part(properties, "storageProfile", "imageReference"))
     type_ = check_size(subscription, location, zones, size)
+    _check_image(image, type_)
+    _check_security(subscription, properties, size, image)
+    purchase = _purchase(properties)
+    reservation = _reservation(subscription, properties, location, zones, size)
+    return Model(
+        location=location,
+        zone=zones[0] if zones else "",
+        type=type_,
+        image=image,
+        purchase="reserved" if reservation else purchase,
+        eviction=properties.get("evictionPolicy", "Deallocate"),
+        price=_price(subscription, properties, location, size, purchase),
+        reservation=reservation,
+        disk_gib=_disk(properties, image),
+        user_data=_custom_data(part(properties, "osProfile").get("customData")),
+    )
+
+
+def _check_image(image: Image, type_: InstanceType) -> None:
+    """Passes an image that a size can boot."""
+    size = type_.name
     if image.generation == 1 and _GENERATION_2_ONLY.match(size):
         text = f"The selected VM size '{size}' cannot boot Hypervisor Generation '1'."
         raise AzureError("BadRequest", text)
     if image.arch != type_.arch:
         text = f"Cannot create a VM of size '{size}' because this VM size only supports {type_.arch} images."
         raise AzureError("InvalidParameter", text)
-    _check_security(subscription, properties, size, image)
-    purchase = _purchase(properties)
-    reservation = _reservation(subscription, properties, location, zones, size)
-    order = Order(
-        location=location,
-        zone=zones[0] if zones else "",
-        type=type_,
-        image=image,
-        purchase="reserved" if reservation else purchase,
-        price=_price(subscription, properties, location, size, purchase),
-        nics=_nics(subscription, id_, properties, location, zones),
-        reservation=reservation,
-        disk_id=_disk_id(subscription, id_, properties),
-        disk_gib=_disk(properties, image),
-        user_data=_custom_data(part(properties, "osProfile").get("customData")),
-    )
-    _check_acceleration(order.nics, size)
-    wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []
-    disks.check_data_disks(subscription, {**body, "id": id_}, wanted)
-    quotas.check(subscription, location, size, order.purchase)
-    return order
 
 
 def check_size(subscription: Subscription, location: str, zones: list[str], size: str) -> InstanceType:
@@ -272,18 +306,39 @@ def _nics(
         found.append(nic)
     if not found:
         raise AzureError("InvalidParameter", "Virtual Machine must have at least one network interface.")
-    if len(found) > 1:
-        raise not_emulated(f"{len(found)} properties.networkProfile.networkInterfaces")
     return found
 
 
-def _check_acceleration(nics: list[Document], size: str) -> None:
-    accelerated = any(nic["properties"].get("enableAcceleratedNetworking") for nic in nics)
-    if accelerated and not accelerates_networking(size):
-        text = (
-            f"The size {size} is not compatible with enabling accelerated networking on a network interface."
-        )
-        raise AzureError("VMSizeIsNotPermittedToEnableAcceleratedNetworking", text)
+def described_nics(profile: Json) -> list[tuple[str, bool | None]]:
+    """The interfaces of a ``networkProfile``: names, and whether each is the primary, where that is said."""
+    named: list[Json] = profile.get("networkInterfaces") or []
+    described: list[Json] = profile.get("networkInterfaceConfigurations") or []
+    return [
+        (each.get("name") or tail(each.get("id", "")), part(each, "properties").get("primary"))
+        for each in (*named, *described)
+    ]
+
+
+def primary_of(profile: Json) -> list[bool]:
+    """Which of the interfaces of a ``networkProfile`` is the primary; a single one is."""
+    chosen = described_nics(profile)
+    return [primary is True or len(chosen) == 1 for _, primary in chosen]
+
+
+def check_one_network(nics: Sequence[Document]) -> None:
+    """Passes interfaces that are in one virtual network; the code is UNVERIFIED.
+
+    Raises:
+        AzureError: they are in several.
+    """
+    subnets = [
+        str(part(each, "properties", "subnet")["id"]).lower()
+        for nic in nics
+        for each in nic["properties"]["ipConfigurations"]
+    ]
+    if len({each.rpartition("/subnets/")[0] for each in subnets}) > 1:
+        text = "The network interfaces of a virtual machine must be in subnets of one virtual network."
+        raise AzureError("SubnetsNotInSameVnet", text)
 
 
 def _check_free(subscription: Subscription, nic: Document, machine_id: str) -> None:

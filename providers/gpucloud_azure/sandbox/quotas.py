@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox.subscription import CLOUD, MACHINE, Subscription, part
+from gpucloud_azure.sandbox.subscription import CLOUD, MACHINE, Subscription
 from gpucloud_azure.sandbox.wire import AzureError
 
 DEFAULT = 20000
@@ -29,7 +29,7 @@ def used(subscription: Subscription, region: str, name: str) -> int:
     types = subscription.world.market.catalog(CLOUD).types
     total = 0
     for machine in subscription.all(MACHINE).values():
-        size = part(machine, "properties", "hardwareProfile")["vmSize"]
+        size = machine["_size"]
         if (
             machine["location"] != region
             or machine["_failed"]
@@ -56,7 +56,9 @@ def set_limit(subscription: Subscription, region: str, name: str, limit: int) ->
     subscription.keep("quota", f"{region} {name}".lower(), {"limit": limit})
 
 
-def check(subscription: Subscription, region: str, size: str, purchase: str, *, but: str = "") -> None:
+def check(
+    subscription: Subscription, region: str, size: str, purchase: str, *, but: str = "", count: int = 1
+) -> None:
     """Refuses what is more than the subscription may rent.
 
     Args:
@@ -65,11 +67,12 @@ def check(subscription: Subscription, region: str, size: str, purchase: str, *, 
         size: of the machine.
         purchase: how it is paid.
         but: the size that the machine has so far.
+        count: how many machines.
     """
     types = subscription.world.market.catalog(CLOUD).types
     for name in names_for(size, purchase):
         given_up = types[but].vcpus if but and name in names_for(but, purchase) else 0
-        vcpus = types[size].vcpus - given_up
+        vcpus = types[size].vcpus * count - given_up
         limit, taken = limit_of(subscription, region, name), used(subscription, region, name)
         if taken + vcpus > limit:
             words = _WORDS.get(name, f"{name} Cores")

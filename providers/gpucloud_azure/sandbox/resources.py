@@ -14,6 +14,7 @@ from gpucloud_azure.sandbox import (
     network,
     operations,
     permissions,
+    scale_sets,
     schedules,
     validation,
     views,
@@ -29,6 +30,7 @@ from gpucloud_azure.sandbox.subscription import (
     MACHINE,
     NETWORK,
     NIC,
+    SCALE_SET,
     SCHEDULE,
     Subscription,
     part,
@@ -56,9 +58,9 @@ ENDS: Mapping[str, End] = {
     DISK: disks.delete_disk,
     SCHEDULE: lambda subscription, schedule: subscription.drop(SCHEDULE, schedule["id"]),
 }
-PUTS = {MACHINE, *MAKES}
+PUTS = {MACHINE, SCALE_SET, *MAKES}
 """The types that can be created."""
-BILLED = {MACHINE, DISK, ADDRESS, NIC}
+BILLED = {MACHINE, SCALE_SET, DISK, ADDRESS, NIC}
 """What must always say whose it is; an interface because the clean-up needs it."""
 
 
@@ -96,6 +98,8 @@ def put(
     permissions.check_linked(subscription, f"{kind}/write", id_, _linked(kind, id_, body))
     if kind == MACHINE:
         return _put_machine(subscription, old, id_, body, origin)
+    if kind == SCALE_SET:
+        return scale_sets.put(subscription, old, id_, body, origin)
     make = MAKES.get(kind)
     if make is None:
         raise members.not_emulated(f"PUT {kind}")
@@ -144,7 +148,9 @@ def _linked(kind: str, id_: str, body: Json) -> dict[str, str]:
         for subnet in properties.get("subnets") or ():
             joins(f"{FIREWALL}/join/action", part(subnet, "properties", "networkSecurityGroup").get("id"))
     interfaces: list[Json] = [properties] if kind == NIC else []
-    if kind == MACHINE:
+    if kind == SCALE_SET:
+        properties = part(properties, "virtualMachineProfile")
+    if kind in {MACHINE, SCALE_SET}:
         found["Microsoft.Compute/disks/write"] = id_
         held = part(properties, "capacityReservation", "capacityReservationGroup").get("id")
         joins("Microsoft.Compute/capacityReservationGroups/deploy/action", held)
@@ -171,6 +177,8 @@ def patch(subscription: Subscription, kind: str, id_: str, body: Json, origin: s
         machine = launch.put_again(subscription, document, body)
         headers = operations.begin(subscription, origin, machine, "made", located=True)
         return Answer(body=instances.show(machine, view=False), headers=headers)
+    if kind == SCALE_SET:
+        return scale_sets.change(subscription, document, body, origin, located=True)
     if kind in BILLED:
         review_tags(body, "what is billed")
     document = subscription.put(kind, {**document, "tags": body.get("tags", document.get("tags"))})
@@ -182,6 +190,8 @@ def get(subscription: Subscription, kind: str, id_: str, *, view: bool) -> Answe
     document = _seen(subscription, kind, id_)
     if kind == MACHINE:
         return Answer(body=instances.show(document, view=view))
+    if kind == SCALE_SET:
+        return Answer(body=scale_sets.show(subscription, document))
     return Answer(body=views.seen(subscription, document))
 
 
@@ -208,6 +218,8 @@ def delete(subscription: Subscription, kind: str, id_: str, origin: str) -> Answ
         instances.delete(subscription, document, "deleted by its user")
         headers = operations.begin(subscription, origin, document, "gone", located=True)
         return Answer(status=202, headers=headers)
+    if kind == SCALE_SET:
+        return scale_sets.delete(subscription, document, origin)
     end = ENDS.get(kind)
     if end is None:
         raise members.not_emulated(f"DELETE {kind}")
@@ -221,4 +233,5 @@ def settle(subscription: Subscription) -> None:
     """Does what is due, in the order of its causes."""
     schedules.settle(subscription)
     instances.settle(subscription)
+    scale_sets.settle(subscription)
     groups.settle(subscription)

@@ -79,9 +79,7 @@ def review_ingress(rules: Iterable[Mapping[str, Any]]) -> None:
 def review_machine(body: Json) -> None:
     """Refuses a machine that takes passwords, is untagged, or leaves something behind."""
     review_tags(body, "the virtual machine")
-    guest = part(body, "properties", "osProfile")
-    if part(guest, "linuxConfiguration").get("disablePasswordAuthentication") is not True:
-        raise refusal("the machine takes passwords")
+    _review_profile(part(body, "properties"))
     if part(body, "properties", "storageProfile", "osDisk").get("deleteOption") != "Delete":
         raise refusal("the disk stays when the machine is deleted: its deleteOption is not Delete")
     profile = part(body, "properties", "networkProfile")
@@ -89,8 +87,19 @@ def review_machine(body: Json) -> None:
     for nic in named + (profile.get("networkInterfaceConfigurations") or []):
         if part(nic, "properties").get("deleteOption") != "Delete":
             raise refusal("an interface stays when the machine is deleted: its deleteOption is not Delete")
-    spot = part(body, "properties").get("priority") == "Spot"
-    if spot and part(body, "properties").get("evictionPolicy") != "Delete":
+
+
+@reviewer
+def review_scale_set(body: Json) -> None:
+    """Refuses a scale set whose machines take passwords, are untagged, or leave something behind."""
+    review_tags(body, "the scale set")
+    _review_profile(part(body, "properties", "virtualMachineProfile"))
+
+
+def _review_profile(profile: Json) -> None:
+    if part(profile, "osProfile", "linuxConfiguration").get("disablePasswordAuthentication") is not True:
+        raise refusal("the machine takes passwords")
+    if profile.get("priority") == "Spot" and profile.get("evictionPolicy") != "Delete":
         raise refusal("an evicted machine goes on billing its disk: evictionPolicy is not Delete")
 
 

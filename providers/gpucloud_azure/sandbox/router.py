@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from werkzeug.wrappers import Request
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
+    api_versions,
     catalog,
     deployments,
     groups,
     instances,
     lists,
+    machine_actions,
     members,
     operations,
     permissions,
@@ -22,10 +24,12 @@ from gpucloud_azure.sandbox import (
     reserved,
     resources,
     roles,
+    scale_set_parts,
     schedules,
     subresources,
     tags,
 )
+from gpucloud_azure.sandbox.machine_actions import Console, Exchange
 from gpucloud_azure.sandbox.places import check_location, sizes_in
 from gpucloud_azure.sandbox.review import review_action
 from gpucloud_azure.sandbox.subscription import (
@@ -33,6 +37,7 @@ from gpucloud_azure.sandbox.subscription import (
     DEPLOYMENT,
     GROUP,
     MACHINE,
+    SCALE_SET,
     SUBSCRIPTION,
     Subscription,
     shown,
@@ -40,7 +45,6 @@ from gpucloud_azure.sandbox.subscription import (
 from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
 
 PAGE = 500
-Console = Callable[[str, int], str]
 _READ_PROVIDERS = "Microsoft.Resources/subscriptions/providers/read"
 
 
@@ -182,8 +186,7 @@ def answer(subscription: Subscription, request: Request, origin: str, console: C
         _check_subscription(words[1])
     if asked.namespace and asked.service not in _TENANTS:
         catalog.provider_document(subscription, asked.namespace)
-    type_ = asked.rest[0] if asked.rest else ""
-    catalog.check_api_version(subscription, request.args["api-version"], asked.namespace, type_)
+    api_versions.check(subscription, request.args["api-version"], asked.call.partition(" ")[2])
     members.check(asked.call, request)
     if not words or words[0].lower() != "subscriptions":
         return _of_tenant(subscription, request, [word.lower() for word in words])
@@ -404,43 +407,30 @@ def _of_part(
     subscription: Subscription, asked: Route, request: Request, origin: str, console: Console
 ) -> Answer:
     """What is done to a resource, or to what is inside it."""
-    below = [word.lower() for word in asked.rest[2:]]
+    exchange = Exchange(request=request, origin=origin, console=console)
+    if asked.kind == SCALE_SET:
+        return _of_scale_set(subscription, asked, exchange)
     if request.method != "POST":
         return _of_child(subscription, asked, request, origin)
     if asked.kind != MACHINE:
         raise _unknown(request)
     permissions.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path)
     machine = instances.find(subscription, asked.id)
-    instances.check_not_ending(machine, asked.rest[2])
-    failure = None
-    match below[0]:
-        case "deallocate":
-            instances.deallocate(subscription, machine, "deallocated by its user")
-        case "poweroff":
-            instances.stop(subscription, machine)
-        case "start":
-            failure = instances.start(subscription, machine)
-        case "restart":
-            pass
-        case "simulateeviction":
-            instances.evict(subscription, machine, subscription.now)
-            return Answer(status=204)
-        case "retrievebootdiagnosticsdata":
-            url = console(machine["_box"], _minutes(request))
-            return Answer(body={"consoleScreenshotBlobUri": url, "serialConsoleLogBlobUri": url})
-        case _:
-            raise _unknown(request)
-    headers = operations.begin(subscription, origin, machine, "switched", located=True, failure=failure)
-    return Answer(status=202, headers=headers)
+    done = machine_actions.act(subscription, machine, asked.rest[2], exchange)
+    if done is None:
+        raise _unknown(request)
+    return done
 
 
-def _minutes(request: Request) -> int:
-    """For how long the address of a console is valid (azure-mgmt-compute, retrieve_boot_diagnostics_data)."""
-    given = request.args.get("sasUriExpirationTimeInMinutes", "120")
-    if not given.isdecimal() or not 1 <= int(given) <= 1440:
-        text = f"The value '{given}' of parameter 'sasUriExpirationTimeInMinutes' is not between 1 and 1440."
-        raise AzureError("InvalidParameter", text)
-    return int(given)
+def _of_scale_set(subscription: Subscription, asked: Route, exchange: Exchange) -> Answer:
+    """What is done to what is inside a scale set."""
+    below, request = asked.rest[2:], exchange.request
+    verb = {"GET": "read", "DELETE": "delete"}.get(request.method, "action")
+    permissions.check(subscription, f"{SCALE_SET}/{'/'.join(below[::2])}/{verb}", request.path)
+    found = scale_set_parts.answer(subscription, asked.id, below, exchange)
+    if found is None:
+        raise _unknown(request)
+    return _page(found, request) if isinstance(found, list) else found
 
 
 def _of_child(subscription: Subscription, asked: Route, request: Request, origin: str) -> Answer:

@@ -14,6 +14,7 @@ from gpucloud_azure.sandbox.subscription import (
     SUBSCRIPTION,
     Subscription,
     canonical,
+    is_nested,
     part,
     tail,
 )
@@ -49,7 +50,7 @@ def submit_deallocate(subscription: Subscription, location: str, body: Json) -> 
 
 def _submit(subscription: Subscription, location: str, id_: str, deadline: datetime, schedule: Json) -> Json:
     machine = subscription.find(MACHINE, id_)
-    if machine is None or machine["location"] != location:
+    if machine is None or is_nested(machine) or machine["location"] != location:
         return {"resourceId": id_, "errorCode": "ResourceNotFound", "errorDetails": f"{id_} was not found."}
     if not permissions.allows(subscription, f"{MACHINE}/deallocate/action"):
         text = f"No role allows {MACHINE}/deallocate/action over {id_}."

@@ -27,6 +27,8 @@ EVERYWHERE = ""
 
 GROUP = "Microsoft.Resources/resourceGroups"
 MACHINE = "Microsoft.Compute/virtualMachines"
+SCALE_SET = "Microsoft.Compute/virtualMachineScaleSets"
+INSTANCE = f"{SCALE_SET}/virtualMachines"
 DISK = "Microsoft.Compute/disks"
 RESERVATIONS = "Microsoft.Compute/capacityReservationGroups"
 NETWORK = "Microsoft.Network/virtualNetworks"
@@ -35,8 +37,10 @@ ADDRESS = "Microsoft.Network/publicIPAddresses"
 NIC = "Microsoft.Network/networkInterfaces"
 SCHEDULE = "Microsoft.DevTestLab/schedules"
 DEPLOYMENT = "Microsoft.Resources/deployments"
-TYPES = (GROUP, MACHINE, DISK, RESERVATIONS, NETWORK, FIREWALL, ADDRESS, NIC, SCHEDULE)
+TYPES = (GROUP, MACHINE, SCALE_SET, DISK, RESERVATIONS, NETWORK, FIREWALL, ADDRESS, NIC, SCHEDULE)
 BY_NAME = {each.lower(): each for each in TYPES}
+_WORDS = len(["", "subscriptions", "S", "resourceGroups", "G", "providers", "N", "T", "NAME"])
+"""Of an id of a resource that is directly in a group."""
 
 
 class Subscription:
@@ -160,12 +164,22 @@ def canonical(id_: str) -> str:
     Raises:
         AzureError: it is no id of a resource.
     """
-    parts = parts_of(id_)
-    if parts is None:
+    words = id_.split("/")
+    parts, below = parts_of("/".join(words[:_WORDS])), words[_WORDS:]
+    if parts is None or len(below) % 2:
         raise AzureError(
             "LinkedInvalidPropertyId", f"Property id '{id_}' is invalid. Expect fully qualified id."
         )
-    return parts.canonical()
+    return "/".join([parts.canonical(), *map(str.lower, below)])
+
+
+def is_nested(document: Document) -> bool:
+    """Whether a resource is inside another one.
+
+    Instances of scale sets, with their interfaces and addresses, are kept among the other machines,
+    interfaces and addresses, as the same is true of them; but no list of the subscription shows them.
+    """
+    return str(document["id"]).count("/") >= _WORDS
 
 
 def tail(id_: str) -> str:

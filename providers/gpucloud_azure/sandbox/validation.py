@@ -16,7 +16,16 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-from gpucloud_azure.sandbox.subscription import ADDRESS, DISK, FIREWALL, GROUP, MACHINE, NETWORK, NIC
+from gpucloud_azure.sandbox.subscription import (
+    ADDRESS,
+    DISK,
+    FIREWALL,
+    GROUP,
+    MACHINE,
+    NETWORK,
+    NIC,
+    SCALE_SET,
+)
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
 _COMPUTE, _NETWORK, _RESOURCES = "azure.mgmt.compute", "azure.mgmt.network", "azure.mgmt.resource.resources"
@@ -27,6 +36,16 @@ MODELS = {
     "PATCH Microsoft.Resources/tags": (_RESOURCES, "TagsPatchResource"),
     f"PUT {MACHINE}": (_COMPUTE, "VirtualMachine"),
     f"PATCH {MACHINE}": (_COMPUTE, "VirtualMachineUpdate"),
+    f"PUT {SCALE_SET}": (_COMPUTE, "VirtualMachineScaleSet"),
+    f"PATCH {SCALE_SET}": (_COMPUTE, "VirtualMachineScaleSetUpdate"),
+    **{
+        f"POST {SCALE_SET}/{action}": (_COMPUTE, "VirtualMachineScaleSetVMInstanceIDs")
+        for action in ("deallocate", "poweroff", "restart", "start")
+    },
+    **{
+        f"POST {SCALE_SET}/{action}": (_COMPUTE, "VirtualMachineScaleSetVMInstanceRequiredIDs")
+        for action in ("delete", "manualupgrade")
+    },
     f"PUT {DISK}": (_COMPUTE, "Disk"),
     f"PATCH {DISK}": (_COMPUTE, "DiskUpdate"),
     f"PUT {NETWORK}": (_NETWORK, "VirtualNetwork"),
@@ -49,6 +68,8 @@ MODELS = {
 IGNORED = {"id", "name", "type", "etag"}
 """Members that every resource shows and takes back without looking (a PUT of what a GET gave)."""
 
+_BOOLEANS: Mapping[Any, bool] = {"true": True, "True": True, "false": False, "False": False}
+"""Booleans that are sent as text; ``az vmss create`` says so which interface is the primary."""
 OPEN_SET = 50
 """Enumerations of more values (sizes of machines) are open: the cloud knows newer ones than the SDK."""
 
@@ -183,6 +204,8 @@ def _wrong_scalar(wanted: Any, value: Any, path: str) -> Iterator[Flaw]:
         wanted = str
     if wanted not in (str, int, bool, float):
         return
+    if wanted is bool and isinstance(value, str) and value in _BOOLEANS:
+        return
     fits = isinstance(value, wanted) or (wanted is float and isinstance(value, int))
     if not fits or (wanted is not bool and isinstance(value, bool)):
         yield _not_read(f"Could not convert to {wanted.__name__}: {value!r}.", path)
@@ -226,4 +249,4 @@ def _spelled(package: str, wanted: Any, value: Any) -> Any:
             for name, item in named.items()
             if item is not None and not known[name][1]
         }
-    return copy.deepcopy(value)
+    return _BOOLEANS.get(value, value) if wanted is bool else copy.deepcopy(value)

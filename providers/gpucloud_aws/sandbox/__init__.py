@@ -40,6 +40,8 @@ from gpucloud_aws.sandbox.quotas import set_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import grant
 from gpucloud_aws.sandbox.review import review_action
+from gpucloud_aws.sandbox.routes import leads_out
+from gpucloud_aws.sandbox.vpcs import lay_default
 from gpucloud_aws.sandbox.wire import AwsError, not_emulated
 
 _LOG = logging.getLogger(__name__)
@@ -167,14 +169,19 @@ class AwsSandbox:
         return _response(wire.error(call.service, failure, request_id), request_id)
 
     def admits(self, box: str, port: int, source: str) -> bool:
-        """Whether an instance runs and its groups let ``source`` in."""
+        """Whether an instance runs, its groups let ``source`` in, and its routes lead back there."""
         with self._world.database.transaction():
             for name, instance in self._shelf.everywhere("instance"):
                 if instance["InstanceId"] == box:
                     region = self._region(name)
+                    lay_default(region)
                     instances.settle(region)
                     groups = [group["GroupId"] for group in instance["SecurityGroups"]]
-                    return instance["State"] == instances.RUNNING and admits(region, groups, port, source)
+                    return (
+                        instance["State"] == instances.RUNNING
+                        and admits(region, groups, port, source)
+                        and leads_out(region, instance, source)
+                    )
         return False
 
     def tick(self) -> None:
@@ -243,6 +250,7 @@ class AwsSandbox:
         if parameters.get("DryRun") and call.action not in DRY_RUNS_ITSELF:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         with self._world.database.transaction():
+            lay_default(region)
             instances.settle(region)
             elastic.settle(region)
             schedules.settle(region)

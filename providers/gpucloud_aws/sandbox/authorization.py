@@ -58,7 +58,8 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
             yield from _launch(region, parameters)
         case "ec2", "CreateSecurityGroup":
             yield from _created(region, name, parameters, ["security-group"])
-            yield Demand(action=name, resource=_arn(region, "vpc", region.vpc_id))
+            vpc = parameters.get("VpcId") or region.default_id("vpc")
+            yield Demand(action=name, resource=_arn(region, "vpc", vpc))
         case "ec2", "AllocateAddress":
             yield from _created(region, name, parameters, ["elastic-ip"])
         case "ec2", "CreateTags" | "DeleteTags":

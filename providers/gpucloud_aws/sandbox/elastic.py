@@ -8,6 +8,7 @@ from typing import Any
 from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing
+from gpucloud_aws.sandbox.gateways import gateway_of
 from gpucloud_aws.sandbox.instances import find_instances, free_public_address, is_gone, wrong_state
 from gpucloud_aws.sandbox.query import Field, select
 from gpucloud_aws.sandbox.region import CLOUD, Region
@@ -79,6 +80,9 @@ def associate_address(region: Region, parameters: Mapping[str, Any]) -> Document
     if "AssociationId" in address and not parameters.get("AllowReassociation", False):
         text = f"resource {address['AllocationId']} is already associated with {address['AssociationId']}"
         raise AwsError("Resource.AlreadyAssociated", text)
+    if gateway_of(region, instance["VpcId"]) is None:
+        text = f"Network {instance['VpcId']} is not attached to any internet gateway"
+        raise AwsError("Gateway.NotAttached", text)
     leave(region, address)
     before = region.all("address").get(instance.get("_elastic", ""))
     if before is not None:

@@ -104,7 +104,7 @@ def show(region: Region, instance: Document) -> Document:
             "SecurityGroups": [],
         }
     address = instance.get("_public_ip") if state != "pending" else None
-    association = _association(address)
+    association = _association(region, instance, address)
     interfaces = [
         {**each, **(association if number == 0 else {})}
         for number, id_ in enumerate(instance["_interfaces"])
@@ -112,7 +112,8 @@ def show(region: Region, instance: Document) -> Document:
     ]
     shown = {**instance, "PublicDnsName": "", "NetworkInterfaces": interfaces}
     if address:
-        shown |= {"PublicIpAddress": address, "PublicDnsName": association["Association"]["PublicDnsName"]}
+        name = association["Association"]["PublicDnsName"]
+        shown |= {"PublicIpAddress": address, "PublicDnsName": name}
     return shown
 
 
@@ -365,8 +366,10 @@ def _unknown(ids: list[str]) -> AwsError:
     return AwsError("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(ids)}' do not exist")
 
 
-def _association(address: str | None) -> Document:
+def _association(region: Region, instance: Document, address: str | None) -> Document:
+    """The public address of an interface; with a name where the VPC has ``enableDnsHostnames``."""
     if address is None:
         return {}
-    name = f"ec2-{address.replace('.', '-')}.compute-1.amazonaws.com"
+    named = region.all("vpc")[instance["VpcId"]]["_dns_hostnames"]
+    name = f"ec2-{address.replace('.', '-')}.compute-1.amazonaws.com" if named else ""
     return {"Association": {"PublicIp": address, "PublicDnsName": name, "IpOwnerId": "amazon"}}

@@ -11,6 +11,7 @@ from typing import Any
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox.groups import default_group, find_group, group_named
 from gpucloud_aws.sandbox.hardware import cards, most_efa
+from gpucloud_aws.sandbox.parts import default_vpc, find
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.wire import AwsError
 
@@ -25,7 +26,7 @@ class Interface:
     device: int
     card: int
     kind: str
-    subnet: str | None
+    subnet: Document | None
     groups: list[Document]
     address: str | None
     public: bool | None
@@ -66,18 +67,33 @@ def read_interfaces(region: Region, parameters: Mapping[str, Any], instance_type
 
 
 def _read(region: Region, asked: Mapping[str, Any]) -> Interface:
-    ids = asked.get("Groups")
+    id_, ids = asked.get("SubnetId"), asked.get("Groups")
+    subnet = find(region, "subnet", id_) if id_ else None
     return Interface(
         device=asked.get("DeviceIndex", 0),
         card=asked.get("NetworkCardIndex", 0),
         kind=asked.get("InterfaceType", "interface"),
-        subnet=asked.get("SubnetId"),
-        groups=[find_group(region, id_) for id_ in ids] if ids else [default_group(region)],
+        subnet=subnet,
+        groups=groups_in(region, ids, (subnet or default_vpc(region))["VpcId"]),
         address=asked.get("PrivateIpAddress"),
         public=asked.get("AssociatePublicIpAddress"),
         description=asked.get("Description", ""),
         ends=asked.get("DeleteOnTermination", True),
     )
+
+
+def groups_in(region: Region, ids: Iterable[str] | None, vpc_id: str) -> list[Document]:
+    """The groups with ids, all of one VPC; without ids its default one.
+
+    Raises:
+        AwsError: a group is not there, or of another VPC.
+    """
+    groups = [find_group(region, id_) for id_ in ids or ()] or [default_group(region, vpc_id)]
+    for group in groups:
+        if group["VpcId"] != vpc_id:
+            text = f"Security group {group['GroupId']} and subnet belong to different networks."
+            raise AwsError("InvalidParameter", text)
+    return groups
 
 
 def _check_places(wanted: list[Interface], instance_type: str) -> None:

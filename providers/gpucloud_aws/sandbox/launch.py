@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +14,7 @@ from gpucloud_aws.sandbox.order import Order, read_order
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.spot import new_request
 from gpucloud_aws.sandbox.tags import tags_for
+from gpucloud_aws.sandbox.tokens import digest_of, mismatch
 from gpucloud_aws.sandbox.wire import AwsError, part
 
 
@@ -48,11 +47,7 @@ def _repeated(region: Region, token: str, digest: str) -> Document | None:
     if known is None:
         return None
     if known["_digest"] != digest:
-        raise AwsError(
-            "IdempotentParameterMismatch",
-            "Arguments on this idempotent request are inconsistent with arguments used in previous "
-            "request(s).",
-        )
+        raise mismatch()
     instances = [region.all("instance").get(id_) for id_ in known["_instances"]]
     standing = [each for each in instances if each is not None and not is_gone(each)]
     if len(standing) < len(instances):
@@ -66,10 +61,7 @@ def _repeated(region: Region, token: str, digest: str) -> Document | None:
 def _digest(parameters: Mapping[str, Any]) -> str:
     """A hash of what must not change under one token: all but the zone (EC2, "Ensuring idempotency")."""
     placement = {k: v for k, v in part(parameters, "Placement").items() if k != "AvailabilityZone"}
-    relevant = {**parameters, "Placement": placement}
-    for key in ("ClientToken", "DryRun"):
-        relevant.pop(key, None)
-    return hashlib.sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()
+    return digest_of({**parameters, "Placement": placement})
 
 
 def _answer(region: Region, reservation_id: str, instances: list[Document]) -> Document:

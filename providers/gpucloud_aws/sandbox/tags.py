@@ -18,6 +18,10 @@ TAGGABLE = {
     "sir-": ("spot", "spot-instances-request"),
     "cr-": ("reservation", "capacity-reservation"),
     "eipalloc-": ("address", "elastic-ip"),
+    "vpc-": ("vpc", "vpc"),
+    "subnet-": ("subnet", "subnet"),
+    "igw-": ("gateway", "internet-gateway"),
+    "rtb-": ("route_table", "route-table"),
 }
 """What can be tagged, by the beginning of its id: the kind here, and AWS's name of the resource type."""
 

@@ -151,7 +151,7 @@ def test_ranges_routes_and_associations_are_checked(ec2: Any, network: Network) 
     everywhere = {"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0"}
     subnet = {"VpcId": vpc, "CidrBlock": "10.7.2.0/24"}
     ec2.associate_route_table(RouteTableId=table, SubnetId=network.subnet)
-    wrong = [
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
         (ec2.create_vpc, {"CidrBlock": "10.0.0.0/8"}, "InvalidVpc.Range"),
         (ec2.create_vpc, {"CidrBlock": "10.0.0.0/29"}, "InvalidVpc.Range"),
         (ec2.create_vpc, {"CidrBlock": "10.0.0.0"}, "InvalidParameterValue"),

@@ -21,6 +21,7 @@ from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_aws.sandbox import (
     boxes,
+    capacity,
     elastic,
     instances,
     moto_backend,
@@ -30,6 +31,7 @@ from gpucloud_aws.sandbox import (
     schedules,
     signature,
     spot_advisor,
+    spot_requests,
     wire,
 )
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
@@ -252,6 +254,8 @@ class AwsSandbox:
         with self._world.database.transaction():
             lay_default(region)
             instances.settle(region)
+            spot_requests.settle(region)
+            capacity.settle(region)
             elastic.settle(region)
             schedules.settle(region)
             try:
@@ -263,6 +267,8 @@ class AwsSandbox:
                     raise
                 raise not_emulated(f"{call.action}: Filters.Name={unknown.name}") from None
             instances.settle(region)
+            spot_requests.settle(region)
+            capacity.settle(region)
         return answer
 
     def _region(self, name: str) -> Region:

@@ -12,6 +12,7 @@ from typing import Any
 from gpucloud.sandbox.policy import Keys
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
 from gpucloud_aws.sandbox.tags import TAGGABLE
+from gpucloud_aws.sandbox.templates import with_template
 from gpucloud_aws.sandbox.wire import part
 
 
@@ -55,7 +56,7 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
     name = f"{service}:{action}"
     match service, action:
         case "ec2", "RunInstances":
-            yield from _launch(region, parameters)
+            yield from _launch(region, with_template(region, parameters))
         case "ec2", "CreateSecurityGroup":
             yield from _created(region, name, parameters, ["security-group"])
             vpc = parameters.get("VpcId") or region.default_id("vpc")
@@ -99,6 +100,8 @@ def _launch(region: Region, parameters: Mapping[str, Any]) -> Iterator[Demand]:
             yield Demand(action=name, resource=_arn(region, "subnet", subnet))
         groups = interface.get("Groups") or interface.get("SecurityGroupIds") or ()
         yield from _existing(region, name, "group", groups)
+    if template := part(parameters, "LaunchTemplate"):
+        yield from _existing(region, name, "template", [template["LaunchTemplateId"]])
     wanted: Mapping[str, Any] = parameters.get("CapacityReservationSpecification") or {}
     target: Mapping[str, Any] = wanted.get("CapacityReservationTarget") or {}
     if held := target.get("CapacityReservationId"):

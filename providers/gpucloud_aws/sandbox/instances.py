@@ -12,6 +12,7 @@ from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing, boxes
+from gpucloud_aws.sandbox.held import unused
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
 from gpucloud_aws.sandbox.spot import close_request, mark_request
@@ -60,6 +61,7 @@ _FILTERS: dict[str, Field] = {
     "network-interface.network-interface-id": "NetworkInterfaces.NetworkInterfaceId",
     "owner-id": "NetworkInterfaces.OwnerId",
     "placement-group-name": "Placement.GroupName",
+    "placement-partition-number": "Placement.PartitionNumber",
     "private-ip-address": "PrivateIpAddress",
     "reservation-id": "_reservation",
     "spot-instance-request-id": "SpotInstanceRequestId",
@@ -80,14 +82,20 @@ def is_gone(instance: Document) -> bool:
 
 
 def in_use(region: Region, zone: str, instance_type: str, purchase: str) -> int:
-    """How many instances of a type a zone has given out."""
-    return sum(
+    """How many instances of a type a zone has given out, or holds for reservations."""
+    held: int = sum(
+        each["AvailableInstanceCount"]
+        for each in unused(region)
+        if (each["InstanceType"], each["AvailabilityZone"], "on_demand") == (instance_type, zone, purchase)
+    )
+    given: int = sum(
         alive(each)
         and each["InstanceType"] == instance_type
         and each["Placement"]["AvailabilityZone"] == zone
         and each["_purchase"] == purchase
         for each in region.all("instance").values()
     )
+    return held + given
 
 
 def show(region: Region, instance: Document) -> Document:

@@ -99,36 +99,6 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
     return {"InstanceTypes": shown, "NextToken": token}
 
 
-def describe_network_interfaces(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeNetworkInterfaces."""
-    known = region.all("interface")
-    ids = parameters.get("NetworkInterfaceIds")
-    for id_ in ids or ():
-        _interface(region, id_)
-    fields: dict[str, Field] = {
-        "attachment.instance-id": "Attachment.InstanceId",
-        "availability-zone": "AvailabilityZone",
-        "group-id": "Groups.GroupId",
-        "network-interface-id": "NetworkInterfaceId",
-        "status": "Status",
-        "subnet-id": "SubnetId",
-        "vpc-id": "VpcId",
-    }
-    found = select((known[id_] for id_ in ids or known), parameters.get("Filters"), fields)
-    shown, token = page(found, parameters)
-    return {"NetworkInterfaces": shown, "NextToken": token}
-
-
-def delete_network_interface(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DeleteNetworkInterface."""
-    interface = _interface(region, parameters["NetworkInterfaceId"])
-    if interface["Status"] == "in-use":
-        text = f"Network interface '{interface['NetworkInterfaceId']}' is currently in use."
-        raise AwsError("InvalidNetworkInterface.InUse", text)
-    region.drop("interface", interface["NetworkInterfaceId"])
-    return {}
-
-
 def describe_volumes(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeVolumes."""
     known = region.all("volume")
@@ -217,11 +187,3 @@ def _volume(region: Region, id_: str) -> Document:
     if volume is None:
         raise AwsError("InvalidVolume.NotFound", f"The volume '{id_}' does not exist.")
     return volume
-
-
-def _interface(region: Region, id_: str) -> Document:
-    interface = region.all("interface").get(id_)
-    if interface is None:
-        text = f"The networkInterface ID '{id_}' does not exist"
-        raise AwsError("InvalidNetworkInterfaceID.NotFound", text)
-    return interface

@@ -16,8 +16,9 @@ from gpucloud_aws.sandbox import moto_backend
 from gpucloud_aws.sandbox.disks import Disk, read_disks
 from gpucloud_aws.sandbox.images import Image, find_image
 from gpucloud_aws.sandbox.instances import in_use
-from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces
+from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces, room
 from gpucloud_aws.sandbox.parts import default_vpc, in_vpc
+from gpucloud_aws.sandbox.placement import group_of_launch
 from gpucloud_aws.sandbox.quotas import check_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import find_reservation
@@ -43,6 +44,7 @@ class Order:
     count: int
     price: Decimal
     subnet: Document
+    placement: Document | None
     interfaces: list[Interface]
     disks: list[Disk]
     profile: Document | None
@@ -99,15 +101,18 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
     purchase, max_price = _purchase(parameters)
     zone, subnet = _place(region, parameters, interfaces, purchase)
     for each in interfaces:
-        if each.address is not None:
+        if each.address is not None and each.existing is None:
             check_address(region, subnet, each.address)
+    most = room(region, subnet, interfaces, least, most)
+    group, most = group_of_launch(region, parameters, zone, most)
     reservation = find_reservation(region, parameters, zone, least)
     price = current_price(region, name, zone, purchase, max_price)
     if reservation is not None:
         most = min(most, reservation["AvailableInstanceCount"])
         if reservation["ReservationType"] == "capacity-block":
             price = Decimal(0)  # paid in advance
-    check_quota(region, type_, purchase, least)
+    own = reservation is not None and "_billed" in reservation  # its instances count from its start
+    check_quota(region, type_, purchase, 0 if own else least)
     if reservation is None:
         most = available(region, name, zone, purchase, least=least, most=most)
     return Order(
@@ -119,6 +124,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         count=most,
         price=price,
         subnet=subnet,
+        placement=group,
         interfaces=interfaces,
         disks=disks,
         profile=profile,

@@ -29,12 +29,11 @@ def idempotent(action: Action) -> Action:
             return action(region, parameters)
         key, digest = f"{action.__name__} {token}", digest_of(parameters)
         known = region.all("answer").get(key)
-        if known is None:
-            answer = action(region, parameters)
-            known = {"_token": key, "_digest": digest, "_answer": {**answer, "ClientToken": token}}
-            region.put("answer", known)
-        elif known["_digest"] != digest:
+        if known is not None and known["_digest"] != digest:
             raise mismatch()
+        if known is None:
+            answer = {**action(region, parameters), "ClientToken": token}
+            known = region.put("answer", {"_token": key, "_digest": digest, "_answer": answer})
         told: Document = known["_answer"]
         return told
 

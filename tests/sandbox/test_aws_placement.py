@@ -199,3 +199,24 @@ def test_efa_is_attached_to_stopped_instances_of_types_that_have_it(ec2: Any) ->
     ec2.attach_network_interface(**asked, InstanceId=able[0])
     (seen,) = shown(ec2, able[0])
     assert [each["InterfaceType"] for each in seen["NetworkInterfaces"]] == ["interface", "efa"]
+
+
+def test_an_instance_of_several_interfaces_gets_an_address_by_its_primary_one(ec2: Any) -> None:
+    subnet = subnet_in(ec2, "use1-az1")
+    interfaces = [{"DeviceIndex": index, "SubnetId": subnet} for index in (0, 1)]
+    (made,) = run(ec2, NetworkInterfaces=interfaces)
+    (seen,) = shown(ec2, made)
+    assert "PublicIpAddress" not in seen
+    address = ec2.allocate_address(Domain="vpc")
+    named = {"AllocationId": address["AllocationId"]}
+    assert refused(ec2.associate_address, **named, InstanceId=made) == ("InvalidInstanceID", 400)
+    first, second = (each["NetworkInterfaceId"] for each in seen["NetworkInterfaces"])
+    other = refused(ec2.associate_address, **named, NetworkInterfaceId=second)
+    assert other == ("UnsupportedOperation", 400)
+    ec2.associate_address(**named, NetworkInterfaceId=first)
+    assert shown(ec2, made)[0]["PublicIpAddress"] == address["PublicIp"]
+    vpc = ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
+    inner = ec2.create_subnet(VpcId=vpc, CidrBlock="10.7.1.0/24")["Subnet"]["SubnetId"]
+    (closed,) = run(ec2, SubnetId=inner)
+    without = refused(ec2.associate_address, **named, InstanceId=closed, AllowReassociation=True)
+    assert without == ("Gateway.NotAttached", 400)

@@ -6,6 +6,7 @@ An emulator's package has a file ``honoured.toml``: a table per service, in it a
 ``Placement.AvailabilityZone``     this member; elements of a list have no number
 ``Placement.Tenancy=default``      this member with this value alone (case does not count)
 ``Tags.*``                         everything below: the names are the caller's own
+``Data.<launch>``                  below this one, each member of the list ``launch`` of the table ``shared``
 =================================  ==============================================================
 """
 
@@ -63,12 +64,18 @@ def read(package: str) -> dict[tuple[str, str], Honoured]:
     Args:
         package: the emulator's package.
     """
-    text = files(package).joinpath("honoured.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(files(package).joinpath("honoured.toml").read_text(encoding="utf-8"))
+    shared = tables.pop("shared", {})
     return {
-        (service, call): Honoured.of(members)
-        for service, calls in tomllib.loads(text).items()
+        (service, call): Honoured.of([each for member in members for each in _spelled(member, shared)])
+        for service, calls in tables.items()
         for call, members in calls.items()
     }
+
+
+def _spelled(member: str, shared: Mapping[str, list[str]]) -> list[str]:
+    before, given, name = member.partition("<")
+    return [f"{before}{each}" for each in shared[name.removesuffix(">")]] if given else [member]
 
 
 def leaves(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -53,6 +53,16 @@ def examining(review: Review, request: Request) -> Generator[None]:
         _EXAMINED.reset(token)
 
 
+@contextmanager
+def unexamined() -> Generator[None]:
+    """Does something that is not the request's of now: reviewers examine nothing meanwhile."""
+    token = _EXAMINED.set(False)
+    try:
+        yield
+    finally:
+        _EXAMINED.reset(token)
+
+
 def reviewer(check: Callable[P, None]) -> Callable[P, None]:
     """A check that refuses by raising, made to do nothing for requests that are not examined."""
 

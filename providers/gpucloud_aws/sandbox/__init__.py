@@ -21,6 +21,7 @@ from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_aws.sandbox import (
     boxes,
+    capacity,
     elastic,
     instances,
     keys,
@@ -34,6 +35,7 @@ from gpucloud_aws.sandbox import (
     signature,
     snapshots,
     spot_advisor,
+    spot_requests,
     volumes,
     wire,
 )
@@ -45,6 +47,8 @@ from gpucloud_aws.sandbox.quotas import set_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import grant
 from gpucloud_aws.sandbox.review import review_action
+from gpucloud_aws.sandbox.routes import leads_out
+from gpucloud_aws.sandbox.vpcs import lay_default
 from gpucloud_aws.sandbox.wire import AwsError, not_emulated
 
 _LOG = logging.getLogger(__name__)
@@ -174,14 +178,19 @@ class AwsSandbox:
         return _response(wire.error(call.service, failure, request_id), request_id)
 
     def admits(self, box: str, port: int, source: str) -> bool:
-        """Whether an instance runs and its groups let ``source`` in."""
+        """Whether an instance runs, its groups let ``source`` in, and its routes lead back there."""
         with self._world.database.transaction():
             for name, instance in self._shelf.everywhere("instance"):
                 if instance["InstanceId"] == box:
                     region = self._region(name)
+                    lay_default(region)
                     instances.settle(region)
                     groups = [group["GroupId"] for group in instance["SecurityGroups"]]
-                    return instance["State"] == instances.RUNNING and admits(region, groups, port, source)
+                    return (
+                        instance["State"] == instances.RUNNING
+                        and admits(region, groups, port, source)
+                        and leads_out(region, instance, source)
+                    )
         return False
 
     def tick(self) -> None:
@@ -251,11 +260,14 @@ class AwsSandbox:
         if parameters.get("DryRun") and call.action not in DRY_RUNS_ITSELF:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         with self._world.database.transaction():
+            lay_default(region)
             instances.settle(region)
             volumes.settle(region)
             modifications.settle(region)
             snapshots.settle(region)
             own_images.settle(region)
+            spot_requests.settle(region)
+            capacity.settle(region)
             elastic.settle(region)
             schedules.settle(region)
             try:
@@ -267,6 +279,8 @@ class AwsSandbox:
                     raise
                 raise not_emulated(f"{call.action}: Filters.Name={unknown.name}") from None
             instances.settle(region)
+            spot_requests.settle(region)
+            capacity.settle(region)
         return answer
 
     def _region(self, name: str) -> Region:

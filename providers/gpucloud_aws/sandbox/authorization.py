@@ -12,6 +12,7 @@ from typing import Any
 from gpucloud.sandbox.policy import Keys
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
 from gpucloud_aws.sandbox.tags import TAGGABLE
+from gpucloud_aws.sandbox.templates import with_template
 from gpucloud_aws.sandbox.wire import part
 
 
@@ -25,25 +26,40 @@ class Demand:
 
 
 _NAMED = {
-    "AttachVolume": ("VolumeId", "volume"),
     "AssociateAddress": ("AllocationId", "address"),
-    "CreateImage": ("InstanceId", "instance"),
-    "CreateSnapshot": ("VolumeId", "volume"),
-    "DeleteSnapshot": ("SnapshotId", "snapshot"),
-    "DeregisterImage": ("ImageId", "image"),
+    "AssociateRouteTable": ("RouteTableId", "route_table"),
+    "AttachInternetGateway": ("InternetGatewayId", "gateway"),
+    "AttachNetworkInterface": ("NetworkInterfaceId", "interface"),
+    "AttachVolume": ("VolumeId", "volume"),
     "AuthorizeSecurityGroupEgress": ("GroupId", "group"),
     "AuthorizeSecurityGroupIngress": ("GroupId", "group"),
+    "CancelCapacityReservation": ("CapacityReservationId", "reservation"),
     "CancelSpotInstanceRequests": ("SpotInstanceRequestIds", "spot"),
+    "CreateImage": ("InstanceId", "instance"),
+    "CreateRoute": ("RouteTableId", "route_table"),
+    "CreateSnapshot": ("VolumeId", "volume"),
+    "DeleteInternetGateway": ("InternetGatewayId", "gateway"),
     "DeleteNetworkInterface": ("NetworkInterfaceId", "interface"),
+    "DeleteRoute": ("RouteTableId", "route_table"),
+    "DeleteRouteTable": ("RouteTableId", "route_table"),
     "DeleteSecurityGroup": ("GroupId", "group"),
+    "DeleteSnapshot": ("SnapshotId", "snapshot"),
+    "DeleteSubnet": ("SubnetId", "subnet"),
     "DeleteVolume": ("VolumeId", "volume"),
+    "DeleteVpc": ("VpcId", "vpc"),
+    "DeregisterImage": ("ImageId", "image"),
+    "DetachInternetGateway": ("InternetGatewayId", "gateway"),
     "DetachVolume": ("VolumeId", "volume"),
-    "ModifyVolume": ("VolumeId", "volume"),
     "GetConsoleOutput": ("InstanceId", "instance"),
-    "ReleaseAddress": ("AllocationId", "address"),
     "ModifyInstanceAttribute": ("InstanceId", "instance"),
+    "ModifyNetworkInterfaceAttribute": ("NetworkInterfaceId", "interface"),
+    "ModifySubnetAttribute": ("SubnetId", "subnet"),
+    "ModifyVolume": ("VolumeId", "volume"),
+    "ModifyVpcAttribute": ("VpcId", "vpc"),
     "MonitorInstances": ("InstanceIds", "instance"),
     "RebootInstances": ("InstanceIds", "instance"),
+    "ReleaseAddress": ("AllocationId", "address"),
+    "ReplaceRoute": ("RouteTableId", "route_table"),
     "RevokeSecurityGroupEgress": ("GroupId", "group"),
     "RevokeSecurityGroupIngress": ("GroupId", "group"),
     "StartInstances": ("InstanceIds", "instance"),
@@ -80,10 +96,11 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
     name = f"{service}:{action}"
     match service, action:
         case "ec2", "RunInstances":
-            yield from _launch(region, parameters)
+            yield from _launch(region, with_template(region, parameters))
         case "ec2", "CreateSecurityGroup":
             yield from _created(region, name, parameters, ["security-group"])
-            yield Demand(action=name, resource=_arn(region, "vpc", region.vpc_id))
+            vpc = parameters.get("VpcId") or region.default_id("vpc")
+            yield Demand(action=name, resource=_arn(region, "vpc", vpc))
         case "ec2", "CreateTags" | "DeleteTags":
             for id_ in parameters["Resources"]:
                 kind, _ = TAGGABLE.get(f"{id_.split('-')[0]}-", ("", ""))
@@ -129,6 +146,8 @@ def _launch(region: Region, parameters: Mapping[str, Any]) -> Iterator[Demand]:
             yield Demand(action=name, resource=_arn(region, "subnet", subnet))
         groups = interface.get("Groups") or interface.get("SecurityGroupIds") or ()
         yield from _existing(region, name, "group", groups)
+    if template := part(parameters, "LaunchTemplate"):
+        yield from _existing(region, name, "template", [template["LaunchTemplateId"]])
     wanted: Mapping[str, Any] = parameters.get("CapacityReservationSpecification") or {}
     target: Mapping[str, Any] = wanted.get("CapacityReservationTarget") or {}
     if held := target.get("CapacityReservationId"):

@@ -8,11 +8,13 @@ from typing import Any
 from gpucloud.sandbox.addresses import NoAddressError
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing
+from gpucloud_aws.sandbox.gateways import gateway_of
 from gpucloud_aws.sandbox.instances import find_instances, free_public_address, is_gone, wrong_state
+from gpucloud_aws.sandbox.parts import find
 from gpucloud_aws.sandbox.query import Field, select
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.tags import tags_for
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.wire import AwsError, not_emulated, part
 
 _FILTERS: dict[str, Field] = {
     "allocation-id": "AllocationId",
@@ -71,14 +73,15 @@ def describe_addresses(region: Region, parameters: Mapping[str, Any]) -> Documen
 def associate_address(region: Region, parameters: Mapping[str, Any]) -> Document:
     """AssociateAddress: the instance's own public address goes for it."""
     address = _find(region, parameters)
-    if "InstanceId" not in parameters:
-        raise AwsError("MissingParameter", "Either 'instanceId' or 'networkInterfaceId' should be provided.")
-    (instance,) = find_instances(region, [parameters["InstanceId"]])
+    instance = _target(region, parameters)
     if is_gone(instance) or instance["State"]["Name"] == "pending":
         raise wrong_state(instance, "associated")
     if "AssociationId" in address and not parameters.get("AllowReassociation", False):
         text = f"resource {address['AllocationId']} is already associated with {address['AssociationId']}"
         raise AwsError("Resource.AlreadyAssociated", text)
+    if gateway_of(region, instance["VpcId"]) is None:
+        text = f"Network {instance['VpcId']} is not attached to any internet gateway"
+        raise AwsError("Gateway.NotAttached", text)
     leave(region, address)
     before = region.all("address").get(instance.get("_elastic", ""))
     if before is not None:
@@ -95,6 +98,26 @@ def associate_address(region: Region, parameters: Mapping[str, Any]) -> Document
     region.put("address", {**address, **association})
     region.world.addresses.lead(address["PublicIp"], instance["InstanceId"])
     return association
+
+
+def _target(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """The instance that gets an address: named, if it has one interface only, or by its primary interface."""
+    id_, interface_id = parameters.get("InstanceId"), parameters.get("NetworkInterfaceId")
+    if interface_id is not None:
+        interface = find(region, "interface", interface_id)
+        id_ = part(interface, "Attachment").get("InstanceId")
+        if id_ is None or region.all("instance")[id_]["_interfaces"][0] != interface_id:
+            raise not_emulated("AssociateAddress with an interface that is no instance's primary one")
+    if id_ is None:
+        raise AwsError("MissingParameter", "Either 'instanceId' or 'networkInterfaceId' should be provided.")
+    (instance,) = find_instances(region, [id_])
+    if interface_id is None and len(instance["_interfaces"]) > 1:
+        text = (
+            f"There are multiple interfaces attached to instance '{id_}'. Please specify an interface ID for "
+            "the operation instead."
+        )
+        raise AwsError("InvalidInstanceID", text)
+    return instance
 
 
 def disassociate_address(region: Region, parameters: Mapping[str, Any]) -> Document:

@@ -10,6 +10,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.parts import default_vpc, find, in_vpc
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.review import review_ingress
@@ -33,12 +34,12 @@ _EGRESS: Rule = {"IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "CidrIpv4": "
 _NAME = re.compile(r"[\w .:/()#,@\[\]+=&;{}!$*-]{1,255}", re.ASCII)
 
 
-def default_group(region: Region) -> Document:
-    """The VPC's own group, made when first needed."""
-    for group in region.all("group").values():
+def default_group(region: Region, vpc_id: str) -> Document:
+    """A VPC's own group, made when first needed."""
+    for group in in_vpc(region, "group", vpc_id):
         if group["GroupName"] == "default":
             return group
-    return region.put("group", _group(region, "default", "default VPC security group", []))
+    return region.put("group", _group(region, vpc_id, "default", "default VPC security group", []))
 
 
 def find_group(region: Region, group_id: str) -> Document:
@@ -61,8 +62,8 @@ def group_named(region: Region, name: str) -> Document:
     Raises:
         AwsError: there is none.
     """
-    default_group(region)
-    group = next((each for each in region.all("group").values() if each["GroupName"] == name), None)
+    groups = in_vpc(region, "group", default_vpc(region)["VpcId"])
+    group = next((each for each in groups if each["GroupName"] == name), None)
     if group is None:
         raise AwsError("InvalidGroup.NotFound", f"The security group '{name}' does not exist in default VPC")
     return group
@@ -71,27 +72,26 @@ def group_named(region: Region, name: str) -> Document:
 def create_security_group(region: Region, parameters: Mapping[str, Any]) -> Document:
     """CreateSecurityGroup."""
     name, description = parameters["GroupName"], parameters["Description"]
-    default_group(region)
-    vpc = parameters.get("VpcId", region.vpc_id)
-    if vpc != region.vpc_id:
-        raise AwsError("InvalidVpcID.NotFound", f"The vpc ID '{vpc}' does not exist")
+    vpc = (find(region, "vpc", parameters["VpcId"]) if "VpcId" in parameters else default_vpc(region))[
+        "VpcId"
+    ]
     if not _NAME.fullmatch(name) or name.startswith("sg-"):
         raise AwsError("InvalidParameterValue", f"Value ({name}) for parameter GroupName is invalid.")
     if not _NAME.fullmatch(description):
         raise AwsError(
             "InvalidParameterValue", f"Value ({description}) for parameter GroupDescription is invalid."
         )
-    if any(group["GroupName"] == name for group in region.all("group").values()):
+    if any(group["GroupName"] == name for group in in_vpc(region, "group", vpc)):
         raise AwsError(
             "InvalidGroup.Duplicate", f"The security group '{name}' already exists for VPC '{vpc}'"
         )
-    group = region.put("group", _group(region, name, description, tags_for(parameters, "security-group")))
+    tags = tags_for(parameters, "security-group")
+    group = region.put("group", _group(region, vpc, name, description, tags))
     return {"GroupId": group["GroupId"], "Tags": group["Tags"], "SecurityGroupArn": group["SecurityGroupArn"]}
 
 
 def describe_security_groups(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeSecurityGroups."""
-    default_group(region)
     ids, names = parameters.get("GroupIds"), parameters.get("GroupNames")
     groups = list(region.all("group").values()) if ids is None else [find_group(region, id_) for id_ in ids]
     for name in names or ():
@@ -110,7 +110,6 @@ def describe_security_groups(region: Region, parameters: Mapping[str, Any]) -> D
 
 def describe_security_group_rules(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeSecurityGroupRules."""
-    default_group(region)
     rules = [rule for group in region.all("group").values() for rule in _shown_rules(group)]
     fields: dict[str, Field] = {"group-id": "GroupId", "security-group-rule-id": "SecurityGroupRuleId"}
     found = select(rules, parameters.get("Filters"), fields)
@@ -221,13 +220,13 @@ def admits(region: Region, group_ids: Iterable[str], port: int, source: str) -> 
     return False
 
 
-def _group(region: Region, name: str, description: str, tags: list[dict[str, str]]) -> Document:
+def _group(region: Region, vpc_id: str, name: str, description: str, tags: list[dict[str, str]]) -> Document:
     id_ = region.new_id("sg")
     return {
         "GroupId": id_,
         "GroupName": name,
         "Description": description,
-        "VpcId": region.vpc_id,
+        "VpcId": vpc_id,
         "OwnerId": ACCOUNT,
         "SecurityGroupArn": f"arn:aws:ec2:{region.name}:{ACCOUNT}:security-group/{id_}",
         "Tags": tags,
@@ -248,10 +247,17 @@ def _named(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 
 def _rules(region: Region, parameters: Mapping[str, Any], group: Document) -> Iterator[Rule]:
+    """The rules that permissions are, one for each peer; a permission without a peer is none.
+
+    EC2 says yes to such a permission, and adds nothing: https://github.com/aws/aws-cli/issues/7068 and 7069,
+    https://github.com/hashicorp/terraform/issues/20530.
+    """
     permissions: list[dict[str, Any]] = list(parameters.get("IpPermissions") or ())
     if "CidrIp" in parameters or "IpProtocol" in parameters:
-        ranges = [{"CidrIp": parameters["CidrIp"]}] if "CidrIp" in parameters else []
-        permissions.append({**parameters, "IpRanges": ranges})
+        if "CidrIp" not in parameters:
+            text = "Missing source specification: include source security group or CIDR information"
+            raise AwsError("MissingParameter", text)
+        permissions.append({**parameters, "IpRanges": [{"CidrIp": parameters["CidrIp"]}]})
     if not permissions:
         raise AwsError(
             "MissingParameter", "Either 'ipPermissions' or 'securityGroupRuleIds' should be provided."
@@ -269,11 +275,11 @@ def _rules(region: Region, parameters: Mapping[str, Any], group: Document) -> It
                 "_Group": find_group(region, id_)["GroupId"],
                 "Description": each.get("Description"),
             }
-        if not any(permission.get(key) for key in ("IpRanges", "Ipv6Ranges", "UserIdGroupPairs")):
-            raise AwsError("InvalidParameterValue", "A rule needs a source: a CIDR block or a security group")
 
 
 def _ports(permission: Mapping[str, Any]) -> Rule:
+    if "IpProtocol" not in permission:
+        raise AwsError("MissingParameter", "The request must contain the parameter ipProtocol")
     protocol = {"6": "tcp", "17": "udp", "1": "icmp"}.get(permission["IpProtocol"], permission["IpProtocol"])
     if protocol == "-1":
         return {"IpProtocol": "-1", "FromPort": -1, "ToPort": -1}

@@ -57,3 +57,9 @@ def most_efa(name: str) -> int:
 def most_disks(name: str) -> int:
     """How many disks can be attached to a type."""
     return int(hardware(name)["EbsInfo"].get("MaximumEbsAttachments", _DISKS))
+
+
+def strategies(name: str) -> list[str]:
+    """The strategies of the placement groups that take a type."""
+    found: list[str] = hardware(name)["PlacementGroupInfo"]["SupportedStrategies"]
+    return found

@@ -13,6 +13,7 @@ from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing, boxes
 from gpucloud_aws.sandbox.disks import detached
+from gpucloud_aws.sandbox.held import unused
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
 from gpucloud_aws.sandbox.spot import close_request, mark_request
@@ -64,6 +65,7 @@ _FILTERS: dict[str, Field] = {
     "network-interface.network-interface-id": "NetworkInterfaces.NetworkInterfaceId",
     "owner-id": "NetworkInterfaces.OwnerId",
     "placement-group-name": "Placement.GroupName",
+    "placement-partition-number": "Placement.PartitionNumber",
     "private-ip-address": "PrivateIpAddress",
     "reservation-id": "_reservation",
     "spot-instance-request-id": "SpotInstanceRequestId",
@@ -84,14 +86,20 @@ def is_gone(instance: Document) -> bool:
 
 
 def in_use(region: Region, zone: str, instance_type: str, purchase: str) -> int:
-    """How many instances of a type a zone has given out."""
-    return sum(
+    """How many instances of a type a zone has given out, or holds for reservations."""
+    held: int = sum(
+        each["AvailableInstanceCount"]
+        for each in unused(region)
+        if (each["InstanceType"], each["AvailabilityZone"], "on_demand") == (instance_type, zone, purchase)
+    )
+    given: int = sum(
         alive(each)
         and each["InstanceType"] == instance_type
         and each["Placement"]["AvailabilityZone"] == zone
         and each["_purchase"] == purchase
         for each in region.all("instance").values()
     )
+    return held + given
 
 
 def show(region: Region, instance: Document) -> Document:
@@ -108,7 +116,7 @@ def show(region: Region, instance: Document) -> Document:
             "SecurityGroups": [],
         }
     address = instance.get("_public_ip") if state != "pending" else None
-    association = _association(address)
+    association = _association(region, instance, address)
     interfaces = [
         {**each, **(association if number == 0 else {})}
         for number, id_ in enumerate(instance["_interfaces"])
@@ -116,7 +124,8 @@ def show(region: Region, instance: Document) -> Document:
     ]
     shown = {**instance, "PublicDnsName": "", "NetworkInterfaces": interfaces}
     if address:
-        shown |= {"PublicIpAddress": address, "PublicDnsName": association["Association"]["PublicDnsName"]}
+        name = association["Association"]["PublicDnsName"]
+        shown |= {"PublicIpAddress": address, "PublicDnsName": name}
     return shown
 
 
@@ -386,8 +395,10 @@ def _unknown(ids: list[str]) -> AwsError:
     return AwsError("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(ids)}' do not exist")
 
 
-def _association(address: str | None) -> Document:
+def _association(region: Region, instance: Document, address: str | None) -> Document:
+    """The public address of an interface; with a name where the VPC has ``enableDnsHostnames``."""
     if address is None:
         return {}
-    name = f"ec2-{address.replace('.', '-')}.compute-1.amazonaws.com"
+    named = region.all("vpc")[instance["VpcId"]]["_dns_hostnames"]
+    name = f"ec2-{address.replace('.', '-')}.compute-1.amazonaws.com" if named else ""
     return {"Association": {"PublicIp": address, "PublicDnsName": name, "IpOwnerId": "amazon"}}

@@ -10,12 +10,15 @@ from gpucloud_aws.sandbox import moto_backend
 from gpucloud_aws.sandbox.boxes import boot
 from gpucloud_aws.sandbox.disks import attach, make_volume
 from gpucloud_aws.sandbox.instances import PENDING, bill_instance, is_gone, show, take_address
+from gpucloud_aws.sandbox.interfaces import attach as attach_interface
 from gpucloud_aws.sandbox.interfaces import free_address, group_name, make_interface
 from gpucloud_aws.sandbox.order import Order, read_order
+from gpucloud_aws.sandbox.placement import place
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.spot import new_request
 from gpucloud_aws.sandbox.tags import tags_for
-from gpucloud_aws.sandbox.tokens import digest_of
+from gpucloud_aws.sandbox.templates import template_tags, with_template
+from gpucloud_aws.sandbox.tokens import digest_of, mismatch
 from gpucloud_aws.sandbox.wire import AwsError, part
 
 
@@ -29,11 +32,11 @@ def run_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
         before = _repeated(region, token, digest)
         if before is not None:
             return before
-    order = read_order(region, parameters)
+    order = read_order(region, with_template(region, parameters))
     if parameters.get("DryRun"):
         raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
     reservation_id = region.new_id("r")
-    instances = [_make(region, order, reservation_id, index) for index in range(order.count)]
+    instances = [make_instance(region, order, reservation_id, index) for index in range(order.count)]
     if token is not None:
         ids = [instance["InstanceId"] for instance in instances]
         region.put(
@@ -48,11 +51,7 @@ def _repeated(region: Region, token: str, digest: str) -> Document | None:
     if known is None:
         return None
     if known["_digest"] != digest:
-        raise AwsError(
-            "IdempotentParameterMismatch",
-            "Arguments on this idempotent request are inconsistent with arguments used in previous "
-            "request(s).",
-        )
+        raise mismatch()
     instances = [region.all("instance").get(id_) for id_ in known["_instances"]]
     standing = [each for each in instances if each is not None and not is_gone(each)]
     if len(standing) < len(instances):
@@ -78,13 +77,17 @@ def _answer(region: Region, reservation_id: str, instances: list[Document]) -> D
     }
 
 
-def _make(region: Region, order: Order, reservation_id: str, index: int) -> Document:
+def make_instance(
+    region: Region, order: Order, reservation_id: str, index: int, request: str | None = None
+) -> Document:
+    """One instance of an order, billed, with a box inside. A spot ``request`` unnamed is made with it."""
     instance = _instance(region, order, region.new_id("i"), index) | _unseen(region, order, reservation_id)
     if order.public:
         take_address(region, instance)
     if order.purchase == "spot":
         instance["InstanceLifecycle"] = "spot"
-        instance["SpotInstanceRequestId"] = new_request(region, order.parameters, instance, order.max_price)
+        made = request or new_request(region, order.parameters, instance, order.max_price)
+        instance["SpotInstanceRequestId"] = made
     elif order.purchase == "capacity_block":
         instance["InstanceLifecycle"] = "capacity-block"
     if order.reservation is not None:
@@ -105,7 +108,7 @@ def _make(region: Region, order: Order, reservation_id: str, index: int) -> Docu
 def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
     """An instance as ``DescribeInstances`` shows it."""
     parameters, primary = order.parameters, order.interfaces[0]
-    ip = primary.address or free_address(region, order.subnet)
+    ip = primary.address or _free(region, order)
     return {
         "InstanceId": id_,
         "ImageId": order.image.id_in(region.name),
@@ -119,8 +122,8 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
         "Placement": {
             "AvailabilityZone": order.zone,
             "AvailabilityZoneId": region.zones[order.zone],
-            "GroupName": part(parameters, "Placement").get("GroupName", ""),
             "Tenancy": "default",
+            **place(region, order.placement, part(parameters, "Placement").get("PartitionNumber")),
         },
         "KeyName": parameters.get("KeyName"),
         "IamInstanceProfile": order.profile,
@@ -159,7 +162,7 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
         "MaintenanceOptions": {"AutoRecovery": "default"},
         "CapacityReservationSpecification": parameters.get("CapacityReservationSpecification")
         or {"CapacityReservationPreference": "open"},
-        "Tags": tags_for(parameters, "instance"),
+        "Tags": [*tags_for(parameters, "instance"), *template_tags(parameters)],
     }
 
 
@@ -189,8 +192,13 @@ def _make_interfaces(region: Region, order: Order, instance: Document) -> list[s
     ids: list[str] = []
     for wanted in order.interfaces:
         first = wanted is order.interfaces[0]
-        address = (
-            instance["PrivateIpAddress"] if first else wanted.address or free_address(region, order.subnet)
-        )
-        ids.append(make_interface(region, wanted, instance, address, tags)["NetworkInterfaceId"])
+        address = instance["PrivateIpAddress"] if first else wanted.address or _free(region, order)
+        interface = wanted.existing or make_interface(region, wanted, order.subnet, address, tags)
+        attach_interface(region, interface, instance, wanted.place, ends=wanted.ends)
+        ids.append(interface["NetworkInterfaceId"])
     return ids
+
+
+def _free(region: Region, order: Order) -> str:
+    """An address of the subnet that nobody has, and that the order does not name."""
+    return free_address(region, order.subnet, [each.address for each in order.interfaces if each.address])

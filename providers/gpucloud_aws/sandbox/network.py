@@ -1,15 +1,13 @@
-"""What a region has without anybody making it, and what lies on its default network."""
+"""What a region has without anybody making it: zones and types; and what launches leave behind."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_network
 from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
 from gpucloud_aws.sandbox.hardware import hardware
-from gpucloud_aws.sandbox.interfaces import RESERVED, used_addresses
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, CALLER, CLOUD, Region, region_opt_in
 from gpucloud_aws.sandbox.wire import AwsError
@@ -66,63 +64,6 @@ def describe_availability_zones(region: Region, parameters: Mapping[str, Any]) -
     return {"AvailabilityZones": select(rows, parameters.get("Filters"), fields)}
 
 
-def describe_vpcs(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeVpcs: the default one."""
-    vpc = {
-        "VpcId": region.vpc_id,
-        "CidrBlock": "172.31.0.0/16",
-        "CidrBlockAssociationSet": [
-            {"CidrBlock": "172.31.0.0/16", "CidrBlockState": {"State": "associated"}}
-        ],
-        "IsDefault": True,
-        "State": "available",
-        "InstanceTenancy": "default",
-        "OwnerId": ACCOUNT,
-        "DhcpOptionsId": "default",
-        "Tags": [],
-    }
-    for id_ in parameters.get("VpcIds") or ():
-        if id_ != region.vpc_id:
-            raise AwsError("InvalidVpcID.NotFound", f"The vpc ID '{id_}' does not exist")
-    fields: dict[str, Field] = {
-        "is-default": "IsDefault",
-        "isDefault": "IsDefault",
-        "vpc-id": "VpcId",
-        "state": "State",
-        "cidr": "CidrBlock",
-        "owner-id": "OwnerId",
-    }
-    shown, token = page(select([vpc], parameters.get("Filters"), fields), parameters)
-    return {"Vpcs": shown, "NextToken": token}
-
-
-def describe_subnets(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeSubnets: the default one of each zone."""
-    rows = [
-        {**subnet, "AvailableIpAddressCount": _free_addresses(region, subnet)}
-        for subnet in region.subnets.values()
-    ]
-    ids = parameters.get("SubnetIds")
-    for id_ in ids or ():
-        if id_ not in {row["SubnetId"] for row in rows}:
-            raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{id_}' does not exist")
-    fields: dict[str, Field] = {
-        "availability-zone": "AvailabilityZone",
-        "availability-zone-id": "AvailabilityZoneId",
-        "default-for-az": "DefaultForAz",
-        "defaultForAz": "DefaultForAz",
-        "map-public-ip-on-launch": "MapPublicIpOnLaunch",
-        "state": "State",
-        "subnet-id": "SubnetId",
-        "vpc-id": "VpcId",
-    }
-    found = select(
-        (row for row in rows if ids is None or row["SubnetId"] in ids), parameters.get("Filters"), fields
-    )
-    shown, token = page(found, parameters)
-    return {"Subnets": shown, "NextToken": token}
-
-
 def describe_instance_type_offerings(region: Region, parameters: Mapping[str, Any]) -> Document:
     """DescribeInstanceTypeOfferings."""
     by = parameters.get("LocationType", "region")
@@ -158,36 +99,6 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
     return {"InstanceTypes": shown, "NextToken": token}
 
 
-def describe_network_interfaces(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribeNetworkInterfaces."""
-    known = region.all("interface")
-    ids = parameters.get("NetworkInterfaceIds")
-    for id_ in ids or ():
-        _interface(region, id_)
-    fields: dict[str, Field] = {
-        "attachment.instance-id": "Attachment.InstanceId",
-        "availability-zone": "AvailabilityZone",
-        "group-id": "Groups.GroupId",
-        "network-interface-id": "NetworkInterfaceId",
-        "status": "Status",
-        "subnet-id": "SubnetId",
-        "vpc-id": "VpcId",
-    }
-    found = select((known[id_] for id_ in ids or known), parameters.get("Filters"), fields)
-    shown, token = page(found, parameters)
-    return {"NetworkInterfaces": shown, "NextToken": token}
-
-
-def delete_network_interface(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DeleteNetworkInterface."""
-    interface = _interface(region, parameters["NetworkInterfaceId"])
-    if interface["Status"] == "in-use":
-        text = f"Network interface '{interface['NetworkInterfaceId']}' is currently in use."
-        raise AwsError("InvalidNetworkInterface.InUse", text)
-    region.drop("interface", interface["NetworkInterfaceId"])
-    return {}
-
-
 def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Document:
     """STS GetCallerIdentity."""
     return {
@@ -195,11 +106,6 @@ def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Docu
         "Arn": CALLER,
         "UserId": "AIDASANDBOXSANDBOXSAN",
     }
-
-
-def _free_addresses(region: Region, subnet: Document) -> int:
-    used = len(used_addresses(region, subnet["SubnetId"]))
-    return ip_network(subnet["CidrBlock"]).num_addresses - RESERVED - used
 
 
 def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
@@ -243,11 +149,3 @@ def _type(type_: InstanceType) -> Document:
             "TotalGpuMemoryInMiB": memory_mib * count,
         },
     }
-
-
-def _interface(region: Region, id_: str) -> Document:
-    interface = region.all("interface").get(id_)
-    if interface is None:
-        text = f"The networkInterface ID '{id_}' does not exist"
-        raise AwsError("InvalidNetworkInterfaceID.NotFound", text)
-    return interface

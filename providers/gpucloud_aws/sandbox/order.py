@@ -17,13 +17,15 @@ from gpucloud_aws.sandbox.disks import Disk, read_disks
 from gpucloud_aws.sandbox.hardware import hardware
 from gpucloud_aws.sandbox.images import Image, check_available, find_image
 from gpucloud_aws.sandbox.instances import in_use
-from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces
+from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces, room
+from gpucloud_aws.sandbox.parts import default_vpc, in_vpc
+from gpucloud_aws.sandbox.placement import group_of_launch
 from gpucloud_aws.sandbox.quotas import check_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import find_reservation
 from gpucloud_aws.sandbox.review import review_launch
 from gpucloud_aws.sandbox.tags import tags_for
-from gpucloud_aws.sandbox.wire import AwsError, part
+from gpucloud_aws.sandbox.wire import AwsError, not_emulated, part
 
 USER_DATA_LIMIT = 16384
 """Bytes before base64 (EC2 user guide, "Add user data")."""
@@ -43,6 +45,7 @@ class Order:
     count: int
     price: Decimal
     subnet: Document
+    placement: Document | None
     interfaces: list[Interface]
     disks: list[Disk]
     profile: Document | None
@@ -94,15 +97,18 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
     purchase, max_price = _purchase(parameters)
     zone, subnet = _place(region, parameters, interfaces, purchase)
     for each in interfaces:
-        if each.address is not None:
+        if each.address is not None and each.existing is None:
             check_address(region, subnet, each.address)
+    most = room(region, subnet, interfaces, least, most)
+    group, most = group_of_launch(region, parameters, zone, most)
     reservation = find_reservation(region, parameters, zone, least)
     price = current_price(region, name, zone, purchase, max_price)
     if reservation is not None:
         most = min(most, reservation["AvailableInstanceCount"])
         if reservation["ReservationType"] == "capacity-block":
             price = Decimal(0)  # paid in advance
-    check_quota(region, type_, purchase, least)
+    own = reservation is not None and "_billed" in reservation  # its instances count from its start
+    check_quota(region, type_, purchase, 0 if own else least)
     if reservation is None:
         most = available(region, name, zone, purchase, least=least, most=most)
     return Order(
@@ -114,6 +120,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         count=most,
         price=price,
         subnet=subnet,
+        placement=group,
         interfaces=interfaces,
         disks=disks,
         profile=profile,
@@ -216,22 +223,38 @@ def _place(
     region: Region, parameters: Mapping[str, Any], interfaces: list[Interface], purchase: str
 ) -> tuple[str, Document]:
     """The zone's name and the subnet: what the caller says, or else the first zone that can."""
-    ids = {each.subnet for each in interfaces} - {None}
-    if len(ids) > 1:
-        raise AwsError(
-            "InvalidParameterCombination", "All network interfaces must be in the same subnet here"
-        )
-    if not ids:
-        zone = _zone(region, parameters, None, purchase)
-        return zone, region.subnets[region.subnet_id(zone)]
-    (id_,) = ids
-    subnet = region.subnets.get(str(id_))
-    if subnet is None:
-        raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{id_}' does not exist")
-    return _zone(region, parameters, subnet["AvailabilityZone"], purchase), subnet
+    named = {each.subnet["SubnetId"]: each.subnet for each in interfaces if each.subnet is not None}
+    if len(named) > 1:
+        raise not_emulated("interfaces of one launch in several subnets")
+    subnets = {each["AvailabilityZone"]: each for each in named.values()}
+    of_subnet = next(iter(subnets), None)
+    subnets = subnets or _default_subnets(region)
+    zone = _zone(region, parameters, of_subnet, purchase, subnets)
+    return zone, subnets[zone]
 
 
-def _zone(region: Region, parameters: Mapping[str, Any], of_subnet: str | None, purchase: str) -> str:
+def _default_subnets(region: Region) -> dict[str, Document]:
+    """The default subnets by zone.
+
+    Raises:
+        AwsError: all were deleted.
+    """
+    vpc = default_vpc(region)
+    all_ = in_vpc(region, "subnet", vpc["VpcId"])
+    subnets = {each["AvailabilityZone"]: each for each in all_ if each["DefaultForAz"]}
+    if not subnets:
+        text = f"No subnets found for the default VPC '{vpc['VpcId']}'. Please specify a subnet."
+        raise AwsError("MissingInput", text)
+    return subnets
+
+
+def _zone(
+    region: Region,
+    parameters: Mapping[str, Any],
+    of_subnet: str | None,
+    purchase: str,
+    subnets: Mapping[str, Document],
+) -> str:
     name = parameters["InstanceType"]
     placement = part(parameters, "Placement")
     named = placement.get("AvailabilityZone") or None  # Terraform names no zone by an empty text
@@ -248,10 +271,13 @@ def _zone(region: Region, parameters: Mapping[str, Any], of_subnet: str | None, 
         named = of_subnet
     if named is not None and named not in region.zones:
         raise AwsError("InvalidParameterValue", f"Invalid availability zone: [{named}]")
+    if named not in {None, *subnets}:
+        raise AwsError("InvalidInput", f"No default subnet for availability zone: '{named}'.")
     offering = [zone for zone, id_ in region.zones.items() if region.offers(name, id_)]
-    if named is None and offering:
-        open_ = (zone for zone in offering if _free(region, name, zone, purchase) != 0)
-        return next(open_, offering[0])
+    able = [zone for zone in offering if zone in subnets]
+    if named is None and able:
+        open_ = (zone for zone in able if _free(region, name, zone, purchase) != 0)
+        return next(open_, able[0])
     if named is None or named not in offering:
         others = f" or choosing {', '.join(offering)}" if offering else ""
         raise AwsError(

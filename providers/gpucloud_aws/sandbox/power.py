@@ -15,7 +15,8 @@ from gpucloud_aws.sandbox.instances import find_instances, is_gone, wrong_state
 from gpucloud_aws.sandbox.order import available, current_price
 from gpucloud_aws.sandbox.quotas import check_quota
 from gpucloud_aws.sandbox.region import Region
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.spot import is_persistent
+from gpucloud_aws.sandbox.wire import AwsError, not_emulated
 
 
 def stop_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -25,6 +26,8 @@ def stop_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
         id_ = instance["InstanceId"]
         if is_gone(instance) or instance["State"]["Name"] == "pending":
             raise wrong_state(instance, "stopped")
+        if is_persistent(region, instance):
+            raise not_emulated("StopInstances of a persistent Spot Instance")
         if "SpotInstanceRequestId" in instance:
             raise AwsError(
                 "UnsupportedOperation",

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
+from gpucloud_aws.sandbox.held import unused
 from gpucloud_aws.sandbox.query import page
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.wire import AwsError
@@ -41,6 +42,10 @@ def check_quota(region: Region, type_: InstanceType, purchase: str, count: int) 
         for each in region.all("instance").values()
         if each["State"]["Name"] in {"pending", "running"}
         and _bucket(each["InstanceType"], each["_purchase"]) == bucket
+    ) + sum(
+        _vcpus(region, each["InstanceType"]) * each["AvailableInstanceCount"]
+        for each in unused(region)
+        if _bucket(each["InstanceType"], "on_demand") == bucket
     )
     limit = _value(region, CODES[bucket][0])
     if used + type_.vcpus * count <= limit:

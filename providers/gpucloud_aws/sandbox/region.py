@@ -35,7 +35,15 @@ ID_KEYS = {
     "reserved": "ReservedInstancesId",
     "plan": "savingsPlanId",
     "address": "AllocationId",
-    "placement": "GroupName",
+    "placement": "GroupId",
+    "vpc": "VpcId",
+    "subnet": "SubnetId",
+    "gateway": "InternetGatewayId",
+    "route_table": "RouteTableId",
+    "laid": "_region",
+    "answer": "_token",
+    "template": "LaunchTemplateId",
+    "template_version": "_key",
     "token": "_token",
     "quota": "_code",
     "schedule": "Name",
@@ -127,39 +135,13 @@ class Region:
 
     # --- the default network
 
-    @property
-    def vpc_id(self) -> str:
-        """The default VPC."""
-        return self.default_id("vpc")
-
     def default_id(self, prefix: str) -> str:
-        """The id of another part of the default network, by its prefix."""
+        """The id of a part of the default network, by its prefix."""
         return _fixed_id(prefix, self.name)
 
-    def subnet_id(self, zone_name: str) -> str:
-        """The default subnet of a zone."""
+    def default_subnet_id(self, zone_name: str) -> str:
+        """The id of the default subnet of a zone."""
         return _fixed_id("subnet", zone_name)
-
-    @property
-    def subnets(self) -> dict[str, Document]:
-        """The subnets by id: the default one of each zone."""
-        return {
-            id_: {
-                "SubnetId": id_,
-                "SubnetArn": f"arn:aws:ec2:{self.name}:{ACCOUNT}:subnet/{id_}",
-                "VpcId": self.vpc_id,
-                "AvailabilityZone": zone,
-                "AvailabilityZoneId": self.zones[zone],
-                "CidrBlock": f"172.31.{number * 16}.0/20",
-                "DefaultForAz": True,
-                "MapPublicIpOnLaunch": True,
-                "State": "available",
-                "OwnerId": ACCOUNT,
-                "Tags": [],
-            }
-            for number, zone in enumerate(self.zones)
-            for id_ in [self.subnet_id(zone)]
-        }
 
 
 def region_opt_in(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Capacity that the account holds: reservations and blocks. Who steers the sandbox grants them."""
+"""Capacity that the account holds: reservations and blocks, granted or made, and which a launch uses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.held import with_free
 from gpucloud_aws.sandbox.query import Field, page, select
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.wire import AwsError, part
@@ -31,6 +32,20 @@ def grant(region: Region, *, zone_id: str, instance_type: str, count: int, block
     zone = next((name for name, id_ in region.zones.items() if id_ == zone_id), None)
     if zone is None or not region.offers(instance_type, zone_id) or count < 1:
         raise ValueError(f"{zone_id} in {region.name} has no {instance_type} to reserve")
+    return make_reservation(
+        region,
+        zone,
+        instance_type,
+        count,
+        EndDateType="limited" if block else "unlimited",
+        EndDate=region.later(24 * 3600) if block else None,
+        InstanceMatchCriteria="targeted",
+        ReservationType="capacity-block" if block else "default",
+    )
+
+
+def make_reservation(region: Region, zone: str, instance_type: str, count: int, **members: Any) -> Document:
+    """A reservation in a zone, with some members given."""
     id_ = region.new_id("cr")
     return region.put(
         "reservation",
@@ -39,7 +54,7 @@ def grant(region: Region, *, zone_id: str, instance_type: str, count: int, block
             "CapacityReservationArn": f"arn:aws:ec2:{region.name}:{ACCOUNT}:capacity-reservation/{id_}",
             "OwnerId": ACCOUNT,
             "AvailabilityZone": zone,
-            "AvailabilityZoneId": zone_id,
+            "AvailabilityZoneId": region.zones[zone],
             "InstanceType": instance_type,
             "InstancePlatform": "Linux/UNIX",
             "Tenancy": "default",
@@ -47,11 +62,9 @@ def grant(region: Region, *, zone_id: str, instance_type: str, count: int, block
             "State": "active",
             "StartDate": region.stamp,
             "CreateDate": region.stamp,
-            "EndDateType": "limited" if block else "unlimited",
-            "EndDate": region.later(24 * 3600) if block else None,
-            "InstanceMatchCriteria": "targeted",
-            "ReservationType": "capacity-block" if block else "default",
+            "ReservationType": "default",
             "Tags": [],
+            **members,
         },
     )
 
@@ -60,13 +73,13 @@ def describe_capacity_reservations(region: Region, parameters: Mapping[str, Any]
     """DescribeCapacityReservations."""
     known = region.all("reservation")
     ids: list[str] = parameters.get("CapacityReservationIds") or list(known)
-    found = [_with_free(region, _find(region, id_)) for id_ in ids]
+    found = [with_free(region, find(region, id_)) for id_ in ids]
     shown, token = page(select(found, parameters.get("Filters"), _FILTERS), parameters, lowest=1)
     return {"CapacityReservations": shown, "NextToken": token}
 
 
 def find_reservation(region: Region, parameters: Mapping[str, Any], zone: str, least: int) -> Document | None:
-    """The reservation that a launch names, with its free instances; ``None`` where it names none.
+    """The reservation of a launch, with its free instances: the one that it names, or an open one that fits.
 
     Raises:
         AwsError: it is not there, does not fit, or is full.
@@ -78,10 +91,12 @@ def find_reservation(region: Region, parameters: Mapping[str, Any], zone: str, l
         if market == "capacity-block":
             text = "A capacity block launch needs CapacityReservationTarget.CapacityReservationId"
             raise AwsError("InvalidParameterCombination", text)
-        if specification.get("CapacityReservationPreference") == "capacity-reservations-only":
+        preference = specification.get("CapacityReservationPreference", "open")
+        matching = None if market or preference == "none" else _open(region, parameters, zone)
+        if matching is None and preference == "capacity-reservations-only":
             raise AwsError("ReservationCapacityExceeded", "No open capacity reservation matches.")
-        return None
-    reservation = _with_free(region, _find(region, id_))
+        return matching
+    reservation = with_free(region, find(region, id_))
     if (reservation["ReservationType"] == "capacity-block") != (market == "capacity-block"):
         text = (
             f"The reservation {id_} is of type {reservation['ReservationType']}, the market type is {market}"
@@ -99,18 +114,24 @@ def find_reservation(region: Region, parameters: Mapping[str, Any], zone: str, l
     return reservation
 
 
-def _find(region: Region, id_: str) -> Document:
+def _open(region: Region, parameters: Mapping[str, Any], zone: str) -> Document | None:
+    """A reservation that takes all instances of a launch that names none; never one that takes some."""
+    for each in region.all("reservation").values():
+        reservation = with_free(region, each)
+        fits = (reservation["InstanceType"], reservation["AvailabilityZone"]) == (
+            parameters["InstanceType"],
+            zone,
+        )
+        open_ = reservation["InstanceMatchCriteria"] == "open"
+        if fits and open_ and reservation["AvailableInstanceCount"] >= parameters["MaxCount"]:
+            return reservation
+    return None
+
+
+def find(region: Region, id_: str) -> Document:
+    """A reservation by id. Raises :class:`AwsError`."""
     reservation = region.all("reservation").get(id_)
     if reservation is None:
         text = f"The capacity reservation '{id_}' does not exist"
         raise AwsError("InvalidCapacityReservationId.NotFound", text)
     return reservation
-
-
-def _with_free(region: Region, reservation: Document) -> Document:
-    used = sum(
-        each.get("CapacityReservationId") == reservation["CapacityReservationId"]
-        and each["State"]["Name"] in {"pending", "running"}
-        for each in region.all("instance").values()
-    )
-    return {**reservation, "AvailableInstanceCount": reservation["TotalInstanceCount"] - used}

@@ -19,10 +19,27 @@ _STATUS = {
     "marked-for-termination": "Your Spot instance is marked for termination.",
     "instance-terminated-by-user": "Spot Instance terminated due to user-initiated termination.",
     "instance-terminated-no-capacity": "Your Spot instance was terminated: no Spot capacity.",
+    "bad-parameters": "Your Spot request failed: a parameter of its launch is not valid.",
+    "canceled-before-fulfillment": "Your Spot request is canceled before it could be fulfilled.",
+    "capacity-not-available": "There is no Spot capacity available that matches your request.",
+    "not-scheduled-yet": "Your Spot request is not evaluated before its valid-from time.",
+    "pending-evaluation": "Your Spot request is pending evaluation.",
+    "price-too-low": "Your Spot request price is lower than the current Spot price.",
+    "schedule-expired": "Your Spot request was not fulfilled before its valid-until time.",
     "request-canceled-and-instance-running": "Your Spot request is canceled, your instance runs on.",
 }
 
+_CANCELLED = {
+    "active": "request-canceled-and-instance-running",
+    "open": "canceled-before-fulfillment",
+}
+"""By state: the status of a request after it was cancelled."""
+
 _FILTERS: dict[str, Field] = {
+    "create-time": "CreateTime",
+    "launch.image-id": "LaunchSpecification.ImageId",
+    "launch.instance-type": "LaunchSpecification.InstanceType",
+    "spot-price": "SpotPrice",
     "instance-id": "InstanceId",
     "launched-availability-zone": "LaunchedAvailabilityZone",
     "product-description": "ProductDescription",
@@ -43,7 +60,7 @@ def new_request(region: Region, parameters: Mapping[str, Any], instance: Documen
             "SpotPrice": max_price,
             "Type": "one-time",
             "State": "active",
-            "Status": _status(region, "fulfilled"),
+            "Status": status_of(region, "fulfilled"),
             "InstanceId": instance["InstanceId"],
             "InstanceInterruptionBehavior": "terminate",
             "LaunchedAvailabilityZone": instance["Placement"]["AvailabilityZone"],
@@ -65,18 +82,26 @@ def mark_request(region: Region, instance: Document) -> None:
     """An instance is about to be interrupted: its request says so."""
     request = _request_of(region, instance)
     if request is not None:
-        region.put("spot", {**request, "Status": _status(region, "marked-for-termination")})
+        region.put("spot", {**request, "Status": status_of(region, "marked-for-termination")})
 
 
 def close_request(region: Region, instance: Document, reason: str) -> None:
-    """An instance ends: so does its request."""
+    """An instance ends: so does its request, or it waits for another instance if it is persistent."""
     request = _request_of(region, instance)
     if request is None:
         return
     taken = reason.startswith("Server.")
     status = "instance-terminated-no-capacity" if taken else "instance-terminated-by-user"
-    state = request["State"] if request["State"] == "cancelled" else "closed"
-    region.put("spot", {**request, "State": state, "Status": _status(region, status)})
+    ended = {**request, "Status": status_of(region, status)}
+    if request["State"] != "cancelled":
+        ended["State"] = "open" if is_persistent(region, instance) else "closed"
+    region.put("spot", ended)
+
+
+def is_persistent(region: Region, instance: Document) -> bool:
+    """Whether the spot request of an instance is persistent."""
+    request = _request_of(region, instance)
+    return request is not None and request["Type"] == "persistent"
 
 
 def describe_spot_instance_requests(region: Region, parameters: Mapping[str, Any]) -> Document:
@@ -91,8 +116,8 @@ def cancel_spot_instance_requests(region: Region, parameters: Mapping[str, Any])
     """CancelSpotInstanceRequests. The instance of an active one runs on."""
     requests = [_find(region, id_) for id_ in parameters["SpotInstanceRequestIds"]]
     for request in requests:
-        if request["State"] == "active":
-            request["Status"] = _status(region, "request-canceled-and-instance-running")
+        if request["State"] in _CANCELLED:
+            request["Status"] = status_of(region, _CANCELLED[request["State"]])
             request["State"] = "cancelled"
             region.put("spot", request)
     return {
@@ -163,5 +188,6 @@ def _find(region: Region, id_: str) -> Document:
     return request
 
 
-def _status(region: Region, code: str) -> Document:
+def status_of(region: Region, code: str) -> Document:
+    """The status of a request from now on."""
     return {"Code": code, "Message": _STATUS[code], "UpdateTime": region.stamp}

@@ -20,8 +20,16 @@ TAGGABLE = {
     "sir-": ("spot", "spot-instances-request"),
     "cr-": ("reservation", "capacity-reservation"),
     "eipalloc-": ("address", "elastic-ip"),
+    "lt-": ("template", "launch-template"),
+    "pg-": ("placement", "placement-group"),
+    "vpc-": ("vpc", "vpc"),
+    "subnet-": ("subnet", "subnet"),
+    "igw-": ("gateway", "internet-gateway"),
+    "rtb-": ("route_table", "route-table"),
 }
 """What can be tagged, by the beginning of its id: the kind here, and AWS's name of the resource type."""
+
+_SYSTEM = "aws:"
 
 _NOT_FOUND = {
     "instance": "InvalidInstanceID.NotFound",
@@ -64,9 +72,9 @@ def create_tags(region: Region, parameters: Mapping[str, Any]) -> Document:
     """CreateTags."""
     found = [_find(region, id_) for id_ in parameters["Resources"]]
     new = {tag["Key"]: tag.get("Value", "") for tag in parameters["Tags"]}
+    _checked(new)
     for kind, thing in found:
-        thing[_field(kind)] = _checked({**tags_of(thing), **new})
-        region.put(kind, thing)
+        _retag(region, kind, thing, {**tags_of(thing), **new})
     return {}
 
 
@@ -78,8 +86,7 @@ def delete_tags(region: Region, parameters: Mapping[str, Any]) -> Document:
         for tag in parameters.get("Tags") or [{"Key": key} for key in list(tags)]:
             if "Value" not in tag or tags.get(tag["Key"]) == tag["Value"]:
                 tags.pop(tag["Key"], None)
-        thing[_field(kind)] = _checked(tags)
-        region.put(kind, thing)
+        _retag(region, kind, thing, tags)
     return {}
 
 
@@ -101,11 +108,19 @@ def describe_tags(region: Region, parameters: Mapping[str, Any]) -> Document:
     return {"Tags": shown, "NextToken": token}
 
 
+def _retag(region: Region, kind: str, thing: Document, tags: Mapping[str, str]) -> None:
+    """Gives a resource other tags. Those of AWS itself stay, and do not count."""
+    own = [{"Key": key, "Value": value} for key, value in tags_of(thing).items() if key.startswith(_SYSTEM)]
+    others = _checked({key: value for key, value in tags.items() if not key.startswith(_SYSTEM)})
+    thing[_field(kind)] = [*own, *others]
+    region.put(kind, thing)
+
+
 def _checked(tags: Mapping[str, str]) -> list[dict[str, str]]:
     if len(tags) > 50:
         raise AwsError("TagLimitExceeded", "The maximum number of Tags for a resource has been reached.")
     for key, value in tags.items():
-        if key.startswith("aws:"):
+        if key.startswith(_SYSTEM):
             text = f"Invalid tag key: '{key}'. The aws: prefix is reserved for system tags"
             raise AwsError("InvalidParameterValue", text)
         if not 1 <= len(key) <= 128 or len(value) > 256:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import WaiterError
 
 from gpucloud.sandbox.client import Endpoint
-from tests.sandbox.running import client, shown
+from tests.sandbox.running import HollowBoxes, client, hollow_sandbox, shown
 from tests.sandbox.test_aws_images import seen_image, seen_snapshot, snapshot_of
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_power import PLAIN, kinds
@@ -60,8 +61,9 @@ def test_a_volume_and_what_is_made_of_it_keep_their_key(ec2: Any, key: str) -> N
 
 
 def test_what_names_a_wrong_key_fails_later(ec2: Any, kms: Any, key: str, endpoint: Endpoint) -> None:
-    kms.disable_key(KeyId=key.rpartition("/")[2])
-    for wrong in (WRONG, key, key.replace("us-east-1", "us-west-2")):
+    for wrong in (WRONG, key.replace("us-east-1", "us-west-2"), key):
+        if wrong == key:
+            kms.disable_key(KeyId=key.rpartition("/")[2])
         volume = ec2.create_volume(AvailabilityZone=zones(ec2)[0], Size=10, Encrypted=True, KmsKeyId=wrong)
         assert volume["State"] == "creating"
         gone = refused(ec2.describe_volumes, VolumeIds=[volume["VolumeId"]])
@@ -89,3 +91,11 @@ def test_a_copy_needs_a_key_of_its_own_region(ec2: Any, key: str, endpoint: Endp
     public = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     image = {"SourceRegion": "us-east-1", "SourceImageId": public, "Name": "one", "Encrypted": True}
     assert seen_image(west, west.copy_image(**image, KmsKeyId=WRONG)["ImageId"])["State"] == "failed"
+
+
+def test_a_key_and_its_bill_end_when_the_sandbox_stops(tmp_path: Path) -> None:
+    with hollow_sandbox(tmp_path, HollowBoxes()) as before:
+        client(before, "kms").create_key()
+        assert kinds(before) == ["key"]
+    with hollow_sandbox(tmp_path, HollowBoxes()) as after:
+        assert kinds(after) == []

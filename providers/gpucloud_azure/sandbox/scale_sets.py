@@ -59,7 +59,7 @@ def _new(subscription: Subscription, id_: str, body: Json) -> Document:
     custom_data = guest.pop("customData", None)
     storage = part(profile, "storageProfile")
     disk = {"caching": "ReadWrite", "osType": "Linux", **part(storage, "osDisk")}
-    signals = {"secrets": [], "allowExtensionOperations": True, "requireGuestProvisionSignal": True}
+    signals: Json = {"secrets": [], "allowExtensionOperations": True, "requireGuestProvisionSignal": True}
     return {
         **{name: value for name, value in body.items() if name in {"location", "zones", "tags"}},
         "id": id_,
@@ -93,7 +93,7 @@ def _new(subscription: Subscription, id_: str, body: Json) -> Document:
 
 def _wanted(scale_set: Document, body: Json) -> int:
     """The capacity that is asked for."""
-    capacity = part(body, "sku").get("capacity")
+    capacity: int | None = part(body, "sku").get("capacity")
     if capacity is None:
         raise AzureError("InvalidParameter", "Required parameter 'sku.capacity' is missing (null).")
     if capacity < 0:

@@ -85,6 +85,9 @@ def test_interfaces_and_addresses_are_found_through_the_set_alone(azure: Azure) 
     assert own.id == instances[1].network_profile.network_interfaces[0].id
     one = nics.get_virtual_machine_scale_set_network_interface(GROUP, "set", "1", "nic")
     assert one.ip_configurations[0].private_ip_address == "10.42.0.5"
+    # This call of the SDK writes the namespace in another case.
+    (configured,) = nics.list_virtual_machine_scale_set_ip_configurations(GROUP, "set", "1", "nic")
+    assert configured.id == one.ip_configurations[0].id
     public = list(addresses.list_virtual_machine_scale_set_public_ip_addresses(GROUP, "set"))
     assert len({each.ip_address for each in public}) == 2
     of_one = list(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, cast
@@ -170,7 +171,8 @@ def canonical(id_: str) -> str:
         raise AzureError(
             "LinkedInvalidPropertyId", f"Property id '{id_}' is invalid. Expect fully qualified id."
         )
-    return "/".join([parts.canonical(), *map(str.lower, below)])
+    named = replace(parts, type=BY_NAME.get(parts.type.lower(), parts.type))
+    return "/".join([named.canonical(), *map(str.lower, below)])
 
 
 def is_nested(document: Document) -> bool:

@@ -75,6 +75,8 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
             member, kind = _NAMED[action]
             ids = parameters.get(member) or ()
             yield from _existing(region, name, kind, [ids] if isinstance(ids, str) else ids)
+        case "sts", "AssumeRole":
+            yield Demand(action=name, resource=parameters["RoleArn"])
         case "ssm", "GetParameter" | "GetParameters":
             for path in parameters.get("Names") or [parameters.get("Name", "")]:
                 owner = "" if path.startswith("/aws/") else ACCOUNT

@@ -11,7 +11,7 @@ from gpucloud.sandbox.market import InstanceType
 from gpucloud_aws.sandbox.hardware import hardware
 from gpucloud_aws.sandbox.interfaces import RESERVED, used_addresses
 from gpucloud_aws.sandbox.query import Field, page, select
-from gpucloud_aws.sandbox.region import ACCOUNT, CALLER, CLOUD, Region, region_opt_in
+from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region, region_opt_in
 from gpucloud_aws.sandbox.wire import AwsError
 
 
@@ -217,15 +217,6 @@ def delete_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     region.drop("volume", volume["VolumeId"])
     region.world.ledger.died(CLOUD, volume["VolumeId"], region.now, "deleted")
     return {}
-
-
-def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Document:
-    """STS GetCallerIdentity."""
-    return {
-        "Account": ACCOUNT,
-        "Arn": CALLER,
-        "UserId": "AIDASANDBOXSANDBOXSAN",
-    }
 
 
 def _free_addresses(region: Region, subnet: Document) -> int:

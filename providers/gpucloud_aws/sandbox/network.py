@@ -240,8 +240,6 @@ def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
 
 
 def _type(type_: InstanceType) -> Document:
-    count = type_.whole_gpus
-    memory_mib = type_.gpu_memory_mib
     return {
         **hardware(type_.name),
         "InstanceType": type_.name,
@@ -253,17 +251,22 @@ def _type(type_: InstanceType) -> Document:
         "ProcessorInfo": {"SupportedArchitectures": [type_.arch]},
         "VCpuInfo": {**hardware(type_.name).get("VCpuInfo", {}), "DefaultVCpus": type_.vcpus},
         "MemoryInfo": {"SizeInMiB": int(type_.memory_gib * 1024)},
-        "GpuInfo": {
-            "Gpus": [
-                {
-                    "Name": type_.gpu_model.removesuffix("-80GB").removesuffix("-32GB"),
-                    "Manufacturer": "NVIDIA",
-                    "Count": count,
-                    "MemoryInfo": {"SizeInMiB": memory_mib},
-                }
-            ],
-            "TotalGpuMemoryInMiB": memory_mib * count,
-        },
+        **({"GpuInfo": _gpus(type_)} if type_.whole_gpus else {}),
+    }
+
+
+def _gpus(type_: InstanceType) -> Document:
+    count, memory_mib = type_.whole_gpus, type_.gpu_memory_mib
+    return {
+        "Gpus": [
+            {
+                "Name": type_.gpu_model.removesuffix("-80GB").removesuffix("-32GB"),
+                "Manufacturer": "NVIDIA",
+                "Count": count,
+                "MemoryInfo": {"SizeInMiB": memory_mib},
+            }
+        ],
+        "TotalGpuMemoryInMiB": memory_mib * count,
     }
 
 

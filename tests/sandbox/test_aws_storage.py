@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import requests
 from boto3.s3.transfer import TransferConfig
 
 from gpucloud.sandbox.client import Endpoint
-from tests.sandbox.running import client
+from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_sessions import as_session, assume, iam, make_role, policy, trust
 
@@ -242,3 +243,15 @@ def test_faults_come_in_s3s_own_form(s3: Any, endpoint: Endpoint) -> None:
     not_known = refused(s3.put_bucket_policy, Bucket=BUCKET, Policy=json.dumps({}))
     assert not_known == ("UnsupportedOperation", 400)
     assert put(s3)
+
+
+def test_what_is_lost_with_the_process_is_not_billed_on(tmp_path: Path) -> None:
+    boxes = HollowBoxes()
+    with hollow_sandbox(tmp_path, boxes) as endpoint:
+        kept = client(endpoint, "s3")
+        kept.create_bucket(Bucket="of-before")
+        kept.put_object(Bucket="of-before", Key="k", Body=b"one")
+        assert len(stored(endpoint)) == 1
+    with hollow_sandbox(tmp_path, boxes) as endpoint:
+        assert stored(endpoint) == []
+        endpoint.client.reset()

@@ -129,8 +129,8 @@ def _payload(shape: Shape, body: bytes) -> Any:
         return body
     if not body:
         return None
-    try:
-        return _value(shape, ElementTree.fromstring(body))  # noqa: S314  # nosec B314  (from this machine)
+    try:  # it comes from this machine, by whoever holds the sandbox's key
+        return _value(shape, ElementTree.fromstring(body))  # noqa: S314  # nosec B314
     except (ElementTree.ParseError, KeyError, StopIteration):
         raise malformed() from None
 

@@ -18,6 +18,12 @@ STALE = "470.256.02"
 CUDA = {"470": "11.4", "580": "13.0", "595": "13.2"}
 """What a branch of the driver says that it runs (nvidia-smi, "CUDA Version")."""
 
+_NO_DRIVER = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+    "Make sure that the latest NVIDIA driver is installed and running.\n\n"
+)
+"""What it says on a machine without a GPU, where the driver does not load."""
+
 _NAMES = {
     "T4": "Tesla T4",
     "P4": "Tesla P4",
@@ -69,6 +75,8 @@ def product_name(model: str, memory_mib: int) -> str:
 
 def nvidia_smi(gpus: Gpus, arguments: Sequence[str]) -> tuple[int, str]:
     """Runs ``nvidia-smi``: ``-L``, ``--query-gpu=... --format=...`` and the table; (exit code, output)."""
+    if not gpus.model:
+        return 9, _NO_DRIVER
     if not arguments or not gpus.seen:
         return (0, _table(gpus)) if gpus.seen else (6, "No devices were found\n")
     words, chosen = _chosen(gpus, arguments)

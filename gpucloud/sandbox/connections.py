@@ -30,6 +30,8 @@ Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit
 """
 BODY_S = 20.0
 """How long the body of a request may take."""
+HEADERS = "gpucloud.headers"
+"""Where a request's environment has its headers as they came; WSGI has none with an underscore."""
 _PIECE = 1 << 16
 _LONGEST_LINE = 1 << 12
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -122,6 +124,7 @@ class Connection(WSGIRequestHandler):
         environ.pop("wsgi.input_terminated", None)
         environ["wsgi.input"] = io.BytesIO(body)
         environ["CONTENT_LENGTH"] = str(len(body))
+        environ[HEADERS] = tuple(self.headers.items())
         try:
             self._answer(environ)
         except (ConnectionError, TimeoutError, ssl.SSLEOFError):

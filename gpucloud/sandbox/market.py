@@ -10,6 +10,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from gpucloud.sandbox.clock import stamp
@@ -21,7 +22,7 @@ HOURS_PER_MONTH = 730
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:
-    """One type's hardware. ``gpu_count`` below 1 is the share of one GPU."""
+    """One type's hardware. ``gpu_count`` below 1 is the share of one GPU; 0 is a machine without any."""
 
     name: str
     gpu_model: str
@@ -42,7 +43,7 @@ class InstanceType:
     @property
     def whole_gpus(self) -> int:
         """How many GPUs the instance sees; a share of one is seen as one."""
-        return max(1, int(self.gpu_count))
+        return max(1, int(self.gpu_count)) if self.gpu_count else 0
 
     @property
     def gpu_memory_mib(self) -> int:
@@ -118,7 +119,7 @@ class Catalog:
                 needs_grid=row["instance_type"] in grid,
             )
             for row in self._rows("instance_types")
-        }
+        } | {name: _without_gpu(row) for name, row in self._cpu_types.items()}
 
     @cached_property
     def interruptions(self) -> Mapping[tuple[str, str], Interruption]:
@@ -152,7 +153,7 @@ class Catalog:
             )
             for row in self._rows(f"{self.cloud}_subscription_monthly")
         }
-        return known | by_month
+        return known | by_month | dict(self._cpu_prices())
 
     @cached_property
     def offered(self) -> Mapping[tuple[str, str], frozenset[str]]:
@@ -185,10 +186,24 @@ class Catalog:
             for row in self._rows("storage_egress")
         }
 
+    @cached_property
+    def _cpu_types(self) -> Mapping[str, dict[str, str]]:
+        """The rows of the types without a GPU: the sandbox's own data, for gpucloud's market has none."""
+        return {row["instance_type"]: row for row in self._read(files("gpucloud.sandbox") / "cpu_types.csv")}
+
+    def _cpu_prices(self) -> Iterator[tuple[tuple[str, str, str, str], Price]]:
+        """On demand, in all zones of all regions, and everywhere as in the one region of the source."""
+        for name, row in self._cpu_types.items():
+            price = Price(amount=Decimal(row["price_per_hour"]), currency=row["currency"], as_of=row["as_of"])
+            for region in self.zones:
+                yield (region, "", name, "on_demand"), price
+
     def _rows(self, table: str) -> Iterator[dict[str, str]]:
         file = files("gpucloud_pricing") / "data" / f"{table}.csv"
-        if not file.is_file():
-            return
+        if file.is_file():
+            yield from self._read(file)
+
+    def _read(self, file: Traversable) -> Iterator[dict[str, str]]:
         with file.open(encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
                 if row["provider"] == self.cloud:
@@ -266,6 +281,20 @@ def in_usd(amount: Decimal, currency: str) -> Decimal:
     with (files("gpucloud_pricing") / "data" / "fx_reference.csv").open(encoding="utf-8") as stream:
         rates = {row["quote"]: Decimal(row["rate"]) for row in csv.DictReader(stream) if row["base"] == "USD"}
     return (amount / rates[currency]).quantize(Decimal("0.000001"))
+
+
+def _without_gpu(row: Mapping[str, str]) -> InstanceType:
+    return InstanceType(
+        name=row["instance_type"],
+        gpu_model="",
+        gpu_count=Decimal(0),
+        gpu_memory_gib=0,
+        vcpus=int(row["vcpus"]),
+        memory_gib=Decimal(row["memory_gib"]),
+        interconnect="none",
+        rdma="none",
+        arch=row["arch"],
+    )
 
 
 def _matches(rule: Stock | PriceMove, place: tuple[str, str, str, str, str]) -> bool:

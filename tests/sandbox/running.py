@@ -103,14 +103,18 @@ def running_sandbox(folder: Path, **pace: float) -> Iterator[Endpoint]:
 
 
 def client(endpoint: Endpoint, service: str = "ec2", region: str = "us-east-1", **options: Any) -> Any:
-    """A client of boto3 that sends every call once."""
+    """A client of boto3 that sends every call once; ``validated=False`` sends wrong ones too."""
     return boto3.client(
         service,  # type: ignore[call-overload]
         region_name=region,
         endpoint_url=endpoint.endpoints["aws"],
         aws_access_key_id=options.pop("key", endpoint.environ["AWS_ACCESS_KEY_ID"]),
         aws_secret_access_key=options.pop("secret", endpoint.environ["AWS_SECRET_ACCESS_KEY"]),
-        config=Config(retries={"total_max_attempts": options.pop("attempts", 1), "mode": "standard"}),
+        config=Config(
+            retries={"total_max_attempts": options.pop("attempts", 1), "mode": "standard"},
+            signature_version=options.pop("signature", None),
+            parameter_validation=options.pop("validated", True),
+        ),
     )
 
 

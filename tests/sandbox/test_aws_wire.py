@@ -102,7 +102,7 @@ def test_what_does_not_exist_is_refused(endpoint: Endpoint, changes: dict[str, A
 @pytest.mark.parametrize(
     ("service", "call", "parameters"),
     [
-        ("s3", "list_buckets", {}),
+        ("s3", "list_objects", {"Bucket": "bucket"}),
         ("autoscaling", "describe_auto_scaling_groups", {}),
         ("budgets", "describe_budgets", {"AccountId": "123456789012"}),
         ("lambda", "list_functions", {}),

@@ -78,6 +78,12 @@ def test_nvidia_smi_shows_exactly_what_was_rented(rental: Rental, model: str, co
     assert run(target, ["nvidia-smi", "--query-gpu=horsepower", "--format=csv"]).code == 2
 
 
+def test_a_box_without_a_gpu_has_none_that_a_driver_finds(rental: Rental) -> None:
+    target = rental.boot(rental.spec(gpu_model="", gpu_count=0, gpu_memory_mib=0))
+    said = run(target, ["nvidia-smi", "-L"])
+    assert (said.code, b"couldn't communicate with the NVIDIA driver" in said.out + said.err) == (9, True)
+
+
 @pytest.mark.parametrize("model", [each.name for each in MODELS])
 def test_every_model_of_the_market_is_recognised_by_the_name_that_its_box_shows(model: str) -> None:
     from gpucloud.sandbox.boxes_nvidia import product_name

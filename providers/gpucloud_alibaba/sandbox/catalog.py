@@ -7,7 +7,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox.interfaces import limits_of
-from gpucloud_alibaba.sandbox.region import CLOUD, Region, known_regions
+from gpucloud_alibaba.sandbox.region import CLOUD, Region, gpu_spec, known_regions
 from gpucloud_alibaba.sandbox.stock import free
 
 
@@ -46,7 +46,7 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
             "CpuCoreCount": each.vcpus,
             "CpuArchitecture": "X86" if each.arch == "x86_64" else "ARM",
             "MemorySize": float(each.memory_gib),
-            "GPUSpec": f"NVIDIA {each.gpu_model}",
+            "GPUSpec": gpu_spec(each),
             "GPUAmount": each.whole_gpus,
             "GPUMemorySize": float(each.gpu_memory_gib),
             "EniQuantity": limits_of(each.name).enis,
@@ -55,7 +55,7 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
         for each in region.world.market.catalog(CLOUD).types.values()
         if (wanted is None or each.name in wanted)
         and each.whole_gpus >= int(parameters.get("MinimumGPUAmount", 0))
-        and parameters.get("GPUSpec") in {None, f"NVIDIA {each.gpu_model}"}
+        and parameters.get("GPUSpec") in {None, gpu_spec(each)}
         and parameters.get("InstanceTypeFamily") in {None, each.name.rpartition(".")[0]}
     ]
     size, at = int(parameters.get("MaxResults", 100)), int(parameters.get("NextToken") or 0)

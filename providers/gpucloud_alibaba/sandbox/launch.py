@@ -12,7 +12,7 @@ from gpucloud_alibaba.sandbox import bills, boxes
 from gpucloud_alibaba.sandbox.disks import attach, make_disk
 from gpucloud_alibaba.sandbox.interfaces import hold, make_interface
 from gpucloud_alibaba.sandbox.order import Order, available, is_dry, read_order
-from gpucloud_alibaba.sandbox.region import CLOUD, Region, ecs_tags
+from gpucloud_alibaba.sandbox.region import CLOUD, Region, ecs_tags, gpu_spec
 from gpucloud_alibaba.sandbox.tokens import once, spend
 from gpucloud_alibaba.sandbox.wire import AlibabaError, true
 
@@ -136,7 +136,7 @@ def hardware(type_: InstanceType) -> Document:
         "InstanceTypeFamily": type_.name.rpartition(".")[0],
         "Cpu": type_.vcpus,
         "Memory": int(type_.memory_gib * 1024),
-        "GPUSpec": f"NVIDIA {type_.gpu_model}",
+        "GPUSpec": gpu_spec(type_),
         "GPUAmount": type_.whole_gpus,
     }
 

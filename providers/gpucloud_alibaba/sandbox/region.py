@@ -149,6 +149,11 @@ class Region:
         return self.world.market.catalog(CLOUD).types.get(name) if self.zones_of(name) else None
 
 
+def gpu_spec(type_: InstanceType) -> str:
+    """How ECS calls the GPUs of a type; empty for a type without any."""
+    return f"NVIDIA {type_.gpu_model}" if type_.gpu_model else ""
+
+
 def known_regions(world: World) -> list[str]:
     """The regions of the catalog."""
     return sorted(world.market.catalog(CLOUD).zones)

@@ -21,6 +21,7 @@ from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_aws.sandbox import (
     boxes,
+    callers,
     capacity,
     elastic,
     instances,
@@ -30,17 +31,21 @@ from gpucloud_aws.sandbox import (
     own_images,
     permissions,
     reserved,
+    s3_wire,
     savings,
     schedules,
+    sessions,
     signature,
     snapshots,
     spot_advisor,
     spot_requests,
+    storage,
     volumes,
     wire,
 )
 from gpucloud_aws.sandbox.actions import ACTIONS, DRY_RUNS_ITSELF
 from gpucloud_aws.sandbox.authorization import Demand, demands
+from gpucloud_aws.sandbox.callers import Caller
 from gpucloud_aws.sandbox.groups import admits
 from gpucloud_aws.sandbox.query import UnknownFilterError
 from gpucloud_aws.sandbox.quotas import set_quota
@@ -53,10 +58,14 @@ from gpucloud_aws.sandbox.wire import AwsError, not_emulated
 
 _LOG = logging.getLogger(__name__)
 
-_READS = ("Describe", "Get", "List")
+_THROTTLED = {
+    "ec2": AwsError("RequestLimitExceeded", "Request limit exceeded.", 503),
+    "s3": AwsError("SlowDown", "Please reduce your request rate.", 503),
+}
+_READS = ("Describe", "Get", "Head", "List")
 
 
-NARROW_ENDPOINTS = ("EC2", "PRICING", "SCHEDULER", "SERVICE_QUOTAS", "SSM", "STS")
+NARROW_ENDPOINTS = ("EC2", "PRICING", "S3", "SCHEDULER", "SERVICE_QUOTAS", "SSM", "STS")
 """Services whose own variable, where the user has set it, would win over the general one."""
 
 
@@ -74,8 +83,7 @@ class AwsSandbox:
         if kept is None:
             kept = {"key": f"AKIASANDBOX{world.token(9).upper()}", "secret": world.token(40)}
             world.database.keep_setting("aws_credentials", kept)
-        self._key: str = kept["key"]
-        self._secret: str = kept["secret"]
+        self._user = callers.user(kept["key"], kept["secret"])
         # EC2's model and the catalog take 0.3 s to read: best while the first client is still starting
         threading.Thread(target=self._warm_up, daemon=True).start()
 
@@ -95,7 +103,7 @@ class AwsSandbox:
         profile = self._world.folder / "aws-profile"  # the JavaScript SDK believes a profile before variables
         profile.touch(mode=0o600)
         profile.write_text(
-            f"[default]\naws_access_key_id = {self._key}\naws_secret_access_key = {self._secret}\n"
+            f"[default]\naws_access_key_id = {self._user.key}\naws_secret_access_key = {self._user.secret}\n"
         )
         return {
             "AWS_ENDPOINT_URL": origin,
@@ -104,8 +112,8 @@ class AwsSandbox:
             "GPUCLOUD_AWS_SPOT_ADVISOR_URL": origin + spot_advisor.PATH,
             "AWS_DEFAULT_PROFILE": "default",
             "AWS_PROFILE": "default",
-            "AWS_ACCESS_KEY_ID": self._key,
-            "AWS_SECRET_ACCESS_KEY": self._secret,
+            "AWS_ACCESS_KEY_ID": self._user.key,
+            "AWS_SECRET_ACCESS_KEY": self._user.secret,
             "AWS_SESSION_TOKEN": "",
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_REGION": "us-east-1",
@@ -122,14 +130,17 @@ class AwsSandbox:
     def identify(self, request: Request) -> Call:
         """Which call this is, by its signature's scope and its form or target."""
         signed = signature.read(request)
+        service = signed.service if signed else "s3" if signature.of_version_2(request) else "ec2"
         action = request.headers.get("X-Amz-Target", "").rpartition(".")[2] or request.values.get(
             "Action", ""
         )
-        if signed and not action:
+        if signed and signed.service == "s3":
+            action = s3_wire.call_of(request)
+        elif signed and not action:
             action = wire.rest_action(signed.service, request.method, request.path)
         return Call(
             cloud=CLOUD,
-            service=signed.service if signed else "ec2",
+            service=service,
             action=action or f"{request.method} {request.path}",
             region=signed.region if signed else "us-east-1",
             mutating=not action.startswith(_READS) if action else request.method != "GET",
@@ -144,20 +155,15 @@ class AwsSandbox:
             )
         request_id = self._request_id()
         try:
-            signature.verify(
-                request,
-                signature.read(request),
-                key=self._key,
-                secret=self._secret,
-                regions=self._world.market.catalog(CLOUD).zones,
-                now=self._world.clock.unmoved(),
-            )
+            caller = self._caller(request)
             if moto_backend.answers(call.service, call.action):
-                permissions.check(self._world, [Demand(action=f"{call.service}:{call.action}")])
+                permissions.check(self._world, caller, [Demand(action=f"{call.service}:{call.action}")])
                 response = moto_backend.respond(request)
                 keys.account(self._region(call.region), call, request, response)
                 return response
-            return _response(self._do(request, call, request_id), request_id)
+            if call.service == "s3":
+                return self._store(request, call, caller)
+            return _response(self._do(request, call, caller, request_id), request_id)
         except AwsError as failure:
             return _response(wire.error(call.service, failure, request_id), request_id)
         except Exception:  # a fault of ours must not look like a broken protocol
@@ -171,9 +177,7 @@ class AwsSandbox:
         """The answer that a fault makes."""
         failure = AwsError(fault.code, fault.message, fault.status)
         if fault.effect is Effect.THROTTLE:
-            ec2 = call.service == "ec2"
-            code, status = ("RequestLimitExceeded", 503) if ec2 else ("ThrottlingException", 400)
-            failure = AwsError(code, "Request limit exceeded." if ec2 else "Rate exceeded", status)
+            failure = _THROTTLED.get(call.service, AwsError("ThrottlingException", "Rate exceeded"))
         request_id = self._request_id()
         return _response(wire.error(call.service, failure, request_id), request_id)
 
@@ -203,6 +207,7 @@ class AwsSandbox:
     def resume(self) -> None:
         """Boots what was alive when the process ended."""
         keys.forget(self._world)
+        storage.forget_lost(self._world)
         for name, instance in self._shelf.everywhere("instance"):
             if instances.alive(instance):
                 boxes.boot(self._region(name), instance)
@@ -241,7 +246,7 @@ class AwsSandbox:
         catalog = self._world.market.catalog(CLOUD)
         _ = catalog.types, catalog.offered, catalog.storage
 
-    def _do(self, request: Request, call: Call, request_id: str) -> wire.Answer:
+    def _do(self, request: Request, call: Call, caller: Caller, request_id: str) -> wire.Answer:
         review_action(call.action)
         if call.service not in wire.SERVICES:
             raise not_emulated(call.service)
@@ -255,8 +260,8 @@ class AwsSandbox:
         refused = self._honoured[call.service, call.action].refused(parameters)
         if refused is not None:
             raise not_emulated(f"{call.action}: {refused}")
-        region = self._region(call.region)
-        permissions.check(self._world, demands(region, call.service, call.action, parameters))
+        region = self._region(call.region, caller)
+        permissions.check(self._world, caller, demands(region, call.service, call.action, parameters))
         if parameters.get("DryRun") and call.action not in DRY_RUNS_ITSELF:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         with self._world.database.transaction():
@@ -283,8 +288,32 @@ class AwsSandbox:
             capacity.settle(region)
         return answer
 
-    def _region(self, name: str) -> Region:
-        return Region(self._world, self._shelf, name)
+    def _store(self, request: Request, call: Call, caller: Caller) -> Response:
+        if call.action not in storage.CALLS:
+            raise not_emulated(f"s3:{call.action}")
+        operation = wire.operation("s3", call.action)
+        body = s3_wire.body_of(request)
+        parameters = s3_wire.members_of(operation, request, body.content)
+        refused = self._honoured["s3", call.action].refused(parameters)
+        if refused is not None:
+            raise not_emulated(f"{call.action}: {refused}")
+        permissions.check(self._world, caller, storage.demands(call.action, parameters))
+        region = self._region(call.region, caller)
+        with self._world.database.transaction():
+            answer = storage.answer(region, request, call.action, parameters, body)
+        answer.headers["x-amz-request-id"] = self._request_id()
+        return answer
+
+    def _caller(self, request: Request) -> Caller:
+        signed = signature.read(request)
+        known = None
+        if signed is not None:
+            known = self._user if signed.key == self._user.key else sessions.find(self._shelf, signed.key)
+        regions = self._world.market.catalog(CLOUD).zones
+        return signature.verify(request, signed, known, regions=regions, clock=self._world.clock)
+
+    def _region(self, name: str, caller: Caller | None = None) -> Region:
+        return Region(self._world, self._shelf, name, caller)
 
     def _request_id(self) -> str:
         digits = self._world.token(32)
@@ -321,4 +350,5 @@ class AwsSandbox:
 def _response(answer: wire.Answer, request_id: str) -> Response:
     response = Response(answer.body, answer.status, content_type=answer.content_type)
     response.headers["x-amzn-RequestId"] = request_id
+    response.headers.update(answer.headers)
     return response

@@ -29,9 +29,11 @@ from gpucloud_aws.sandbox import (
     routes,
     savings,
     schedules,
+    sessions,
     snapshots,
     spot,
     spot_requests,
+    storage,
     subnets,
     tags,
     templates,
@@ -152,8 +154,12 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ssm", "GetParameter"): images.get_parameter,
     ("ssm", "GetParameters"): images.get_parameters,
     ("ssm", "GetParametersByPath"): images.get_parameters_by_path,
-    ("sts", "GetCallerIdentity"): network.get_caller_identity,
+    ("sts", "AssumeRole"): sessions.assume_role,
+    ("sts", "GetCallerIdentity"): sessions.get_caller_identity,
 }
+
+EMULATED = frozenset(ACTIONS) | {("s3", call) for call in storage.CALLS}
+"""All calls that have a row in ``honoured.toml``; S3's own wire format is why it is not among the actions."""
 
 DRY_RUNS_ITSELF = frozenset({"RunInstances", "TerminateInstances"})
 """What looks at ``DryRun`` after its own checks; for all else it is looked at before."""

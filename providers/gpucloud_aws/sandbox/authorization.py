@@ -114,6 +114,8 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
         case "ec2", _ if action in _NAMED or action in _MADE:
             yield from _created(region, name, parameters, _MADE.get(action, ()))
             yield from _named(region, name, action, parameters)
+        case "sts", "AssumeRole":
+            yield Demand(action=name, resource=parameters["RoleArn"])
         case "ssm", "GetParameter" | "GetParameters":
             for path in parameters.get("Names") or [parameters.get("Name", "")]:
                 owner = "" if path.startswith("/aws/") else ACCOUNT

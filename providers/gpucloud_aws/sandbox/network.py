@@ -9,7 +9,7 @@ from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType
 from gpucloud_aws.sandbox.hardware import hardware
 from gpucloud_aws.sandbox.query import Field, page, select
-from gpucloud_aws.sandbox.region import ACCOUNT, CALLER, CLOUD, Region, region_opt_in
+from gpucloud_aws.sandbox.region import CLOUD, Region, region_opt_in
 from gpucloud_aws.sandbox.wire import AwsError
 
 
@@ -99,15 +99,6 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
     return {"InstanceTypes": shown, "NextToken": token}
 
 
-def get_caller_identity(_region: Region, _parameters: Mapping[str, Any]) -> Document:
-    """STS GetCallerIdentity."""
-    return {
-        "Account": ACCOUNT,
-        "Arn": CALLER,
-        "UserId": "AIDASANDBOXSANDBOXSAN",
-    }
-
-
 def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
     own = kind == "availability-zone"
     return {
@@ -124,8 +115,6 @@ def _zone(region: Region, name: str, id_: str, kind: str) -> Document:
 
 
 def _type(type_: InstanceType) -> Document:
-    count = type_.whole_gpus
-    memory_mib = type_.gpu_memory_mib
     return {
         **hardware(type_.name),
         "InstanceType": type_.name,
@@ -137,15 +126,20 @@ def _type(type_: InstanceType) -> Document:
         "ProcessorInfo": {"SupportedArchitectures": [type_.arch]},
         "VCpuInfo": {**hardware(type_.name).get("VCpuInfo", {}), "DefaultVCpus": type_.vcpus},
         "MemoryInfo": {"SizeInMiB": int(type_.memory_gib * 1024)},
-        "GpuInfo": {
-            "Gpus": [
-                {
-                    "Name": type_.gpu_model.removesuffix("-80GB").removesuffix("-32GB"),
-                    "Manufacturer": "NVIDIA",
-                    "Count": count,
-                    "MemoryInfo": {"SizeInMiB": memory_mib},
-                }
-            ],
-            "TotalGpuMemoryInMiB": memory_mib * count,
-        },
+        **({"GpuInfo": _gpus(type_)} if type_.whole_gpus else {}),
+    }
+
+
+def _gpus(type_: InstanceType) -> Document:
+    count, memory_mib = type_.whole_gpus, type_.gpu_memory_mib
+    return {
+        "Gpus": [
+            {
+                "Name": type_.gpu_model.removesuffix("-80GB").removesuffix("-32GB"),
+                "Manufacturer": "NVIDIA",
+                "Count": count,
+                "MemoryInfo": {"SizeInMiB": memory_mib},
+            }
+        ],
+        "TotalGpuMemoryInMiB": memory_mib * count,
     }

@@ -1,17 +1,21 @@
-"""What IAM allows: everything, but what a user has denied, or what a policy of theirs leaves out."""
+"""What IAM allows: everything, but what a user has denied, or what a policy of theirs leaves out.
+
+A session of a role may do what its role's policies allow and its session policy does not leave out.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from gpucloud.sandbox.emulator import World
 from gpucloud.sandbox.policy import Statement, holding, statements_of
+from gpucloud_aws.sandbox import sessions
 from gpucloud_aws.sandbox.authorization import Demand
-from gpucloud_aws.sandbox.region import CALLER
-from gpucloud_aws.sandbox.wire import AwsError
+from gpucloud_aws.sandbox.callers import Caller
+from gpucloud_aws.sandbox.wire import AwsError, protocol_of
 
 _DENIED, _POLICY = "aws_denied", "aws_policy"
 
@@ -41,22 +45,30 @@ def set_policy(world: World, document: Mapping[str, Any] | None) -> None:
     world.database.keep_setting(_POLICY, document)
 
 
-def check(world: World, demands: Iterable[Demand]) -> None:
+def check(world: World, caller: Caller, demands: Iterable[Demand]) -> None:
     """Passes what is allowed.
 
     Raises:
         AwsError: a demand is denied, or nothing allows it.
     """
     denied: list[str] = world.database.setting(_DENIED) or []
-    policy: Mapping[str, Any] | None = world.database.setting(_POLICY)
-    statements = None if policy is None else statements_of(policy)
+    granted = list(_grants(world, caller))
     for demand in demands:
         if demand.action in FREE:
             continue
-        if any(fnmatchcase(demand.action, glob) for glob in denied) or (
-            statements is not None and not _allows(statements, demand)
+        if any(fnmatchcase(demand.action, glob) for glob in denied) or not all(
+            _allows(statements, demand) for statements in granted
         ):
-            raise _refusal(demand)
+            raise _refusal(caller, demand)
+
+
+def _grants(world: World, caller: Caller) -> Iterator[list[Statement]]:
+    """Each of these must allow an action; none is needed for the user, unless a policy was set."""
+    policy: Mapping[str, Any] | None = world.database.setting(_POLICY)
+    if caller.role:
+        yield from sessions.grants(caller)
+    elif policy is not None:
+        yield statements_of(policy)
 
 
 def _allows(statements: list[Statement], demand: Demand) -> bool:
@@ -74,12 +86,15 @@ def _allows(statements: list[Statement], demand: Demand) -> bool:
     return policy.is_action_permitted(demand.action, demand.resource) is PermissionResult.PERMITTED
 
 
-def _refusal(demand: Demand) -> AwsError:
-    if demand.action.startswith("ec2:"):
-        text = (
-            "You are not authorized to perform this operation. User: "
-            f"{CALLER} is not authorized to perform: {demand.action} on resource: {demand.resource}"
-        )
-        return AwsError("UnauthorizedOperation", text, 403)
-    text = f"User: {CALLER} is not authorized to perform: {demand.action}"
-    return AwsError("AccessDeniedException", text, 400)
+def _refusal(caller: Caller, demand: Demand) -> AwsError:
+    """The refusal as the service words it."""
+    service, _, _ = demand.action.partition(":")
+    text = f"User: {caller.arn} is not authorized to perform: {demand.action}"
+    match protocol_of(service):
+        case "ec2":
+            text = f"You are not authorized to perform this operation. {text} on resource: {demand.resource}"
+            return AwsError("UnauthorizedOperation", text, 403)
+        case "query" | "rest-xml":
+            return AwsError("AccessDenied", f"{text} on resource: {demand.resource}", 403)
+        case _:
+            return AwsError("AccessDeniedException", text, 400)

@@ -121,7 +121,7 @@ def _product(type_: InstanceType, price: Price, attributes: Mapping[str, str]) -
                 "operation": "RunInstances",
                 "vcpu": str(type_.vcpus),
                 "memory": f"{type_.memory_gib} GiB",
-                "gpu": str(type_.gpu_count),
+                **({"gpu": str(type_.gpu_count)} if type_.gpu_count else {}),
                 **attributes,
             },
         },

@@ -22,6 +22,11 @@ GENEROUS = 10_000.0
 CODES = {
     ("G", "on_demand"): ("L-DB2E81BA", "Running On-Demand G and VT instances"),
     ("G", "spot"): ("L-3819A6DF", "All G and VT Spot Instance Requests"),
+    ("Standard", "on_demand"): (
+        "L-1216C47A",
+        "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+    ),
+    ("Standard", "spot"): ("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"),
     ("P", "on_demand"): ("L-417A185B", "Running On-Demand P instances"),
     ("P2-4", "spot"): ("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
     ("P5", "spot"): ("L-C4BD4855", "All P5 Spot Instance Requests"),
@@ -116,7 +121,7 @@ def _vcpus(region: Region, name: str) -> int:
 
 
 def _bucket(name: str, purchase: str) -> tuple[str, str]:
-    family = "G" if name.startswith("g") else "P"
+    family = {"g": "G", "p": "P"}.get(name[0], "Standard")
     if family == "P" and purchase == "spot":
         family = "P2-4" if re.match(r"p[234]", name) else "P5"
     return family, purchase if purchase == "spot" else "on_demand"

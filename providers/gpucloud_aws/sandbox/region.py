@@ -11,16 +11,18 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document, Shelf
 from gpucloud.sandbox.emulator import World
 from gpucloud.sandbox.market import InstanceType
 
+if TYPE_CHECKING:
+    from gpucloud_aws.sandbox.callers import Caller
+
 CLOUD = "aws"
 ACCOUNT = "123456789012"
-CALLER = f"arn:aws:iam::{ACCOUNT}:user/sandbox"
 
 ID_KEYS = {
     "instance": "InstanceId",
@@ -47,6 +49,7 @@ ID_KEYS = {
     "token": "_token",
     "quota": "_code",
     "schedule": "Name",
+    "session": "AccessKeyId",
 }
 """The kinds of resource, and the field that holds the id of each."""
 
@@ -63,11 +66,13 @@ class Region:
         world: the shared parts of the sandbox: database, clock, ledger, market.
         shelf: AWS's resources.
         name: the region's id.
+        caller: who calls; ``None`` where nobody does, and time alone changes something.
     """
 
-    def __init__(self, world: World, shelf: Shelf, name: str) -> None:
+    def __init__(self, world: World, shelf: Shelf, name: str, caller: Caller | None = None) -> None:
         self.world = world
         self.name = name
+        self.caller = caller
         self._shelf = shelf
 
     @property

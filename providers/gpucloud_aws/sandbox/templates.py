@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucloud.sandbox.database import Document
+from gpucloud_aws.sandbox.callers import USER
 from gpucloud_aws.sandbox.query import Field, page, select
-from gpucloud_aws.sandbox.region import CALLER, Region
+from gpucloud_aws.sandbox.region import Region
 from gpucloud_aws.sandbox.tags import tags_for
 from gpucloud_aws.sandbox.tokens import idempotent
 from gpucloud_aws.sandbox.wire import AwsError, part
@@ -41,7 +42,7 @@ def create_launch_template(region: Region, parameters: Mapping[str, Any]) -> Doc
             "LaunchTemplateId": region.new_id("lt"),
             "LaunchTemplateName": name,
             "CreateTime": region.stamp,
-            "CreatedBy": CALLER,
+            "CreatedBy": region.caller.arn if region.caller else USER,
             "DefaultVersionNumber": 1,
             "LatestVersionNumber": 0,
             "Tags": tags_for(parameters, "launch-template"),
@@ -227,7 +228,7 @@ def _add_version(
             "VersionNumber": number,
             "VersionDescription": parameters.get("VersionDescription"),
             "CreateTime": region.stamp,
-            "CreatedBy": CALLER,
+            "CreatedBy": region.caller.arn if region.caller else USER,
             "LaunchTemplateData": dict(data),
         },
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any, cast
@@ -29,6 +29,7 @@ SERVICES = {
     "servicequotas": "service-quotas",
     "scheduler": "scheduler",
     "savingsplans": "savingsplans",
+    "s3": "s3",
 }
 """The services that are served here: signing name to botocore's name."""
 
@@ -39,13 +40,16 @@ Tree = dict[str, "str | Tree"]
 
 
 class AwsError(Exception):
-    """An error as AWS answers it: code, message, HTTP status."""
+    """An error as AWS answers it: code, message, HTTP status, and what S3 says besides."""
 
-    def __init__(self, code: str, message: str, status: int = 400) -> None:
+    def __init__(
+        self, code: str, message: str, status: int = 400, *, details: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
         self.status = status
+        self.details = details or {}
 
 
 def not_emulated(what: str) -> AwsError:
@@ -69,6 +73,7 @@ class Answer:
     status: int
     content_type: str
     body: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @cache
@@ -147,6 +152,8 @@ def parse(
         if report.has_errors():
             text = " ".join(report.generate_report().split())
             code = "MissingParameter" if "Missing required" in text else "InvalidParameterValue"
+            if operation.service_model.metadata["protocol"] == "query":
+                code = "ValidationError"
             raise AwsError(code, text)
     return parameters
 
@@ -227,7 +234,7 @@ def error(service: str, failure: AwsError, request_id: str) -> Answer:
                 f"<RequestID>{request_id}</RequestID></Response>"
             )
         case "rest-xml" if service == "s3":
-            xml = f"<Error>{said}<RequestId>{request_id}</RequestId></Error>"
+            return _storage_error(failure, said, request_id)
         case "query" | "rest-xml":
             fault = "Sender" if failure.status < 500 else "Receiver"
             xml = (
@@ -238,6 +245,16 @@ def error(service: str, failure: AwsError, request_id: str) -> Answer:
             document = json.dumps({"__type": failure.code, "message": failure.message})
             return Answer(failure.status, _JSON.get(protocol, _JSON["json"]), document)
     return Answer(failure.status, "text/xml;charset=UTF-8", _DECLARATION + xml)
+
+
+def _storage_error(failure: AwsError, said: str, request_id: str) -> Answer:
+    """S3's refusal. HEAD has no body: code and message are in headers too, as S3's websites have them."""
+    more = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in failure.details.items())
+    xml = f"{_DECLARATION}<Error>{said}{more}<RequestId>{request_id}</RequestId></Error>"
+    headers = {"x-amz-error-code": failure.code, "x-amz-error-message": ascii(failure.message)[1:-1]}
+    if "Region" in failure.details:
+        headers["x-amz-bucket-region"] = failure.details["Region"]
+    return Answer(failure.status, "application/xml", xml, headers)
 
 
 _NAMESPACE = ' xmlns="https://sts.amazonaws.com/doc/2011-06-15/"'
@@ -274,7 +291,7 @@ def _structure(shape: Shape, node: Tree, at: str) -> dict[str, Any]:
     rest = dict(node)
     values: dict[str, Any] = {}
     for name, member in shape.members.items():
-        key = _query_name(name, member)
+        key = name if name in rest else _query_name(name, member)
         if key in rest:
             values[name] = _value(member, rest.pop(key), f"{at}{key}")
     if rest:
@@ -286,6 +303,9 @@ def _value(shape: Shape, node: str | Tree, at: str) -> Any:
     if isinstance(shape, ListShape):
         if isinstance(node, str):
             raise AwsError("InvalidParameterValue", f"The parameter {at} is a list: write {at}.1")
+        node = node.get("member", node)  # as the query protocol writes them; EC2 does not
+        if isinstance(node, str):
+            raise AwsError("MalformedQueryString", f"{at}.member has no number")
         try:
             items = sorted(node.items(), key=lambda item: int(item[0]))
         except ValueError:

@@ -96,7 +96,7 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
             capabilities = {
                 "vCPUs": type_.vcpus,
                 "MemoryGB": type_.memory_gib,
-                "GPUs": type_.whole_gpus,
+                **({"GPUs": type_.whole_gpus} if type_.whole_gpus else {}),
                 "HyperVGenerations": "V1,V2",
                 "CpuArchitectureType": "x64" if type_.arch == "x86_64" else "Arm64",
                 "LowPriorityCapable": "True",

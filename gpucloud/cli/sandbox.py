@@ -64,7 +64,8 @@ def start(
         Review | None,
         typer.Option(
             "--review",
-            help="Who may not send what gpucloud must not send: all, own (gpucloud only) or off.",
+            help="Whose unsafe requests (open ports, unencrypted disks, missing tags) are refused: all, own"
+            " (gpucloud's), or off.",
             metavar="WHOSE",
         ),
     ] = None,
@@ -142,7 +143,9 @@ def status(app: App) -> None:
     if found["running"]:
         app.output.line(f"review    {found['review']}")
     if found["clock_ahead_s"]:
-        app.output.line(f"clock     {found['clock_ahead_s']:g} s ahead; a reset takes that back")
+        app.output.line(
+            f"clock     {found['clock_ahead_s']:g} s ahead; `gpucloud sandbox reset` sets it right"
+        )
     price = found["billed_per_hour"]
     app.output.line(f"billed    {format_money(Decimal(price['amount']), price['currency'])} per hour")
     if found["billing"]:
@@ -334,7 +337,7 @@ def gpu(
     _answer(
         app,
         {"sickness": sickness, "times": times},
-        f"The next boxes with a faulty GPU: {times} ({sickness}).",
+        f"The next {times} boxes get a faulty GPU ({sickness}).",
     )
 
 

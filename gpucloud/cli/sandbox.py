@@ -32,6 +32,15 @@ Purchase = Annotated[
 ]
 
 
+_EFFECTS = (
+    "error, throttle (an error answer); delay, hang (a late answer, or none); drop, reset (the connection is"
+    " closed); repeat (the request arrives twice); stale (an earlier answer); ignore (success, but nothing is"
+    " done); empty (empty lists); trickle, drip (the answer in pieces, or in bytes without end); pages (lists"
+    " without end); bomb (a small answer that unpacks to a large one); truncate, garble (a damaged answer);"
+    " redirect (to another host); kill (a signal to the caller)"
+)
+"""The values of :class:`gpucloud.sandbox.faults.Effect` and what they do."""
+
 Transition = Annotated[
     float | None,
     typer.Option(
@@ -251,8 +260,7 @@ def fault(
     effect: Annotated[
         str | None,
         typer.Argument(
-            help="Effect: error, throttle, delay, hang, drop, reset, repeat, stale, ignore, empty, trickle,"
-            " drip, pages, bomb, truncate, garble, redirect, kill.",
+            help=f"Effect: {_EFFECTS}.",
             metavar="EFFECT",
         ),
     ] = None,

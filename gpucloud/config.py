@@ -137,7 +137,7 @@ def _checked_owner(text: str, source: str) -> str:
     if not OWNER_ID.fullmatch(text):
         raise UsageError(
             f"{source}: {text[:64]!r} is not an owner id; allowed: 1-64 letters, digits and . _ @ -",
-            hint="boxes are found by this id: restore the old one; `gpucloud list --json` shows it",
+            hint="boxes are found by this id: restore the id that they were launched with",
         )
     return text
 

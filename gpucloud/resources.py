@@ -19,7 +19,7 @@ Request = Mapping[str, Any]
 
 
 class ResourceKind(StrEnum):
-    """The kinds of thing that gpucloud makes or finds."""
+    """The kinds of resource that gpucloud creates or finds."""
 
     INSTANCE = "instance"
     DISK = "disk"
@@ -35,7 +35,7 @@ class ResourceKind(StrEnum):
 
     @property
     def billable(self) -> bool:
-        """Whether a thing of this kind costs money by existing."""
+        """Whether a resource of this kind is billed while it exists."""
         return self in {
             ResourceKind.INSTANCE,
             ResourceKind.DISK,
@@ -46,7 +46,7 @@ class ResourceKind(StrEnum):
 
 
 class State(StrEnum):
-    """What a cloud says of a thing. For kinds without a life of their own, existing is ``running``."""
+    """The state of a resource, by its cloud. A kind without states is ``running`` while it exists."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -89,9 +89,9 @@ def expires_text(expires_at: datetime | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
-    """The five tags that every billable thing carries, the same on every cloud.
+    """The five tags of every billable resource, the same on every cloud.
 
-    ``expires`` is as :func:`expires_text` gives it.
+    ``expires`` has the form of :func:`expires_text`.
 
     Raises:
         ValueError: a value is none that gpucloud writes; says which.
@@ -116,7 +116,7 @@ class Tags:
 
     @property
     def ends_at(self) -> datetime | None:
-        """When the thing is to end; ``None`` for one without an end."""
+        """The deadline of the resource; ``None`` if it has none."""
         return None if self.expires == "none" else datetime.fromisoformat(self.expires)
 
     def as_dict(self) -> dict[str, str]:
@@ -131,10 +131,10 @@ class Tags:
 
     @classmethod
     def parse(cls, tags: Mapping[str, str]) -> Tags | BadTags | None:
-        """The five tags out of a thing's tags: the one place where they come in.
+        """Reads the five tags from all tags of a resource; they are read nowhere else.
 
         Returns:
-            ``None`` where the thing carries none of them; :class:`BadTags` where gpucloud cannot have
+            ``None`` if the resource has none of them; :class:`BadTags` where gpucloud cannot have
             written what it carries.
         """
         shown = {name: tags[key] for name in _GRAMMAR if (key := f"{TAG_PREFIX}{name}") in tags}
@@ -149,9 +149,9 @@ class Tags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadTags:
-    """What a thing carries under the names of gpucloud's tags where gpucloud cannot have written it.
+    """Values under the names of gpucloud's tags that gpucloud cannot have written.
 
-    A thing with such tags is foreign: it is shown, and never adopted and never ended.
+    A resource with such tags is foreign: it is shown, but never adopted and never deleted.
 
     Attributes:
         shown: the values of those of the five tags that are there, by their short names. They are compared
@@ -165,7 +165,7 @@ class BadTags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ref:
-    """Names one thing in one cloud. ``id`` is the cloud's own id (or its name, where names are the ids)."""
+    """Identifies a resource in a cloud. ``id`` is the cloud's own id; a name, where names are the ids."""
 
     cloud: str
     account: str
@@ -176,9 +176,9 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One thing as its cloud shows it now.
+    """One resource as its cloud shows it now.
 
-    ``tags`` is ``None`` when the thing does not carry gpucloud's tags. ``created_at`` is ``None`` where the
+    ``tags`` is ``None`` if the resource has none of gpucloud's tags. ``created_at`` is ``None`` where the
     cloud does not say; so is ``size_gib``, of a disk.
     """
 
@@ -225,10 +225,10 @@ class UnreadableRegion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search by tag found, and where it could not look.
+    """The result of a search by tag, and the regions that could not be read.
 
-    ``suspects`` are things with :class:`BadTags` that match otherwise. A provider leaves them in ``things``;
-    :meth:`gpucloud.clouds.cloud.Cloud.find` sets them apart.
+    ``suspects`` are resources with :class:`BadTags` that match otherwise. A provider returns them in
+    ``resources``; :meth:`gpucloud.clouds.cloud.Cloud.find` separates them.
     """
 
     resources: tuple[Resource, ...]
@@ -260,7 +260,7 @@ class Search:
         return {name: value for name, value in tags.items() if value is not None}
 
     def admits(self, tags: Tags | BadTags | None) -> bool:
-        """Whether a thing with these tags is looked for; token and regions are the provider's to compare."""
+        """Whether a resource with these tags matches; the provider compares token and regions."""
         match tags:
             case Tags():
                 return all(getattr(tags, name) == value for name, value in self.asked.items())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.costs.spend import PerHour, paid_per_hour, per_hour
+from gpucloud.costs.spend import PerHour, cost_so_far, paid_per_hour, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
@@ -45,14 +45,15 @@ class Box:
         per_hour: the present price of all nodes.
         overdue: whether it lives past its deadline.
         compute_ended_at: when the billing of its machines ended.
-        cost_so_far: the cost of the compute, all nodes.
-        ended_by: why it ended without being taken down: ``ttl``, ``cloud`` or ``itself``.
+        cost_so_far: the cost until now, all nodes: compute, disks and addresses with a known price, without
+            capacity that was paid for before.
+        ended_by: why it ended without ``down``: ``ttl``, ``cloud`` or ``itself``.
         mig: the MIG slices of its GPUs.
         accept_test: the measurements of the GPU test, by node.
         replaced: why its first machine was replaced.
-        paying: the present price per hour, by currency: of the compute; of stopped machines that are not
-            billed, of their disks and addresses.
-        abandoned: whether it is left from a command that has ended; the next changing command ends it.
+        paying: the present spending per hour, by currency: the parts of ``per_hour`` with a known price,
+            without capacity that was paid for before.
+        abandoned: whether a command that has ended left it; the next changing command deletes it.
         runs_command: whether the command of its spec was started on it.
         guards: the last report of each node's guard; ``None`` for a guard without one.
     """
@@ -93,7 +94,7 @@ class Box:
     @classmethod
     def read(cls, box: JournalBox, client: Client, now: datetime) -> Box:
         """A box from the journal's record, at a moment."""
-        place, offer, cost = box.place, box.offer, box.compute_cost(now)
+        place, offer = box.place, box.offer
         price, measured, billing_of = box.price, box.measured, client.billing_of
         return cls(
             name=box.name,
@@ -119,7 +120,7 @@ class Box:
             ended_at=box.ended_at,
             ended_by=box.ended_by,
             compute_ended_at=box.compute_ended_at,
-            cost_so_far=None if cost is None else Money(amount=cost, currency=box.currency),
+            cost_so_far=cost_so_far(box, now, billing_of),
             mig=measured.slices if measured else (),
             accept_test=measured.gpu_tests if measured else (),
             replaced=box.replaced,
@@ -273,7 +274,7 @@ class Box:
         return self._client.extend(self.id, ttl)
 
     def down(self) -> Box:
-        """Takes the box down; returns when the cloud confirms that nothing billable is left.
+        """Deletes the box; returns when the cloud confirms that nothing billable is left.
 
         Raises:
             OwedError: something may still be billed; the next changing command continues.

@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Finds, buys, uses and ends boxes.
+    """Finds offers; launches, uses and deletes boxes.
 
     Args:
-        profile: whose accounts, where, and with which settings: the variables that the vendors' tools and
-            gpucloud read, as values; without it, those of the process.
-        journal: the file of the journal; keys and the history of prices lie beside it. Without it, the
-            user's own, which the command line uses too.
-        owner: whose boxes; without it, the user's own id.
-        on_event: takes the progress of calls (:mod:`gpucloud.runtime.events`), in whatever thread has news.
+        profile: the accounts and settings, as the variables that the vendors' tools and gpucloud read; by
+            default, those of the process.
+        journal: the file of the journal; keys and the history of prices are stored beside it. By default,
+            the user's journal, which the command line uses as well.
+        owner: the owner id of the boxes; by default, the user's own.
+        on_event: is called with each event (:mod:`gpucloud.runtime.events`), in the thread where it occurs.
 
     Raises:
         UsageError: there is no folder for the journal, or the owner's id is damaged.
@@ -80,7 +80,7 @@ class Client:
         owner: str | None = None,
         on_event: Sink = ignore,
     ) -> Client:
-        """A client of this user's local clouds, which are started if they do not run, and run on afterwards.
+        """A client of this user's sandbox, which is started if it does not run, and keeps running afterwards.
 
         The arguments are those of :class:`Client`.
         """
@@ -97,16 +97,19 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the journal. Boxes go on, and so does a sandbox."""
+        """Closes the journal. Boxes and the sandbox keep running."""
         self._session.close()
 
     def work_with(self, tasks: Tasks) -> None:
-        """Waits by these tasks, in the thread that made them alone: the command line's answer signals."""
+        """Makes calls wait in these tasks, which the command line interrupts by signals.
+
+        Afterwards, only the thread that made the tasks may call.
+        """
         self._session.tasks = tasks
 
     @property
     def on_event(self) -> Sink:
-        """Takes the progress of calls."""
+        """Is called with each event of a call."""
         return self._session.on_event
 
     @on_event.setter
@@ -115,7 +118,7 @@ class Client:
 
     @property
     def command(self) -> str:
-        """What the record of calls (``gpucloud audit``) names as their origin."""
+        """The command that ``gpucloud audit`` shows for the calls of this client."""
         return self._session.command
 
     @command.setter
@@ -124,7 +127,7 @@ class Client:
 
     @property
     def owner(self) -> str:
-        """The owner's id, which every tag carries."""
+        """The owner id, which is in the tags of every resource."""
         return self._session.owner
 
     @property
@@ -145,12 +148,12 @@ class Client:
         return self._session.catalog
 
     def billing_of(self, cloud: str) -> Billing:
-        """How a cloud bills: for how long at least, and by which sizes of disks."""
+        """How a cloud bills: its minimum time, and its sizes of disks."""
         return self._session.billing_of(cloud)
 
     @property
     def prices(self) -> Prices:
-        """What prices are known; asking for them; how they went."""
+        """Known prices, refreshes, and the history of prices."""
         from gpucloud.api.prices import Prices
 
         return Prices(self._session)
@@ -168,17 +171,17 @@ class Client:
         """Searches the market: every offer that matches, cheapest first. Asks no cloud.
 
         Args:
-            spec: what is wanted.
-            sort: what comes first: ``price``, ``gpu-price``, ``fp16-price`` …, as ``gpucloud offers --sort``.
-            limit: at most this many.
-            why: adds the offers that were refused, with the reasons; that nothing matches is then no error.
+            spec: the spec.
+            sort: the sort order: ``price``, ``gpu-price``, ``fp16-price`` …, as ``gpucloud offers --sort``.
+            limit: the maximum number of offers.
+            why: adds the refused offers with the reasons; no match is then no error.
             max_age: leaves out older prices.
-            include_hidden: also types that are retired or not sold publicly.
+            include_hidden: adds types that are retired or not sold publicly.
 
         Raises:
             NoOfferError: nothing matches.
             PriceError: what matches costs more than the limit.
-            UsageError: a place that the spec names, or the order, does not exist.
+            UsageError: a cloud, region or zone of the spec, or the sort order, does not exist.
         """
         from gpucloud.market.search import order_named, search
 
@@ -198,25 +201,25 @@ class Client:
         max_age: timedelta | None = None,
         include_hidden: bool = False,
     ) -> Comparison:
-        """What a spec costs in every way of paying, side by side. Asks no cloud.
+        """Estimates the cost of a spec for every way of paying, side by side. Asks no cloud.
 
         Args:
-            spec: what is wanted; its ways of paying, or all of them where it names none.
-            workload: what for; without it, a box that just runs.
-            places: how many places to compare per way of paying.
-            sort: what comes first: ``total``, or what work costs: ``gpu-price``, ``fp16-price`` ….
-            conditions: the file of the user's discounts, credits and commitments; without it,
-                ``conditions.yaml`` of the configuration, if there is one.
+            spec: the spec; all ways of paying are compared unless it names some.
+            workload: the hours of work and what else is billed; by default, costs per hour, day and month.
+            places: the number of places to compare per way of paying.
+            sort: the sort order: ``total``, or by the cost of work: ``gpu-price``, ``fp16-price`` ….
+            conditions: the file with the user's discounts, credits and commitments; by default,
+                ``conditions.yaml`` of the configuration folder, if it exists.
             max_age: leaves out older prices.
-            include_hidden: also types that are retired or not sold publicly.
+            include_hidden: adds types that are retired or not sold publicly.
 
         Returns:
-            The comparison; its ``over_budget`` tells whether the spec's budget holds.
+            The comparison; its ``over_budget`` is an error if the spec's budget is too small, else ``None``.
 
         Raises:
             NoOfferError: nothing matches, or no price is known.
             PriceError: what matches costs more than the limit.
-            UsageError: the spec, the workload or the conditions name what does not exist.
+            UsageError: a place, a type or a plan of the spec, workload or conditions does not exist.
         """
         from gpucloud.costs.comparison import CONDITIONS, compare_ways, measure_named, own_conditions
         from gpucloud.costs.workload import Workload
@@ -236,21 +239,21 @@ class Client:
         )
 
     def equivalents(self, spec: Spec, *, by: str = "memory") -> Equivalents:
-        """Which other GPUs have as much as the spec's, in as few machines, and what they cost.
+        """Sets of other GPUs with the same memory or speed at least, in the fewest machines, with prices.
 
         Args:
-            spec: names one GPU and how many.
-            by: what is to be as much: ``memory``, or TFLOPS: ``fp64``, ``fp32``, ``tf32``, ``fp16``, ``fp8``.
+            spec: a spec with one GPU model and a count.
+            by: the measure: ``memory``, or TFLOPS: ``fp64``, ``fp32``, ``tf32``, ``fp16``, ``fp8``.
 
         Raises:
-            UsageError: the spec does not name one GPU and how many, or no figure of it is known.
+            UsageError: the spec has not one GPU model and a count, or its memory or speed is not known.
         """
         from gpucloud.market.equivalents import equivalents
 
         return equivalents(self.catalog, spec.demand(), by, self._session.now().date())
 
     def images(self, spec: Spec) -> list[BootChoice]:
-        """Which images the offers of a spec boot, and what the first boot installs. Asks no cloud.
+        """The images that the offers of a spec boot, and the software of the first boot. Asks no cloud.
 
         Raises:
             NoOfferError: nothing matches.
@@ -260,16 +263,16 @@ class Client:
         from gpucloud.planning.planner import candidates_of
 
         if not spec.wants_gpu:
-            raise UsageError("say which GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+            raise UsageError("specify a GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
         demand = spec.demand()
         offers = self.catalog.market_for(demand).search(demand, self._session.now().date())
         return boot_choices(self._session.installed(), candidates_of(offers), spec.image)
 
     def commitments(self, clouds: Sequence[str] = ()) -> Commitments:
-        """Asks the accounts what they have paid for already; :meth:`estimate` counts it from then on.
+        """Reads the commitments of the accounts and stores them; :meth:`estimate` uses them from then on.
 
         Args:
-            clouds: which ones to ask; ``!x`` leaves one out. Without it, all.
+            clouds: the clouds to ask; ``!x`` leaves one out. By default, all.
 
         Raises:
             UsageError: there is no such cloud.
@@ -283,7 +286,7 @@ class Client:
         return Commitments(commitments=known, by_cloud=answers)
 
     def check(self, spec: Spec) -> Checked:
-        """Looks whether a spec could be launched: credentials, permissions, quotas, clock, this machine.
+        """Checks the conditions for a launch: credentials, permissions, quotas, the clock, this machine.
 
         Raises:
             UsageError: a place that the spec names does not exist.
@@ -294,21 +297,21 @@ class Client:
             return check(context, self.catalog.market, spec, self.state)
 
     def policy(self, cloud: str) -> str:
-        """The least privileges that gpucloud needs in a cloud, in the cloud's own format.
+        """The least-privilege policy for gpucloud in a cloud, in the cloud's own format.
 
         Raises:
-            UsageError: there is no such cloud, or it has none.
+            UsageError: there is no such cloud, or it has no policy.
         """
         from gpucloud.checkup import policy
 
         return policy(self._session.installed(), cloud)
 
     def plan(self, spec: Spec, *, accept_snapshot_price: bool = False) -> Plan:
-        """What :meth:`launch` would do: attempts in order, with prices. Asks the clouds; buys nothing.
+        """The plan of :meth:`launch`: attempts in order, with prices. Asks the clouds; buys nothing.
 
         Args:
-            spec: what is wanted.
-            accept_snapshot_price: plans with an old price where a cloud names none today.
+            spec: the spec.
+            accept_snapshot_price: uses the shipped price if a cloud returns none today.
 
         Raises:
             NoOfferError: nothing matches.
@@ -325,10 +328,10 @@ class Client:
             return plan_launch(context, market, spec, accept_snapshot_price=accept_snapshot_price)
 
     def cost_limit(self, plan: Plan) -> CostLimit:
-        """The most that a plan may cost: per hour, and until when.
+        """The upper limit of a plan's cost per hour, and the end of the box.
 
         Raises:
-            UsageError: there is a budget, but a price that it must cover is not known.
+            UsageError: there is a budget, but a price that it must cover is unknown.
         """
         from gpucloud.planning.lifetime import cost_limit
         from gpucloud.spec.file import load_spec
@@ -350,17 +353,17 @@ class Client:
         """Buys the first attempt that starts, and waits until its GPUs answer over ssh.
 
         Args:
-            wanted: a spec; or a plan, which must hold still: the same offers at the same prices.
-            name: in place of the spec's.
-            run_id: the run that the box belongs to, by which :meth:`down` finds it from anywhere.
-            environment: values of the variables that the spec names; without it, the client's own.
-            accept_snapshot_price: buys at an old price where a cloud names none today.
-            confirm: is asked before anything is bought; without it, nothing is asked.
+            wanted: a spec, or a plan that is still valid: the same offers at the same prices.
+            name: the name of the box, instead of the spec's.
+            run_id: the id of the run of the box, by which :meth:`down` finds it from any machine.
+            environment: values of the variables that the spec names; by default, those of the profile.
+            accept_snapshot_price: uses the shipped price if a cloud returns none today.
+            confirm: is called before anything is bought; by default, nothing is confirmed.
 
         Raises:
-            CloudError: nothing started, and nothing is left; ``attempts`` tells what was tried.
-            OwedError: something may still be billed; the next call that changes anything ends it.
-            NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` said no.
+            CloudError: nothing started, and nothing is left; ``attempts`` lists the attempts.
+            OwedError: something may still be billed; the next call that changes anything deletes it.
+            NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` returned ``False``.
         """
         from gpucloud.api.launching import Buyer
         from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
@@ -399,25 +402,25 @@ class Client:
         err: Write | None = None,
         accept_snapshot_price: bool = False,
     ) -> Ran:
-        """Runs a command on a box of its own, which is gone when this returns or raises.
+        """Launches a box for one command, and deletes the box in every outcome.
 
         Args:
-            spec: what box is wanted; without a ttl it lives 6 hours.
+            spec: the spec of the box; its ttl is 6 hours by default.
             command: the arguments of a program, or a shell command.
-            environment: values of the variables that the spec names; without it, the client's own.
-            run_id: what the box carries as a tag; a new one, if absent.
-            alone: refuses a run id that something living has anywhere.
-            timeout_s: the command is ended after this, with the exit code 124.
-            retry_on: begins anew after an ``interruption``, or without ``capacity``, at most 3 times.
-            fetch: what is brought back at the end: (path on the box, path here).
-            keep_on_failure: leaves the box to its own end where the command fails.
-            out: takes the command's standard output as it comes.
-            err: takes its standard error.
-            accept_snapshot_price: buys at an old price where a cloud names none today.
+            environment: values of the variables that the spec names; by default, those of the profile.
+            run_id: the id of the run, which the box has as a tag; by default, a new one.
+            alone: refuses a run id that a living box has, in the journal or in a cloud.
+            timeout_s: the command is stopped after this, with the exit code 124.
+            retry_on: starts again, at most 3 times, after an ``interruption`` or for lack of ``capacity``.
+            fetch: the files to copy back at the end: (path on the box, local path).
+            keep_on_failure: keeps the box until its deadline if the command fails.
+            out: receives the command's standard output as it arrives.
+            err: receives its standard error.
+            accept_snapshot_price: uses the shipped price if a cloud returns none today.
 
         Raises:
             BoxLostError: the box ended before its command did.
-            NotCopiedError: the command succeeded, and its files could not be brought back.
+            NotCopiedError: the command succeeded, but its files could not be copied back.
             OwedError: something may still be billed.
             GpucloudError: as :meth:`launch`.
         """
@@ -442,7 +445,7 @@ class Client:
             return run_on_its_own_box(self, context, wanted, orders, alone=alone)
 
     def new_run_id(self) -> str:
-        """An id that no other run has."""
+        """A new, unique run id."""
         from gpucloud.journal.lifecycle import new_id
 
         return new_id("r-", self._session.now(), os.urandom(10))
@@ -455,7 +458,7 @@ class Client:
         return [self._read(box) for box in found if run_id is None or box.run_id == run_id]
 
     def look(self, *, all_owners: bool = False) -> Looked:
-        """Asks clouds and guards how the living boxes are, and every region for what the journal lacks.
+        """Updates the living boxes from clouds and guards, and searches every region for unknown resources.
 
         Args:
             all_owners: also search for the resources of other owners.
@@ -473,10 +476,10 @@ class Client:
         return Looked(boxes=tuple(self.boxes()), strangers=tuple(unknown), searched=searched)
 
     def get(self, name: str, *, live: bool = False) -> Box:
-        """The living box with this name or id; else the newest one that is over.
+        """The living box with this name or id; otherwise the newest one that has ended.
 
         Args:
-            name: of the box.
+            name: the name or id of the box.
             live: asks its cloud and its guard first.
 
         Raises:
@@ -491,7 +494,7 @@ class Client:
         return self._read(self._find(name))
 
     def extend(self, name: str, ttl: timedelta | None) -> Box:
-        """Moves the end of a box to ``ttl`` from now; see :meth:`gpucloud.Box.extend`."""
+        """Moves the deadline of a box to ``ttl`` from now; see :meth:`gpucloud.Box.extend`."""
         from gpucloud.inventory.extend import extend
         from gpucloud.inventory.settling import settle_first
         from gpucloud.planning.lifetime import refuse_short
@@ -509,22 +512,22 @@ class Client:
         every: bool = False,
         confirm: Callable[[Sequence[Box]], bool] | None = None,
     ) -> Ended:
-        """Takes boxes down; returns when the clouds say that nothing billable is left of them.
+        """Deletes boxes; returns when the clouds confirm that nothing billable is left of them.
 
         Args:
             names: names or ids of boxes.
-            run_id: the boxes of this run, which are also looked for in every cloud.
+            run_id: the boxes of this run, which are also searched for in every cloud.
             every: all of the owner's boxes.
-            confirm: is asked before anything is ended; without it, nothing is asked.
+            confirm: is called before anything is deleted; by default, nothing is confirmed.
 
         Raises:
-            OwedError: something may still be billed; the next call that changes anything goes on.
-            UsageError: it is not said which boxes; there is no such box; or ``confirm`` said no.
+            OwedError: something may still be billed; the next call that changes anything continues.
+            UsageError: no boxes are specified; there is no such box; or ``confirm`` returned ``False``.
         """
         from gpucloud.api.ending import down
 
         if sum((bool(names), run_id is not None, every)) != 1:
-            raise UsageError("say which boxes: names, or --run-id, or --all", hint="see them: gpucloud list")
+            raise UsageError("specify boxes: names, or --run-id, or --all", hint="see them: gpucloud list")
         with self._session.operation() as context:
             return down(self, context, names, run_id, confirm)
 
@@ -587,7 +590,7 @@ class Client:
         """Opens the shared ssh connection to a node; the clouds are asked only if it does not answer.
 
         Raises:
-            UsageError: there is no such box, or it is over, or has no address yet.
+            UsageError: there is no such box, or it has ended, or has no address yet.
             ConnectionFailedError: it cannot be reached.
         """
         from gpucloud.boxes.connection import target_of
@@ -606,7 +609,7 @@ class Client:
         return target
 
     def logs(self, name: str, source: str = "boot", *, node: int = 0) -> str:
-        """What a node wrote; see :meth:`gpucloud.Box.logs`."""
+        """A log of a node; see :meth:`gpucloud.Box.logs`."""
         from gpucloud.ssh.client import run
         from gpucloud.ssh.logs import LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
 
@@ -617,10 +620,10 @@ class Client:
         return done.out.decode(errors="replace")
 
     def console(self, name: str, *, node: int = 0) -> str:
-        """The console of a node, as its cloud has it; empty where the cloud keeps none.
+        """The console log of a node, from its cloud; empty if the cloud keeps none.
 
         Raises:
-            CloudError: the cloud cannot be asked.
+            CloudError: the cloud did not answer, or refused.
         """
         box = self._find(name)
         with self._session.operation() as context:
@@ -630,7 +633,7 @@ class Client:
     # --- what the clouds hold
 
     def recover(self) -> Recovered:
-        """Takes what is found by tag into the journal, where it is not in it: after the journal was lost."""
+        """Restores boxes that are missing from the journal, found by their tags."""
         from gpucloud.api.results import Recovered, Searched
         from gpucloud.inventory.discovery import begin, finish
         from gpucloud.inventory.reconcile import refresh_all
@@ -663,16 +666,16 @@ class Client:
         dry_run: bool = False,
         confirm: Callable[[Sequence[Find], Searched], bool] | None = None,
     ) -> Swept:
-        """Finds what carries gpucloud's tags in any region of any cloud and is not wanted, and ends it.
+        """Finds unwanted resources with gpucloud's tags in all regions of all clouds, and deletes them.
 
         Args:
-            older_than: what the journal does not know is left alone until then; 15 minutes if absent.
-            owner: ends what belongs to this owner, instead of the client's.
-            dry_run: ends nothing.
-            confirm: is asked with what was found before anything is ended; without it, nothing is asked.
+            older_than: the minimum age of a resource unknown to the journal; 15 minutes by default.
+            owner: deletes this owner's resources, instead of the client's.
+            dry_run: deletes nothing.
+            confirm: is called with the resources before any is deleted; by default, nothing is confirmed.
 
         Raises:
-            UsageError: ``confirm`` said no.
+            UsageError: ``confirm`` returned ``False``.
         """
         from gpucloud.api.sweeping import sweep
 
@@ -683,10 +686,10 @@ class Client:
     # --- what was done
 
     def spend(self, *, since: datetime | None = None, run_id: str | None = None) -> Spend:
-        """What boxes have cost, those that are over too, at the prices of their launch.
+        """The cost of boxes, with those that have ended, at the prices of their launch.
 
         Args:
-            since: leaves out what was before.
+            since: leaves out earlier costs.
             run_id: only the boxes of this run.
         """
         from gpucloud.costs.spend import spend_of
@@ -701,9 +704,9 @@ class Client:
         """The newest calls that changed something in a cloud, or tried to.
 
         Args:
-            box: only of the box with this id.
-            since: not what is older.
-            most: at most this many; without it, all.
+            box: only calls for the box with this id.
+            since: leaves out older calls.
+            most: the maximum number of calls; by default, all.
         """
         from gpucloud.clouds.audit import calls_on_record
 

@@ -1,4 +1,4 @@
-"""Taking boxes down as one call: find them, agree, end them, settle."""
+"""The deletion of boxes as one call: find them, confirm, delete them, settle."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.recover import take_in_run
 from gpucloud.inventory.settling import settle_first
+from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box as JournalBox
 from gpucloud.runtime.context import Context
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
 
 ConfirmDown = Callable[[Sequence[Box]], bool]
-"""Says yes or no to the end of these boxes."""
+"""Confirms or refuses the deletion of these boxes."""
 
 
 def down(
@@ -34,22 +35,23 @@ def down(
         searched = Searched.of(survey, context.owner)
     boxes = _chosen(context, names, run_id)
     if not boxes:
-        context.notice("down", "No box to take down.")
-    elif confirm is not None:
+        context.notice("down", "No boxes to delete.")
+    living = [box for box in boxes if box.state not in OVER]
+    if living and confirm is not None:
         with context.tasks.asking():
-            agreed = confirm(_read(client, context, boxes))
+            agreed = confirm(_read(client, context, living))
         if not agreed:
-            raise UsageError("nothing was taken down")
+            raise UsageError("nothing was deleted")
     ended = end_all(context, boxes, troubles)
     owed = merged(troubles)
     if owed is None and context.tasks.signum is None:
         settle_first(context)
-    living = client.boxes()
+    still = client.boxes()
     if owed is not None:
         raise owed
     if context.tasks.signum is not None:
-        raise InterruptedBySignal("everything asked for was taken down", signum=context.tasks.signum)
-    return Ended(boxes=_read(client, context, ended), living=tuple(living), searched=searched)
+        raise InterruptedBySignal("everything asked for was deleted", signum=context.tasks.signum)
+    return Ended(boxes=_read(client, context, ended), living=tuple(still), searched=searched)
 
 
 def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[JournalBox]:

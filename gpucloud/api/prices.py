@@ -47,7 +47,7 @@ class Prices:
 
         Args:
             spec: the GPUs, clouds and regions to ask for; an empty spec for all.
-            anew: repeat inquiries that were answered before an interruption.
+            anew: repeat queries that were answered before an interruption.
 
         Returns:
             The results, by cloud; prices that a cloud did not return stay as old as they were.
@@ -71,7 +71,7 @@ class Prices:
         Args:
             spec: the spec.
             below: the limit, in USD per hour and node.
-            every: the pause between two refreshes; a minute at least.
+            every: the pause between two refreshes, at least a minute.
 
         Raises:
             NoOfferError: no cloud with a price API has such a GPU.

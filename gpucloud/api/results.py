@@ -34,7 +34,7 @@ class Searched:
 
     @classmethod
     def of(cls, survey: Survey, owner: str) -> Searched:
-        """How far a survey went, and what carries the tags of an owner that gpucloud never wrote."""
+        """The completeness of a survey, and the owner's resources with tags that gpucloud never wrote."""
         from gpucloud.inventory.discovery import unjudged
 
         return cls(
@@ -53,7 +53,7 @@ class Searched:
 class Looked:
     """Boxes updated from clouds and guards.
 
-    ``strangers`` are resources of the owner, or of all owners, that no living box of the owner has.
+    ``strangers`` are resources of the owner, or of all owners, that belong to no living box of the owner.
     """
 
     boxes: tuple[Box, ...]
@@ -63,7 +63,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The purchase to confirm: the first attempt of the plan that starts."""
+    """The purchase to confirm: the first attempt of the plan that succeeds."""
 
     plan: Plan
     limit: CostLimit
@@ -76,7 +76,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The boxes that were taken down, and those that live. ``searched`` is set for a search for a run."""
+    """The deleted boxes, and those that still live. ``searched`` is set if a run was searched for."""
 
     boxes: tuple[Box, ...]
     living: tuple[Box, ...]
@@ -108,9 +108,9 @@ class Swept:
 
     Attributes:
         finds: the resources that were found, wanted or not.
-        ended: those that are gone now.
-        left: those that were to be ended, are billed, and still exist.
-        tried: how many of the finds were to be ended.
+        ended: those that are deleted now.
+        left: those that should be deleted, are billed, and still exist.
+        tried: the number of resources that should be deleted.
         troubles: why some still exist.
         searched: the completeness of the search.
         living: the owner's living boxes.

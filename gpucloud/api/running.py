@@ -1,4 +1,4 @@
-"""A run as one call: settle, buy, run the command, end the box."""
+"""A run as one call: settle, buy, run the command, delete the box."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refuse_unrunnable(command: Sequence[str] | str, fetch: Sequence[tuple[str, s
         UsageError: there is no command, or a program that copies its files is not installed.
     """
     if not command:
-        raise UsageError("say what to run, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
+        raise UsageError("specify a command, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
     if fetch:
         find_program("rsync")
 
@@ -34,13 +34,13 @@ def refuse_unrunnable(command: Sequence[str] | str, fetch: Sequence[tuple[str, s
 def wanted_of_run(
     spec: Spec, variables: Mapping[str, str], run_id: str, *, accept_snapshot_price: bool
 ) -> Wanted:
-    """The box of a run: it belongs to this process, and has an end all the same.
+    """The box of a run: it belongs to this process, and has a deadline all the same.
 
     Args:
-        spec: what the user asked for.
+        spec: the spec of the user.
         variables: values of the variables that the spec names.
-        run_id: what the box carries as a tag.
-        accept_snapshot_price: whether it may be bought at a price that no cloud names today.
+        run_id: the id of the run, which the box has as a tag.
+        accept_snapshot_price: whether the shipped price may be used if a cloud returns none today.
 
     Raises:
         UsageError: the spec cannot work, or names a variable that is not set.

@@ -1,6 +1,6 @@
-"""What a client works with: its accounts, its folders, its journal, its market, and the context of each call.
+"""The state of a client: accounts, folders, journal, market, and the context of each call.
 
-Everything is opened when it is first needed, once, and is safe to use from several threads.
+Each part is opened once, when it is first used, and is safe to use from several threads.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Session:
 
     Args:
         profile: the accounts and settings.
-        journal: the file of the journal; without it, the one of the profile's folders.
-        owner: whose boxes; without it, the user's own id.
-        on_event: takes the progress of calls.
+        journal: the file of the journal; by default, that of the profile's folders.
+        owner: the owner id of the boxes; by default, the user's own.
+        on_event: is called with each event.
 
     Attributes:
         sandboxed: whether the clouds are those of the local sandbox.
-        command: what the record of calls names as their origin.
-        tasks: where calls wait; without it, each call has its own.
+        command: the command that the audit file names for the calls.
+        tasks: where calls wait; by default, each call has its own.
     """
 
     def __init__(self, profile: Profile, journal: Path | None, owner: str | None, on_event: Sink) -> None:
@@ -74,7 +74,7 @@ class Session:
 
     @property
     def paths(self) -> Paths:
-        """The folders of the profile; the sandbox has its own state folder."""
+        """The folders of the profile; a sandbox has its own state folder."""
         return find_paths(self.profile.variables, sandbox=self.sandboxed)
 
     @property
@@ -84,7 +84,7 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """The owner's id, which every tag carries."""
+        """The owner id, which is in the tags of every resource."""
         with self._lock:
             if self._owner is None:
                 self._owner = find_owner(self.paths, self.profile.variables)
@@ -112,9 +112,9 @@ class Session:
             return self._catalog
 
     def billing_of(self, cloud: str) -> Billing:
-        """How a cloud bills: for how long at least, and by which sizes of disks.
+        """How a cloud bills: its minimum time, and its sizes of disks.
 
-        Only for a cloud that does not ship is the market loaded, which brings what other packages know.
+        The market is loaded only for a cloud of another package, which brings its own rules.
         """
         from gpucloud_pricing.billing import BILLING, NOTHING_SPECIAL
 
@@ -125,10 +125,10 @@ class Session:
     # --- clouds
 
     def clouds(self, witness: Witness | None = None) -> Clouds:
-        """The installed clouds as the profile reaches them; those of the sandbox, which is started if needed.
+        """The installed clouds with the accounts of the profile; a sandbox is started if needed.
 
         Args:
-            witness: is told of every call that changes something.
+            witness: is called for every call that changes something.
         """
         from gpucloud.clouds.cloud import Clouds
 
@@ -136,14 +136,14 @@ class Session:
         return Clouds.installed(Profile({**self.profile.variables, **theirs}), witness)
 
     def installed(self) -> Clouds:
-        """The installed clouds, to read what they know without a call: a sandbox is not started."""
+        """The installed clouds, for what they know without a call: a sandbox is not started."""
         from gpucloud.clouds.cloud import Clouds
 
         return Clouds.installed(self.profile)
 
     @property
     def proxy_command(self) -> str | None:
-        """ssh's way into the sandbox, which is started if needed; ``None`` for real clouds."""
+        """The ``ProxyCommand`` of ssh for a sandbox, which is started if needed; ``None`` for real clouds."""
         return self._connected().ssh_proxy_command if self.sandboxed else None
 
     def _connected(self) -> Endpoint:

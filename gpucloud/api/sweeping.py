@@ -1,4 +1,4 @@
-"""A sweep as one call: search, confirm, search again, end."""
+"""A sweep as one call: search, confirm, search again, delete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sweep(
         with context.tasks.asking():
             agreed = confirm(first.finds, searched)
         if unwanted and not dry_run and not agreed:
-            raise UsageError("nothing was ended")
+            raise UsageError("nothing was deleted")
     if unwanted and not dry_run:
         second = look_again(context, first, owner=owner, older_than=age)
         searched = replace(searched, unread=(*searched.unread, *second.survey.unread))

@@ -272,7 +272,7 @@ class _Recorder:
         self.context.journal.write(self.box, Made(resource=named(ref, self.order.name)))
 
     def armed(self, timers: Sequence[str], /) -> None:
-        """They are set, by this or an earlier try of the attempt."""
+        """Journals timers that were set, by this or an earlier try of the attempt."""
         known = self.context.journal.box(self.box.id).timers
         note_timers(self.context, self.box, (*known, *timers))
 
@@ -330,7 +330,7 @@ def _adopt(
         adopt(context, box, intent, machines, name=name)
     except StaleWriterError as stale:
         ids = ", ".join(short_id(machine.ref.id) for machine in machines)
-        context.tell("down", f"{stale.message}; ending {ids}")
+        context.tell("down", f"{stale.message}; deleting {ids}")
         with context.tasks.finishing():
             try:
                 for machine in machines:
@@ -378,9 +378,9 @@ def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: S
     try:
         ensure_end(context, box, cloud, machines, end)
     except CloudError as error:
-        context.tell("create", f"{error.message}; ending the box")
+        context.tell("create", f"{error.message}; deleting the box")
         end_machines(context, box, budget_s=TAKE_DOWN_S)
-        error.message = f"{error.message}. The box was ended, because the cloud set no timer to end it"
+        error.message = f"{error.message}. The box was deleted, because the cloud set no timer to end it"
         raise
 
 
@@ -392,7 +392,7 @@ def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
         if got != wanted:
             raise PriceError(
                 f"{candidate.cloud} started {' '.join(got)} instead of {' '.join(wanted)}",
-                hint="the box was ended; this is a fault: please report it",
+                hint="the box was deleted; this is a fault: please report it",
             )
 
 

@@ -145,7 +145,7 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data
         if wrong:
             raise UnfitError(
                 f"{target.alias} failed the GPU test: {'; '.join(wrong)}",
-                hint="the box was ended; try again, or choose another offer: --zone, --cloud",
+                hint="the box was deleted; try again, or choose another offer: --zone, --cloud",
             )
         context.tell("gpus", summary(measured))
     return tuple(measured.model_dump(mode="json", by_alias=True) for measured in results)
@@ -171,7 +171,7 @@ def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
         seen = ", ".join(gpu.name for gpu in gpus) or "none"
         raise UnfitError(
             f"{where} should have {count} x {rented.model}; its driver shows: {seen}",
-            hint="the box was ended; try again, or choose another offer: --zone, --cloud",
+            hint="the box was deleted; try again, or choose another offer: --zone, --cloud",
         )
 
 
@@ -206,7 +206,7 @@ def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
         if _version(gpu.driver) < _version(str(least)):
             raise NotReadyError(
                 f"{where} has driver {gpu.driver}; the image needs {least}",
-                hint="the box was ended; choose another --image: gpucloud images",
+                hint="the box was deleted; choose another --image: gpucloud images",
             )
 
 

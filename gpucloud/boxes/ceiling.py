@@ -111,7 +111,7 @@ def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candida
         return bought
     if now.price_usd > bought.ceiling_usd:
         refusal = PriceError(
-            f"{_above(bought, now)}; the box is ended", hint="plan again, or set a limit: --max-price"
+            f"{_above(bought, now)}; the box is deleted", hint="plan again, or set a limit: --max-price"
         )
         refusal.cloud = bought.cloud
         raise refusal

@@ -46,10 +46,14 @@ def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Ta
         UsageError: the box has ended, has no address yet, or has fewer nodes.
     """
     if box.state in OVER:
-        raise UsageError(f"box {box.name!r} is {box.state}", hint="see your running boxes: gpucloud list")
+        raise UsageError(
+            f"box {box.name!r} has ended ({box.state})", hint="see your running boxes: gpucloud list"
+        )
     count = len(box.nodes)
     if not count:
-        raise UsageError(f"box {box.name!r} has no machine yet ({box.state})", hint="gpucloud list")
+        raise UsageError(
+            f"box {box.name!r} has no machine yet ({box.state})", hint="see its state: gpucloud list"
+        )
     if not 0 <= node < count:
         raise UsageError(f"box {box.name!r} has {count} nodes, numbered from 0; node {node} does not exist")
     if box.nodes[node].state is State.GONE:
@@ -59,4 +63,7 @@ def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Ta
     for target in targets(box, key_folder(state, box.id), proxy_command):
         if target.node == node:
             return target
-    raise UsageError(f"box {box.name!r} has no public address yet ({box.state})", hint="gpucloud list --live")
+    raise UsageError(
+        f"box {box.name!r} has no public address yet ({box.state})",
+        hint="see its state: gpucloud list --live",
+    )

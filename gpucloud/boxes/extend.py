@@ -80,7 +80,7 @@ def check_movable(context: Context, box: Box) -> None:
     if box.state is not BoxState.READY or over:
         state = "past its end" if box.state is BoxState.READY else str(box.state)
         raise UsageError(
-            f"the deadline of {box.name!r} cannot be moved: the box is {state}",
+            f"the deadline of {box.name!r} cannot be moved: its state is {state}",
             hint=f"see its state: gpucloud show {box.name} --live",
         )
 

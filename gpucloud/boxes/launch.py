@@ -47,7 +47,7 @@ class Tried:
     _blocked: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
     def failed(self, candidate: Candidate, error: CloudError) -> None:
-        """Notes a refusal."""
+        """Records a refusal."""
         self.errors.append(error)
         self.attempts.append(
             {
@@ -70,7 +70,7 @@ class Tried:
                 pass
 
     def ended_itself(self, candidate: Candidate, error: BoxLostError) -> None:
-        """Notes a machine that powered itself off while it booted: one may be an accident.
+        """Records a machine that powered itself off while it booted: one may be an accident.
 
         Raises:
             BoxLostError: it is the second. Every other machine would power itself off as well.
@@ -181,7 +181,7 @@ def replace_machines(
         candidates: what to try, in order; the same offer may well yield another machine.
         why: the fault of the machines, for the box's record.
     """
-    context.tell("down", f"{why}; ending the box and trying once more")
+    context.tell("down", f"{why}; deleting the machines and trying once more")
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     context.journal.write(box, Seen(facts=Facts(replaced=why)))
     return _first_that_starts(context, box, terms, candidates, Tried())
@@ -210,7 +210,7 @@ def abandon(
             except StaleWriterError as stale:
                 context.tell("down", stale.message)
             except JournalError as broken:
-                context.tell("down", f"{broken.message}; ending the box anyway")
+                context.tell("down", f"{broken.message}; deleting the box anyway")
                 end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
         except OwedError as owed:
             owed.attempts = attempts or []
@@ -293,9 +293,9 @@ def check_name(context: Context, name: str) -> None:
     for box in context.journal.boxes(owner=context.owner):
         if box.name != name:
             continue
-        hint = f"choose another --name, or end it: gpucloud down {name}"
+        hint = f"choose another --name, or delete it: gpucloud down {name}"
         unknown = [i for i in context.journal.intents(box.id, unresolved=True) if i.status == "open"]
         if box.state is BoxState.DELETING and unknown:
             until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
-            hint = f"its cut-off launch may still appear until {rfc3339(until)}: choose another --name"
+            hint = f"its interrupted launch may still appear until {rfc3339(until)}: choose another --name"
         raise UsageError(f"a box named {name!r} exists already ({box.state})", hint=hint)

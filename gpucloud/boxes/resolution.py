@@ -86,8 +86,8 @@ def _unanswered_for(context: Context, box: Box, asked_at: datetime) -> timedelta
 def note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None:
     """Journals resources of a box that exist and are not in the journal: others may depend on them.
 
-    A box that was taken in from a list that lagged has such things. Where it is a second machine that holds
-    the rest, nothing is written down: that, and what belongs to it, is not ours to end.
+    A box that was recovered from a list that lagged has such resources. If a second machine has the tags of
+    the box, nothing is journalled: that machine, and what belongs to it, is not ours to delete.
     """
     found = context.tasks.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
     if any(is_second_machine(box, resource) for resource in found.resources):

@@ -69,7 +69,7 @@ def _taken_back(context: Context, box: Box) -> Box:
         OwedError: neither within the budget.
         StaleWriterError: the other process does not delete it.
     """
-    context.tell("down", f"another process is ending {box.name!r}; waiting for it")
+    context.tell("down", f"another process is deleting {box.name!r}; waiting for it")
     while True:
         now = context.journal.box(box.id)
         if now.state in OVER:

@@ -21,7 +21,7 @@ from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
     """Deletes everything that carries a box's tag while the journal cannot be written.
 
-    The journal is not told. Whatever looks later finds things that are gone.
+    Nothing is journalled. A later command finds that the resources are gone.
 
     Raises:
         OwedError: something may still be billed.

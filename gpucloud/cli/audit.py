@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.logs import SINCE, read_since
+from gpucloud.cli.market import show_table
 from gpucloud.cli.output import utc_now
 from gpucloud.clouds.audit import FILE, Entry
 from gpucloud.resources import short_id
@@ -50,16 +52,26 @@ def audit(
     first = None if since is None else read_since(since, utc_now())
     record = app.client.audit(box=box, since=first, most=None if all else last)
     if record.damaged:
-        words = f"{record.damaged} lines of {app.client.state / FILE} make no sense, and were passed over."
+        words = f"{record.damaged} lines of {app.client.state / FILE} are damaged and are not shown."
         app.output.say(words)
     if app.output.json:
         app.output.document("audit", record.document())
     else:
-        # In parts: to lay out one table of very many rows takes far more time and memory than they do.
+        # In parts: the layout of one table of very many rows takes far more time and memory.
         for part in range(0, max(len(record.calls), 1), ROWS_AT_ONCE):
-            app.output.table(COLUMNS, [_row(call) for call in record.calls[part : part + ROWS_AT_ONCE]])
+            _show(app, record.calls[part : part + ROWS_AT_ONCE])
     if record.more:
         app.output.say(f"These are the newest {len(record.calls)}. More: --last N, --since TIME; all: --all")
+
+
+def _show(app: App, calls: Sequence[Entry]) -> None:
+    if not calls:
+        app.output.say("No calls are on record.")
+        return
+    columns: dict[str, Sequence[object]] = dict(
+        zip(COLUMNS, zip(*map(_row, calls), strict=True), strict=True)
+    )
+    show_table(app.output, columns, right=(), optional=("REQUEST ID", "WHO", "PER HOUR", "BOX", "REGION"))
 
 
 def _row(call: Entry) -> list[Any]:

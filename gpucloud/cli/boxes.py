@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.cli.market import show_table
 from gpucloud.cli.output import Output, abandon_stdout, duration_text
 from gpucloud.errors import OwedError, UsageError
 from gpucloud.journal.lifecycle import OVER
@@ -47,15 +48,16 @@ def _alarms(guard: GuardReport) -> list[str]:
 
 
 def paying_text(boxes: Sequence[Box]) -> str:
-    """The sentence after each action: what is paid per hour now."""
+    """The sentence after each action: what the owner's boxes cost per hour now."""
     sums: dict[str, Decimal] = {}
     for box in boxes:
         for money in box.paying:
             sums[money.currency] = sums.get(money.currency, Decimal(0)) + money.amount
     if not sums:
-        return "Nothing is being paid for now."
+        return "Your boxes cost nothing now."
     costs = [f"{format_money(amount, currency)} per hour" for currency, amount in sorted(sums.items())]
-    return f"Now paying {' and '.join(costs)}."
+    least = "at least " if any(_is_bound(box) for box in boxes) else ""
+    return f"Your boxes cost {least}{' and '.join(costs)} now."
 
 
 @contextmanager
@@ -101,6 +103,12 @@ def _left_document(box: Box) -> dict[str, Any]:
     }
 
 
+COLUMNS = (
+    *("NAME", "STATE", "GPU", "TYPE", "WHERE", "PAID AS"),
+    *("PER HOUR", "SO FAR", "AGE", "LEFT", "ADDRESS"),
+)
+
+
 def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
     """Prints boxes as a table."""
     now = datetime.now(UTC)
@@ -113,18 +121,15 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
             " ".join(filter(None, (box.cloud, box.zone or box.region))),
             box.purchase and box.purchase.replace("_", "-"),
             _per_hour_text(box),
-            format_money(box.cost_so_far.amount if box.cost_so_far else None, _currency(box)),
+            box.cost_so_far and format_money(box.cost_so_far.amount, box.cost_so_far.currency),
             duration_text(now - box.created_at),
             _left(box, now),
             box.nodes[0].public_ip if box.nodes and box.state not in OVER else None,
         )
         for box in boxes
     ]
-    output.table(
-        ("NAME", "STATE", "GPU", "TYPE", "WHERE", "PAID AS", "PER HOUR", "SO FAR", "AGE", "LEFT", "ADDRESS"),
-        rows,
-        right=("PER HOUR", "SO FAR", "AGE", "LEFT"),
-    )
+    columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+    show_table(output, columns, right=("PER HOUR", "SO FAR", "AGE", "LEFT"), optional=("PAID AS", "TYPE"))
 
 
 ENDED = {
@@ -153,14 +158,17 @@ def _state_text(box: Box) -> str:
 
 
 def _per_hour_text(box: Box) -> str | None:
-    """What a box costs per hour; if some nodes have ended, what is still billed."""
-    if box.state not in OVER and not all(node.billed for node in box.nodes):
-        return " + ".join(format_money(each.amount, each.currency) for each in box.paying) or format_money(
-            Decimal(0), _currency(box)
-        )
-    if box.price is None:
+    """The present spending on a box; a lower bound if the price of a part is unknown."""
+    if box.state in OVER or not box.nodes:
         return None
-    return format_money(box.price.amount * max(len(box.nodes), 1), box.price.currency)
+    sums = [format_money(each.amount, each.currency) for each in box.paying]
+    bound = "≥ " if _is_bound(box) else ""
+    return bound + (" + ".join(sums) or format_money(Decimal(0), _currency(box)))
+
+
+def _is_bound(box: Box) -> bool:
+    """Whether the price of a part is unknown, so that the box costs at least what is known."""
+    return None in (box.per_hour.compute, box.per_hour.disk, box.per_hour.address)
 
 
 def _currency(box: Box) -> str:

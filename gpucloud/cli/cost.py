@@ -99,7 +99,7 @@ class WorkloadOptions(Options):
         str | None,
         typer.Option(
             "--checkpoint-every",
-            help="Work between two checkpoints, the most that an interruption loses: 30m.",
+            help="Time between two checkpoints: 30m. An interruption loses at most this much work.",
             metavar="TIME",
             rich_help_panel=_USAGE,
         ),
@@ -178,6 +178,17 @@ class AnswerOptions(Options):
         ),
     ] = None
 
+    def refuse_several(self, *, json: bool) -> None:
+        """Refuses flags that ask for several forms of the answer.
+
+        Raises:
+            UsageError: there are several.
+        """
+        forms = {"--json": json, "--csv": self.csv, "--markdown": self.markdown}
+        given = [flag for flag, is_given in forms.items() if is_given]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} contradict each other")
+
     def write(self, app: App, comparison: Comparison, before: Comparison | None) -> None:
         """Writes the answer to stdout; a budget that does not hold is the answer to a program."""
         exceeded = comparison.over_budget
@@ -233,6 +244,7 @@ def cost(
 
     With --budget, exit code 7 means that no offer that can be launched is expected to cost so little.
     """
+    answer.refuse_several(json=app.output.json)
     other = None if against is None else _other_spec(against)
     plots = None if answer.plot is None else shown.load_plots("--plot", answer.plot)
     report_plots = None if answer.html is None else shown.load_plots("--html")
@@ -308,4 +320,4 @@ def _number(flag: str, text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise UsageError(f"{flag}: {text!r} is no number") from None
+        raise UsageError(f"{flag}: {text!r} is not a number; allowed: such as 72 or 0.5") from None

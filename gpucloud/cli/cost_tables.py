@@ -185,7 +185,7 @@ def _upfront_text(estimate: Estimate) -> str | None:
 def _show_mixes(app: App, comparison: Comparison) -> None:
     """Which way pays from how many hours a month on; and the cheapest mix for a profile."""
     for found in comparison.lasting() if not comparison.layers else ():
-        parts = [f"{paid_text(s.way.offer)} to {s.end:.0f} h" for s in cheapest_by_hours(found)]
+        parts = [f"{paid_text(s.way.offer)} up to {s.end:.0f} h" for s in cheapest_by_hours(found)]
         app.output.say(f"Cheapest per month, {at(found[0].offer)}: {'; '.join(parts)}.")
     for shares in comparison.mixes():
         app.output.line("")
@@ -242,10 +242,10 @@ def spot_text(spot: SpotEstimate) -> str:
     seen = spot.outlook
     words = [
         f"{seen.interruptions:.2f} interruptions and {seen.lost:.1f} h lost on average",
-        f"done after {seen.low:.1f} to {seen.high:.1f} h in nine of ten cases",
+        f"complete after {seen.low:.1f} to {seen.high:.1f} h in nine of ten cases",
     ]
     if spot.best_interval is not None:
-        words.append(f"best to save every {spot.best_interval:.1f} h")
+        words.append(f"best checkpoint interval {spot.best_interval:.1f} h")
     if spot.dearer:
         words.append("on demand is expected to cost less")
     return "; ".join(words)
@@ -278,19 +278,22 @@ def _say_notes(app: App, comparison: Comparison) -> None:
     dates = sorted(offer.as_of for offer in offers if offer.as_of)
     say(f"Prices of {dates[0]} to {dates[-1]}; --explain has the date and source of each figure.")
     if any(offer.to_buy for offer in offers):
-        say("Commitments are to buy: the whole term is owed, used or not. gpucloud never buys one.")
+        say("Commitments must be bought first: the whole term is billed, used or not. gpucloud buys none.")
     if any(offer.purchase == CAPACITY_BLOCK for offer in offers):
-        say("A capacity block is of whole days, from the fifteenth on of whole weeks.")
+        say("A capacity block has whole days; above 14 days, whole weeks.")
     if any(offer.purchase == "spot" for offer in offers):
         how = "without checkpoints" if usage.checkpoint_s is None else "from the last checkpoint on"
-        say(f"Expected: with the work that is repeated after interruptions, {how}.")
+        say(f"EXPECTED includes the work that is repeated after interruptions, {how}.")
     if not comparison.assumed and any(_range_text(e) for e in estimates if e.spot is None):
-        limit = f"{usage.boot_limit_s // 60} min, when they are given up"
-        say(f"Range: without idle tail and failed attempts, to boots of {limit}; of spot, nine of ten cases.")
+        minutes = usage.boot_limit_s // 60
+        say(
+            f"RANGE: from no idle time and no failed attempt to a boot of {minutes} min, the longest allowed;"
+            " for spot, nine of ten cases."
+        )
     if any(offer.purchase == OWNED for offer in offers):
-        say("Owned is what you have paid for already, reckoned as if nothing else uses it.")
+        say("Owned capacity is paid for already; the estimate assumes that nothing else uses it.")
     if any(offer.quote and offer.quote.discount for offer in offers):
-        say("Your own discounts are taken off; --explain shows the list prices.")
+        say("Your own discounts are deducted; --explain shows the list prices.")
     missing = {part: why for e in estimates for part, why in e.unknown.items() if part in e.parts}
     if missing:
         reasons = {why for e in estimates for part, why in e.unknown.items() if part in e.parts}

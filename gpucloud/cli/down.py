@@ -12,6 +12,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.options import RunId
 from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document
 from gpucloud.errors import OwedError, UsageError
+from gpucloud.journal.lifecycle import BoxState
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
@@ -46,7 +47,8 @@ def down(
             boxes = [box.document() for box in done.boxes]
             app.output.document("down", {"boxes": boxes, **unjudged_document(done.searched)})
     for box in done.boxes:
-        app.output.say(f"{box.name} is {box.state}: the cloud says that nothing billable is left of it.")
+        how = "has failed" if box.state is BoxState.FAILED else f"is {box.state}"
+        app.output.say(f"{box.name} {how}: the cloud says that nothing billable is left of it.")
     app.output.say(paying_text(done.living))
     return OwedError.exit_code if done.searched and not done.searched.whole else 0
 

@@ -102,7 +102,7 @@ def report(
 
 
 def explain(error: BaseException) -> GpucloudError:
-    """Any failure as one of ours, so that all are told alike."""
+    """Any failure as a ``GpucloudError``, so that all are reported in one form."""
     match error:
         case GpucloudError():
             return error
@@ -138,7 +138,7 @@ def as_text(failure: GpucloudError) -> str:
     if failure.left:
         lines += ["  may still be billed:", *(f"    {_row(resource)}" for resource in failure.left)]
     if failure.owed_command:
-        lines.append(f"  to end it: {failure.owed_command}")
+        lines.append(f"  delete it with: {failure.owed_command}")
     if failure.hint:
         lines.append(f"  hint: {failure.hint}")
     return redact(clean("\n".join(lines)))

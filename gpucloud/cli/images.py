@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
+from gpucloud.cli.market import show_table
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import UsageError
 from gpucloud.spec.model import Spec
@@ -35,7 +36,9 @@ def images(app: App, spec: Spec) -> int | None:
     if app.output.json:
         app.output.document("images", {"images": [choice.document() for choice in choices]})
     else:
-        app.output.table(COLUMNS, [_row(choice) for choice in choices])
+        rows = [_row(choice) for choice in choices]
+        columns: dict[str, Sequence[object]] = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+        show_table(app.output, columns, right=(), optional=("WHY", "CUDNN", "SYSTEM", "FOR EXAMPLE"))
         for choice in choices:
             if choice.problem:
                 app.output.say(f"{choice.candidate.place}: {choice.problem}")

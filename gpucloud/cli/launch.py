@@ -50,7 +50,7 @@ def launch(
     app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
     if box.runs_command:
         app.output.say(f"Its command is running: gpucloud logs {box.name} --job -f")
-    app.output.say(f"{paying_text(living)} End it with: gpucloud down {box.name}")
+    app.output.say(f"{paying_text(living)} Delete it with: gpucloud down {box.name}")
 
 
 def _saved(file: Path, flags: Spec) -> Plan:

@@ -126,8 +126,12 @@ def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
         steps = {"steps": steps_in(text)} if source == "boot" else {}
         app.output.document("logs", {"source": source, "text": "\n".join(text), **steps})
         return
+    empty = True
     for line in lines:
+        empty = False
         if app.output.json:
             app.output.record({"schema": "gpucloud.logs/v1", "source": source, "line": line})
         else:
             app.output.line(line)
+    if empty:
+        app.output.say(f"The {source} log has no such lines.")

@@ -51,7 +51,7 @@ def read_age(text: str | None, flag: str = "--max-age") -> timedelta | None:
         return None
     match = re.fullmatch(r"([0-9]{1,4})([dwmy])", text.strip().lower())
     if match is None:
-        raise UsageError(f"{flag}: {text!r} is no age; allowed: 90d, 8w, 6m, 2y")
+        raise UsageError(f"{flag}: {text!r} is not an age; allowed: 90d, 8w, 6m, 2y")
     return timedelta(days=int(match[1]) * _DAYS[match[2]])
 
 

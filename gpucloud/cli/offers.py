@@ -167,7 +167,7 @@ def _show_why(app: App, explanation: Explanation) -> None:
     for rule, count in explanation.counts.items():
         line(f"  {count:5}  by {rule_text(rule)}")
     if explanation.relaxations:
-        line("Without one of the demands:")
+        line("With one demand changed, these would match:")
         for relaxation in explanation.relaxations:
             line(f"  {relaxation_text(relaxation)}")
     line("The refused offers with the fewest reasons:")

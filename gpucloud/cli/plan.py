@@ -99,7 +99,9 @@ def limit_text(limit: CostLimit) -> str:
     parts = [f"up to {format_money(limit.usd_per_hour)} per hour for {limit.nodes} node"]
     parts[0] += "s" if limit.nodes > 1 else ""
     parts += [f"{' and '.join(limit.known)} included"] if limit.known else []
-    parts += [f"plus {' and '.join(limit.unknown)} of unknown price"] if limit.unknown else []
+    parts += (
+        [f"{' and '.join(limit.unknown)} not included where their price is unknown"] if limit.unknown else []
+    )
     parts += [f"until {time_text(limit.until)}" if limit.until else "until you end it"]
     return ", ".join(parts)
 

@@ -28,13 +28,10 @@ def show(app: App) -> None:
         line(f"{source.id}: {source.repository} {source.path} ({source.licence})")
     for rate in known.rates:
         line(f"1 {rate.base} = {rate.rate} {rate.quote}, {rate.as_of} ({rate.source})")
-    say(
-        f"{known.prices} prices, {known.live} of them asked for here, the rest from this version's snapshot."
-        if known.live
-        else f"{known.prices} prices, all from the snapshot in this version of gpucloud."
-    )
+    refreshed = f"{known.live} from refreshes here, the rest" if known.live else "all"
+    say(f"{known.prices} prices, {refreshed} from the snapshot in this version of gpucloud.")
     for reason, count in known.set_aside.items():
-        say(f"Set aside when they were asked for: {count} × {reason}")
+        say(f"Refused at the last refresh: {count} × {reason}")
     say("Next: gpucloud prices refresh")
 
 
@@ -42,7 +39,7 @@ def _show_groups(app: App, known: PriceOverview) -> None:
     groups = known.groups
     columns: dict[str, Sequence[object]] = {
         "CLOUD": [group.cloud for group in groups],
-        "PAID AS": [group.purchase for group in groups],
+        "PAID AS": [group.purchase.replace("_", "-") for group in groups],
         "PRICES": [group.prices for group in groups],
         "REGIONS": [group.regions for group in groups],
         "TYPES": [group.types for group in groups],

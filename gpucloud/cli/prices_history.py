@@ -123,7 +123,9 @@ def _moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is neither a day nor a moment: 2026-11-01, 2026-11-01T12:00Z") from None
+        raise UsageError(
+            f"{text!r} is neither a day nor a time; allowed: 2026-11-01, 2026-11-01T12:00Z"
+        ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

@@ -101,7 +101,9 @@ def _show(app: App, results: Mapping[str, Refreshed]) -> None:
         say(f"{len(moved) - SHOWN} more moved: gpucloud prices diff")
     for name, result in rows:
         if result.skipped:
-            say(f"{name}: {result.skipped} inquiries had been answered before the last refresh was cut off.")
+            say(
+                f"{name}: {result.skipped} queries had been answered before the last refresh was interrupted."
+            )
         for reason, count in Counter(each.reason for each in result.set_aside).most_common():
             say(f"Set aside: {name}: {count} × {reason}")
         for inquiry, error in result.failures.items():

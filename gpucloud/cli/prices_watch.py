@@ -65,7 +65,7 @@ def _limit(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise UsageError(f"--below: {text!r} is no price; allowed: a number above 0") from None
+        raise UsageError(f"--below: {text!r} is not a price; allowed: a number above 0") from None
 
 
 def _pause(text: str) -> timedelta:
@@ -98,7 +98,7 @@ def _tell(app: App, look: Look) -> None:
     app.output.line(f"{rfc3339(look.at)}  {'BELOW' if look.below else 'above'}  {offer}")
     sys.stdout.flush()
     if look.failures:
-        app.output.say(f"{look.failures} inquiries were not answered: gpucloud prices refresh says why")
+        app.output.say(f"{look.failures} queries were not answered: gpucloud prices refresh says why")
 
 
 def _run(app: App, command: Sequence[str], offer: Offer) -> int:

@@ -56,17 +56,17 @@ class JobOptions(Options):
 
     @property
     def timeout_s(self) -> float | None:
-        """When the command is ended."""
+        """The time limit of the command, in seconds."""
         return _seconds(self.timeout)
 
     @property
     def reasons(self) -> frozenset[str]:
-        """After what it begins anew."""
+        """The reasons to start again."""
         return _reasons(self.retry_on)
 
     @property
     def files(self) -> list[tuple[str, str]]:
-        """What is brought back: (path on the box, path here)."""
+        """The files to copy back: (path on the box, local path)."""
         return [_fetched(each) for each in self.fetch or ()]
 
 

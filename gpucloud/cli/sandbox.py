@@ -32,6 +32,15 @@ Purchase = Annotated[
 ]
 
 
+_EFFECTS = (
+    "error, throttle (an error answer); delay, hang (a late answer, or none); drop, reset (the connection is"
+    " closed); repeat (the request arrives twice); stale (an earlier answer); ignore (success, but nothing is"
+    " done); empty (empty lists); trickle, drip (the answer in pieces, or in bytes without end); pages (lists"
+    " without end); bomb (a small answer that unpacks to a large one); truncate, garble (a damaged answer);"
+    " redirect (to another host); kill (a signal to the caller)"
+)
+"""The values of :class:`gpucloud.sandbox.faults.Effect` and what they do."""
+
 Transition = Annotated[
     float | None,
     typer.Option(
@@ -64,7 +73,8 @@ def start(
         Review | None,
         typer.Option(
             "--review",
-            help="Who may not send what gpucloud must not send: all, own (gpucloud only) or off.",
+            help="Whose unsafe requests (open ports, unencrypted disks, missing tags) are refused: all, own"
+            " (gpucloud's), or off.",
             metavar="WHOSE",
         ),
     ] = None,
@@ -142,7 +152,9 @@ def status(app: App) -> None:
     if found["running"]:
         app.output.line(f"review    {found['review']}")
     if found["clock_ahead_s"]:
-        app.output.line(f"clock     {found['clock_ahead_s']:g} s ahead; a reset takes that back")
+        app.output.line(
+            f"clock     {found['clock_ahead_s']:g} s ahead; `gpucloud sandbox reset` sets it right"
+        )
     price = found["billed_per_hour"]
     app.output.line(f"billed    {format_money(Decimal(price['amount']), price['currency'])} per hour")
     if found["billing"]:
@@ -248,8 +260,7 @@ def fault(
     effect: Annotated[
         str | None,
         typer.Argument(
-            help="Effect: error, throttle, delay, hang, drop, reset, repeat, stale, ignore, empty, trickle,"
-            " drip, pages, bomb, truncate, garble, redirect, kill.",
+            help=f"Effect: {_EFFECTS}.",
             metavar="EFFECT",
         ),
     ] = None,
@@ -334,7 +345,7 @@ def gpu(
     _answer(
         app,
         {"sickness": sickness, "times": times},
-        f"The next boxes with a faulty GPU: {times} ({sickness}).",
+        f"The next {times} boxes get a faulty GPU ({sickness}).",
     )
 
 

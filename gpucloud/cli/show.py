@@ -27,17 +27,20 @@ def show(
     if app.output.json:
         app.output.document("show", {"box": document})
         return
-    for key, value in document.items():
-        if value is not None and value != []:
-            text = "; ".join(map(guard_text, box.guards)) if key == "guards" else _text(key, value)
-            app.output.line(f"{key.replace('_', ' '):<14} {text}")
+    shown = {key: value for key, value in document.items() if value is not None and value != []}
+    width = max(map(len, shown))
+    for key, value in shown.items():
+        text = "; ".join(map(guard_text, box.guards)) if key == "guards" else _text(key, value)
+        app.output.line(f"{key.replace('_', ' '):<{width}} {text}")
 
 
 def _text(key: str, value: Any) -> str:
     """A field of a box as text."""
-    if key in LISTS:
-        return LISTS[key](value)
+    if key in SHOWN_AS:
+        return SHOWN_AS[key](value)
     match value:
+        case bool():
+            return "yes" if value else "no"
         case {"amount": amount, "currency": currency}:
             return f"{amount} {currency}"
         case {"total": _}:
@@ -50,12 +53,14 @@ def _text(key: str, value: Any) -> str:
 
 
 def _node_text(node: dict[str, Any]) -> str:
-    return f"{short_id(node['instance_id'])} {node['state']} {node['public_ip']}"
+    words = (short_id(node["instance_id"]), node["state"], node["public_ip"])
+    return " ".join(filter(None, words))
 
 
-LISTS: dict[str, Callable[[list[Any]], str]] = {
+SHOWN_AS: dict[str, Callable[[Any], str]] = {
+    "purchase": lambda purchase: purchase.replace("_", "-"),
     "nodes": lambda nodes: ", ".join(map(_node_text, nodes)),
     "mig": lambda slices: ", ".join(f"{each['profile']} {each['uuid']}" for each in slices),
     "accept_test": lambda _: "passed by every GPU",
 }
-"""The fields that hold lists, and how each is written as text."""
+"""The fields that are not written as they are, and how each is written."""

@@ -59,7 +59,7 @@ def _box_lines(box: Mapping[str, Any]) -> list[str]:
         ("where", " ".join(filter(None, (box["cloud"], box["zone"] or box["region"])))),
         ("machine", f"{box['instance_type']}, {gpu.get('count')} x {gpu.get('model')}, {box['purchase']}"),
         ("price", f"{price['amount']} {price['currency']} per hour and node" if price else "unknown"),
-        ("compute so far", f"{cost['amount']} {cost['currency']}" if cost else "nothing"),
+        ("cost so far", f"{cost['amount']} {cost['currency']}" if cost else "nothing"),
     ]
     return ["| | |", "| --- | --- |", *(f"| {name} | {_cell(text)} |" for name, text in rows), ""]
 

@@ -86,7 +86,7 @@ def sweep(
         app.output.say(f"Still owed: {trouble.message}")
     if swept.troubles or swept.left:
         command = "gpucloud sweep" + (f" --owner {owner}" if owner else "") + " --yes"
-        app.output.say(f"  to end it: {command}")
+        app.output.say(f"  delete it with: {command}")
     say_unjudged(app, swept.searched)
     app.output.say(paying_text(swept.living))
     return STILL_OWED if swept.troubles or swept.left or not swept.searched.whole else 0

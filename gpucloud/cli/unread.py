@@ -28,7 +28,8 @@ def say_unjudged(app: App, searched: Searched) -> None:
             f"Left alone: {ref.kind} {short_id(ref.id)} in {ref.cloud} {ref.region} has your owner tag, "
             f"but {wrong_in(resource)}"
         )
-        app.output.say("  delete it in the cloud's console, or correct its tags there")
+    if searched.unjudged:
+        app.output.say("  delete them in the cloud's console, or correct their tags there")
 
 
 def unjudged_document(searched: Searched | None) -> dict[str, Any]:

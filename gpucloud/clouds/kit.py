@@ -312,7 +312,8 @@ def image_row(rows: Iterable[Row], recipe: str, arch: str, machine: str, *, clou
     for row in listed:
         if row.arch == arch and _any(row.recipes, recipe) and _any(row.machines, machine):
             return row
-    known = sorted({pattern for row in listed for pattern in row.recipes})
+    patterns = {pattern for row in listed for pattern in row.recipes}
+    known = sorted(each for each in patterns if not _any(patterns - {each}, each))  # without special cases
     raise UsageError(
         f"{cloud} has no image for {recipe!r} on {arch}", hint=f"use one of {', '.join(known)}, or {own}"
     )

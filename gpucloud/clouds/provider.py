@@ -215,7 +215,7 @@ class Witness(Protocol):
     """Called before every changing call."""
 
     def __call__(self, call: ApiCall, /) -> Answered:
-        """Called in the thread that is about to send it; gives what is to be told how it ended."""
+        """Called in the thread that is about to send it; returns the function to call with its outcome."""
         ...
 
 

@@ -336,7 +336,7 @@ def measure_named(sort: str) -> str | None:
         return None
     orders = {str(each): measure for each, measure in MEASURES.items()}
     if sort not in orders:
-        raise UsageError(f"--sort: {sort!r} is no order; allowed: {', '.join((TOTAL, *orders))}")
+        raise UsageError(f"--sort: {sort!r} is not a sort order; allowed: {', '.join((TOTAL, *orders))}")
     return orders[sort]
 
 

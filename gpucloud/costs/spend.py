@@ -13,7 +13,7 @@ from gpucloud.journal.facts import Price, Usage, hours_of
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.resources import State, rfc3339
 from gpucloud_pricing.billing import Billing
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -189,25 +189,30 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
     )
 
 
-def paid_per_hour(box: Box, billing_of: BillingOf) -> dict[str, Decimal]:
-    """The present price of a box per hour, by its machines' last known state and by currency.
+def cost_so_far(box: Box, now: datetime, billing_of: BillingOf) -> Money | None:
+    """The cost of a box until now, in the currency of its compute; ``None`` if no part of it has a price.
 
-    It is the price of their compute; of a stopped machine that is not billed, the price of its disk and
-    address, which the cloud keeps for it. A box that has ended costs nothing.
+    Parts without a known price are left out, and so is capacity that was paid for before the launch.
     """
+    amounts = [
+        charge.amount
+        for charge in charges(box, None, now, billing_of)
+        if charge.amount is not None and charge.currency == box.currency and not charge.paid_before
+    ]
+    return Money(amount=round(sum(amounts, Decimal(0)), 4), currency=box.currency) if amounts else None
+
+
+def paid_per_hour(box: Box, billing_of: BillingOf) -> dict[str, Decimal]:
+    """The present spending on a box per hour, by currency: the parts of :func:`per_hour` with a known price.
+
+    The compute of held capacity was paid for before the launch, and is left out.
+    """
+    parts = per_hour(box, billing_of)
+    held = box.offer is not None and box.offer.purchase is Purchase.RESERVED
     sums: dict[str, Decimal] = {}
-
-    def add(price: Price | None, quantity: Decimal = Decimal(1)) -> None:
-        if price is not None:
-            sums[price.currency] = sums.get(price.currency, Decimal(0)) + price.amount * quantity
-
-    for node in box.nodes if box.state not in OVER else ():
-        if node.billed:
-            add(box.price)
-        elif node.state is State.STOPPED:
-            gib = billing_of(box.cloud).disk_gib(box.wanted.disk_gib or 0)
-            add(box.listed.get("disk_gb_month"), gib / HOURS_PER_MONTH)
-            add(box.listed.get("public_ip_hour"))
+    for part in (None if held else parts.compute, parts.disk, parts.address):
+        if part is not None and part.amount:
+            sums[part.currency] = sums.get(part.currency, Decimal(0)) + part.amount
     return sums
 
 

@@ -47,7 +47,7 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
     living = [box for box in boxes if box.state not in OVER]
     ended = {box.id: box for box in boxes if box.state in OVER}
     if living:
-        context.tell("down", f"ending {', '.join(box.name for box in living)}")
+        context.tell("down", f"deleting {', '.join(box.name for box in living)}")
     with context.tasks.finishing():
         ends = _end_in_threads(context, living)
         for box in living:
@@ -102,13 +102,13 @@ def _end_one(context: Context, box: Box) -> Box:
 
 def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
     """Ends a box while the journal cannot be written; returns the error that reports it."""
-    context.tell("down", f"{broken.message}; ending the box anyway")
+    context.tell("down", f"{broken.message}; deleting the box anyway")
     try:
         with context.tasks.finishing():
             end_unrecorded(context, box, budget_s=budget_s)
     except GpucloudError as error:
         return error
-    broken.message = f"{box.name} was ended, but {broken.message}"
+    broken.message = f"{box.name} was deleted, but {broken.message}"
     return broken
 
 

@@ -86,7 +86,7 @@ def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:
         ensure_end(context, box, context.clouds[box.cloud], machines, End(at=box.expires_at))
     except CloudError as error:
         error.message = f"{box.name} may run on after its deadline: {error.message}"
-        error.hint = f"set it again: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"
+        error.hint = f"set it again: gpucloud extend {box.name}; or delete it: gpucloud down {box.name}"
         raise
 
 

@@ -194,7 +194,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
     if taken is None:
         raise UsageError(f"another process works on box {box.name!r}", hint="wait for it, then repeat")
     reasons = dict.fromkeys(find.reason.replace("_", " ") for find in finds)
-    context.tell("down", f"ending {box.name}: {', '.join(reasons)}")
+    context.tell("down", f"deleting {box.name}: {', '.join(reasons)}")
     try:
         refs = _refs(resources)
         for ref in refs:

@@ -15,7 +15,7 @@ class NameTakenError(UsageError):
     def __init__(self, name: str) -> None:
         super().__init__(
             f"a box named {name!r} exists already",
-            hint=f"choose another --name, or end it: gpucloud down {name}",
+            hint=f"choose another --name, or delete it: gpucloud down {name}",
         )
 
 
@@ -25,7 +25,7 @@ class RunTakenError(UsageError):
     def __init__(self, run_id: str, box: str) -> None:
         super().__init__(
             f"run {run_id!r} exists already: it has the box {box!r}",
-            hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
+            hint=f"choose another --run-id, or delete it: gpucloud down --run-id {run_id}",
         )
 
 

@@ -388,14 +388,6 @@ def _time(text: str | None) -> datetime | None:
 # --- money
 
 
-def cost_of(usage: Usage, now: datetime) -> Decimal | None:
-    """The cost of an interval, to the second; ``None`` if its price is unknown.
-
-    An end that the cloud reported is used as it is, independently of our own clock.
-    """
-    return None if usage.price is None else usage.price.amount * hours_of(usage, usage.end or now)
-
-
 def hours_of(usage: Usage, until: datetime, since: datetime | None = None) -> Decimal:
     """The hours of an interval between two moments; never negative, even if clocks differ."""
     start = usage.start if since is None else max(since, usage.start)

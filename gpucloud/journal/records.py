@@ -20,13 +20,10 @@ from gpucloud.journal.facts import (
     Price,
     Usage,
     Wanted,
-    cost_of,
 )
 from gpucloud.journal.lifecycle import LAUNCHING, BoxState, EndedBy, Lease
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
-
-_TO_BE_SHOWN = Decimal("0.0001")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +110,6 @@ class Box:
             kind=ResourceKind.INSTANCE,
             id=self.nodes[node].instance_id,
         )
-
-    def compute_cost(self, until: datetime) -> Decimal | None:
-        """What its compute has cost; ``None`` while nothing has started, or without a price."""
-        costs = [cost_of(each, until) for each in self.usage if each.part == "compute"]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known, Decimal(0)).quantize(_TO_BE_SHOWN) if known else None
 
     @property
     def is_remains(self) -> bool:

@@ -42,7 +42,9 @@ def check_places(market: Market, demand: Demand) -> None:
     try:
         market.check(demand)
     except BadPlaceError as error:
-        raise UsageError(f"{flag_of(error.field)}: {error}") from None
+        raise UsageError(
+            f"{flag_of(error.field)}: {error}", hint="gpucloud offers shows clouds, regions and zones"
+        ) from None
 
 
 class Catalog:

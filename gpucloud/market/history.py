@@ -89,7 +89,7 @@ def price_trends(
     )
     if not in_force:
         raise NoOfferError(
-            "no price of this kind has been asked for yet", hint="ask now: gpucloud prices refresh"
+            "no refresh has stored such a price yet", hint="refresh now: gpucloud prices refresh"
         )
     in_force.sort(key=lambda span: market.usd(span.price.amount, span.price.currency) or Decimal("Infinity"))
     found: dict[Series, list[Span]] = {}

@@ -234,6 +234,6 @@ class _Clerk:
 
     def _tell(self) -> None:
         answered, asked = self.result.answered, self.result.asked
-        text = f"{self.name}: {answered} of {asked} inquiries answered"
+        text = f"{self.name}: {answered} of {asked} queries answered"
         event = PricesAnswered("prices", text, cloud=self.name, answered=answered, asked=asked)
         self.context.emit(event)

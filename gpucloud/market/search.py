@@ -13,14 +13,26 @@ from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec.file import flag_of
 from gpucloud_pricing import Demand, Explanation, Market, Offer, Rate, Refusal, Relaxation, format_money
 
-_RULE_FLAGS = {
+_REFUSED_BY = {
     "cloud": "--cloud",
     "region": "--region",
     "zone": "--zone",
-    "purchase": "the way of paying",
-    "partition": "the partition left out",
-    "opt_in_zone": "the opt-in zones left out",
+    "purchase": "--purchase",
+    "status": "status: retired, or not sold publicly",
+    "partition": "partition: GovCloud and China regions must be named",
+    "opt_in_zone": "zone: Local and Wavelength Zones must be named",
 }
+"""What refuses an offer, by rule, where it is not the flag of the rule's name."""
+_RELAXED = {
+    "cloud": "without --cloud",
+    "region": "without --region",
+    "zone": "without --zone",
+    "purchase": "with any --purchase",
+    "status": "with --include-hidden",
+    "partition": "with --region of another partition",
+    "opt_in_zone": "with --zone of an opt-in zone",
+}
+"""What to change so that a rule refuses nothing."""
 
 
 class Sort(StrEnum):
@@ -70,7 +82,7 @@ def order_named(name: str) -> Sort:
     try:
         return Sort(name)
     except ValueError:
-        raise UsageError(f"--sort: {name!r} is no order; allowed: {', '.join(Sort)}") from None
+        raise UsageError(f"--sort: {name!r} is not a sort order; allowed: {', '.join(Sort)}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,14 +180,14 @@ def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
 
 
 def relaxation_text(relaxation: Relaxation) -> str:
-    """The offers that would match without one demand, in one line."""
-    what, best = rule_text(relaxation.rule), offer_text(relaxation.best)
-    return f"without {what}: {relaxation.offers} more, the best {best}"
+    """The offers that would match with one demand changed, in one line."""
+    change = _RELAXED.get(relaxation.rule, f"without {flag_of(relaxation.rule)}")
+    return f"{change}: {relaxation.offers} more, the best {offer_text(relaxation.best)}"
 
 
 def rule_text(rule: str) -> str:
-    """A rule in the user's terms: its flag."""
-    return _RULE_FLAGS.get(rule, flag_of(rule))
+    """A rule in the user's terms: its flag, or what it looks at."""
+    return _REFUSED_BY.get(rule, flag_of(rule))
 
 
 def offer_text(offer: Offer) -> str:

@@ -12,6 +12,7 @@ from gpucloud.errors import UsageError
 from gpucloud.market.refresh import refresh, wanted_of
 from gpucloud.resources import rfc3339
 from gpucloud.runtime.context import Context
+from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, Market, Offer
 from gpucloud_pricing.history import PriceHistory
@@ -53,12 +54,12 @@ def refuse_hasty(below: Decimal, every: timedelta) -> None:
     """Refuses a limit or a pause that is not valid.
 
     Raises:
-        UsageError: the limit is no price, or the pause is too short.
+        UsageError: the limit is not a price, or the pause is too short.
     """
     if not below.is_finite() or below <= 0:
-        raise UsageError(f"--below: {below} is no price; allowed: a number above 0")
+        raise UsageError(f"--below: {below} is not a price; allowed: a number above 0")
     if every < LEAST:
-        raise UsageError(f"--every: {every} is not allowed; allowed: 1m or more")
+        raise UsageError(f"--every: {format_end(every)} is not allowed; allowed: 1m or more")
 
 
 def watch(

@@ -48,9 +48,14 @@ def read_plan(file: Path) -> Plan:
     """
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
         raise UsageError(
-            f"cannot read the plan {file}: {error}", hint="make a plan: gpucloud plan -o FILE"
+            f"cannot read the plan {file}: {error.strerror or error}",
+            hint="make a plan: gpucloud plan -o FILE",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{file} is not a saved plan: {error}", hint="make a plan: gpucloud plan -o FILE"
         ) from error
     plan = Plan.from_json(data)
     if not plan.attempts:

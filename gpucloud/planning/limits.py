@@ -65,7 +65,7 @@ def _check(
     image, software = boots(cloud, candidate, spec.image or DEFAULT_IMAGE)
     if spec.disk < image.disk_gib:
         raise UsageError(
-            f"--disk: {spec.disk} GiB is smaller than {image.name}, which has {image.disk_gib} GiB",
+            f"--disk: {spec.disk} GiB is smaller than the image {image.name}, which has {image.disk_gib} GiB",
             hint=f"--disk {image.disk_gib}",
         )
     order = draft(candidate, spec, owner=owner, now=now)

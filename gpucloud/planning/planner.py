@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from gpucloud.costs.resource_prices import price_at
-from gpucloud.errors import CloudError, GpucloudError, NoOfferError, PriceError, UsageError
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.limits import within_limits
@@ -263,6 +263,7 @@ class Access:
         to_buy: whether a wrong clock of this machine is refused; otherwise it is only reported.
         left_out: the clouds that cannot be used, with the reason.
         refusals: the errors of the clouds about our credentials.
+        silent: the clouds that did not answer.
         remarks: for each cloud that was asked, how its boxes differ from the default.
     """
 
@@ -272,6 +273,7 @@ class Access:
     usable: set[str] = field(default_factory=set[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     refusals: list[CloudError] = field(default_factory=list[CloudError])
+    silent: list[str] = field(default_factory=list[str])
 
     def ask(self, clouds: Iterable[str]) -> bool:
         """Asks the clouds that were not asked before, all at the same time; True if one cannot be used.
@@ -300,14 +302,17 @@ class Access:
                 except CloudError as error:
                     self.left_out[name] = error.message
                     self.refusals.append(error)
-                except (TimedOutError, ImportError) as error:
+                except TimedOutError as error:
+                    self.left_out[name] = str(error)
+                    self.silent.append(name)
+                except ImportError as error:
                     self.left_out[name] = str(error)
         usable = [clock for name, clock in clocks.items() if name in self.usable]
         for reading in [reading_of(self.context, clock) for clock in usable]:
             if self.to_buy:
                 refuse_wrong(self.context, reading)
             elif reading is not None and reading.skew > SKEW_FAILS:
-                self.context.tell("clock", f"{reading.text}: set it before you launch anything")
+                self.context.tell("clock", f"{reading.text}: correct it before a launch")
         return len(self.left_out) > before
 
     def said_of(self, clouds: Iterable[str]) -> dict[str, list[str]]:
@@ -320,10 +325,15 @@ class Access:
         if self.refusals:
             return self.refusals[0]
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
-        return NoOfferError(
-            f"no cloud that offers this can be used: {reasons}",
-            hint="try gpucloud without an account: gpucloud --sandbox",
-        )
+        text = f"no cloud that offers this can be used: {reasons}"
+        if self.silent:
+            return CloudError(
+                text,
+                error_class=ErrorClass.SERVER,
+                cloud=self.silent[0],
+                hint="try again later; or allow other clouds with --cloud",
+            )
+        return NoOfferError(text, hint="try gpucloud without an account: gpucloud --sandbox")
 
 
 def _too_dear(cheapest: Candidate) -> PriceError:

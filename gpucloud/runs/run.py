@@ -112,7 +112,7 @@ class Attendant:
         if code and self.orders.keep_on_failure:
             self._keep(box)
             return code
-        context.tell("down", f"ending {box.name}")
+        context.tell("down", f"deleting {box.name}")
         try:
             with context.tasks.finishing():
                 take_down(context, box, budget_s=TAKE_DOWN_S)
@@ -166,5 +166,5 @@ def refuse_live(context: Context, run_id: str) -> None:
     if machines:
         raise UsageError(
             f"run {run_id!r} exists already: {machines[0].ref.id} runs in {machines[0].ref.region}",
-            hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
+            hint=f"choose another --run-id, or delete it: gpucloud down --run-id {run_id}",
         )

@@ -93,11 +93,11 @@ interconnect = choice(*INTERCONNECTS)
 rdma = choice(*RDMA)
 
 
-def whole(low: int, high: int, unit: str) -> Callable[[object], int]:
+def whole(low: int, high: int, what: str) -> Callable[[object], int]:
     """Makes a parser of a whole number within bounds."""
 
     def read(value: object) -> int:
-        allowed = f"a whole number of {unit}, {low} to {high}"
+        allowed = f"{what}, {low} to {high}"
         word = _scalar(value, allowed)
         if not re.fullmatch(r"[0-9]{1,12}", word) or not low <= int(word) <= high:
             raise ValueError(f"{shown(value)} is not allowed; allowed: {allowed}")
@@ -303,7 +303,7 @@ def ports(value: object) -> tuple[int, ...]:
     """Reads TCP ports."""
     if value in ((), []):
         return ()
-    read = whole(1, 65535, "TCP ports")
+    read = whole(1, 65535, "a TCP port")
     return tuple(sorted({read(item) for item in _items(value, "TCP ports, 1 to 65535")}))
 
 

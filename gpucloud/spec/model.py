@@ -140,7 +140,7 @@ class Spec:
     )
     cpus: int | None = field(
         metadata=_declared(
-            read.whole(1, 4096, "vCPUs"),
+            read.whole(1, 4096, "a whole number of vCPUs"),
             Flag(GPU, "N"),
             {**_WHOLE, "minimum": 1},
             "Minimum number of vCPUs.",
@@ -225,7 +225,7 @@ class Spec:
     )
     nodes: int = field(
         metadata=_declared(
-            read.whole(1, 1000, "nodes"),
+            read.whole(1, 1000, "a whole number of nodes"),
             Flag(BOX, "N"),
             {**_WHOLE, "minimum": 1},
             "Number of identical nodes, placed together: all are launched, or none. Default: 1.",

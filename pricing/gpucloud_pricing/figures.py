@@ -185,8 +185,8 @@ def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
         low = f"the same for {seen.low:.4f} h; one of twenty cases takes less"
         high = f"the same for {seen.high:.4f} h; one of twenty cases takes more"
     else:
-        low = "the same without idle tail and failed attempts"
-        high = f"the same with {usage.boot_limit_s // 60} min for each boot, when it is given up"
+        low = "the same without idle time and failed attempts"
+        high = f"the same with {usage.boot_limit_s // 60} min for each boot, the longest allowed"
     for part, amount, formula in (
         ("low_total", estimate.low_total, low),
         ("high_total", estimate.high_total, high),
@@ -219,7 +219,7 @@ def _interruptions(estimate: Estimate) -> Iterator[Figure]:
     if estimate.spot is None or band is None or estimate.expected_total is None:
         return
     row = Row(
-        what=f"taken back within a month: {band.low} to {band.high} %, the middle counts",
+        what=f"interrupted within a month: {band.low} to {band.high} %, the middle is used",
         amount=Decimal(band.low + band.high) / 2,
         currency="%",
         as_of=band.as_of,
@@ -229,7 +229,7 @@ def _interruptions(estimate: Estimate) -> Iterator[Figure]:
     yield Figure(
         part="expected_total",
         amount=estimate.expected_total,
-        formula=f"the same for {_number(hours)} h, as interruptions repeat work",
+        formula=f"the same for {_number(hours)} h: with the work repeated after interruptions",
         rows=(row,),
     )
 

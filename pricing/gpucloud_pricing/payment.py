@@ -127,7 +127,7 @@ def hours_per_month(profile: str) -> Decimal:
         r"([0-9]+(?:\.[0-9]+)?)h/(day|week|month)(?:,([0-9]+(?:\.[0-9]+)?)d/week)?", profile.replace(" ", "")
     )
     if match is None or (match[3] and match[2] != "day"):
-        raise BadProfileError(f"{profile!r} is no profile; {allowed}")
+        raise BadProfileError(f"{profile!r} is not a profile; {allowed}")
     hours, days = Decimal(match[1]), Decimal(match[3] or 7)
     in_all = {"day": Decimal(24), "week": HOURS_PER_WEEK, "month": HOURS_PER_MONTH}[match[2]]
     if hours > in_all or days > 7:

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +150,10 @@ def test_an_event_cannot_be_changed(client: Client) -> None:
     client.down(every=True)
     with pytest.raises(AttributeError):
         events[0].text = "something else"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
-    assert events == [Noticed("down", "No box to take down.")]
+    assert events == [Noticed("down", "No boxes to delete.")]
 
 
-def test_two_clients_use_one_journal_at_once(profile: Profile) -> None:
+def test_two_clients_use_one_journal_at_once(profile: Profile, endpoint: Endpoint) -> None:
     """As two programs of one user do: each sees the other's boxes, and no name is given twice."""
     with Client.sandbox(profile=profile) as first, Client.sandbox(profile=profile) as second:
         threads = [
@@ -164,10 +165,15 @@ def test_two_clients_use_one_journal_at_once(profile: Profile) -> None:
         for thread in threads:
             thread.join(THREAD_S)
         assert {box.name for box in first.boxes()} == {box.name for box in second.boxes()} == {"one", "two"}
+        billed = Decimal(endpoint.client.status()["billed_per_hour"]["amount"])
+        paying = sum((money.amount for box in first.boxes() for money in box.paying), Decimal(0))
+        assert paying == pytest.approx(billed, abs=Decimal("0.0001")), "disks and addresses too"
         with pytest.raises(UsageError):
             second.launch(Spec(gpu="T4", ttl="1h", name="one"))
         assert first.down(every=True).living == ()
         assert second.boxes() == []
+        again = first.down(["one"], confirm=lambda _: pytest.fail("nothing is left to confirm"))
+        assert [box.state for box in again.boxes] == ["deleted"]
 
 
 def test_two_threads_use_one_client_at_once(client: Client, endpoint: Endpoint) -> None:

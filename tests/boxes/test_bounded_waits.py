@@ -100,6 +100,10 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
     access = Access(context)
     assert access.ask(["aws", "alibaba"])
     assert (sorted(access.left_out), sorted(access.usable)) == (["alibaba"], ["aws"])
+    only_silent = Access(context)
+    assert only_silent.ask(["alibaba"])
+    failure = only_silent.nobody()
+    assert (failure.error_class, failure.cloud, failure.exit_code) == ("server", "alibaba", 1)
     assert len(settle(context)) == 1
     assert len(bench.providers[1].cloud.calls) == asked, "it is not asked again"
     assert not [box.name for box in context.journal.boxes(owner=context.owner) if box.lease], "none is held"

@@ -111,7 +111,7 @@ def test_a_machine_whose_end_cannot_be_set_is_ended_and_that_is_said(
         started(bench)
     assert caught.value.error_class is error_class
     assert "could not set the timer that ends the box" in caught.value.message
-    assert "The box was ended" in caught.value.message
+    assert "The box was deleted" in caught.value.message
     assert (bench.machines(), bench.billed()) == (0, [])
 
 
@@ -133,6 +133,8 @@ def test_a_box_that_is_taken_in_by_its_tags_ends_from_outside_or_that_is_said(
     assert box.state is BoxState.READY
     assert machine.ends_at == (None if refused else expires_at)
     assert [each.hint for each in troubles] == (
-        [f"set it again: gpucloud extend {box.name}; or end it: gpucloud down {box.name}"] if refused else []
+        [f"set it again: gpucloud extend {box.name}; or delete it: gpucloud down {box.name}"]
+        if refused
+        else []
     )
     assert len(cloud.machines()) == 1

@@ -55,11 +55,11 @@ def test_a_look_says_that_a_box_has_ended_by_its_ttl_and_counts_what_is_billed_s
     assert "ended by its ttl" in looked.out
     status = own_clouds.sandbox.status()["billed_per_hour"]
     if Decimal(status["amount"]):
-        told = re.search(r"Now paying \$([\d.]+) per hour", looked.err)
+        told = re.search(r"Your boxes cost \$([\d.]+) per hour", looked.err)
         assert told is not None, looked.err
         assert Decimal(told[1]) == pytest.approx(Decimal(status["amount"]), rel=Decimal("0.02"))
     else:
-        assert "Nothing is being paid for now" in looked.err
+        assert "Your boxes cost nothing now" in looked.err
     box = own_clouds("show", "late", "--live", "--json").box
     assert box["ended_by"] == "ttl"
     lived = datetime.fromisoformat(box["compute_ended_at"]) - datetime.fromisoformat(box["created_at"])

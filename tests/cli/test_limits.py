@@ -28,7 +28,7 @@ LONG, OTHER = (f"echo {b64encode(random.Random(seed).randbytes(3500)).decode()}"
         ("aws", ["--setup", LONG, "--checkpoint", OTHER], "the boot configuration has"),
         ("azure", ["--setup", LONG, "--checkpoint", OTHER], "the boot configuration has"),
         ("alibaba", ["--setup", LONG, "--checkpoint", OTHER], "the boot configuration has"),
-        ("azure", ["--disk", "60"], "60 GiB is smaller than microsoft-dsvm:ubuntu-hpc:2204:latest"),
+        ("azure", ["--disk", "60"], "60 GiB is smaller than the image microsoft-dsvm:ubuntu-hpc:2204:latest"),
         ("azure", ["--disk", "20", "--image", "ubuntu-24.04"], "which has 30 GiB"),
         ("azure", ["--disk", "4096"], "root disks of up to 4095 GiB"),
         ("azure", ["--allow-from", ",".join(ADDRESSES), "--port", ",".join(PORTS)], "these are 2100 rules"),

@@ -128,7 +128,7 @@ def test_a_price_limit_that_alone_removes_every_offer_is_exit_7(run: Run) -> Non
         ("--region", "eu-wst-1", "did you mean eu-west-1?"),
         ("--cloud", "asw", "did you mean aws?"),
         ("--zone", "use1-az9", "unknown zone 'use1-az9'"),
-        ("--max-age", "soon", "'soon' is no age"),
+        ("--max-age", "soon", "'soon' is not an age"),
         ("--sort", "beauty", "beauty"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_variable_that_is_not_there_is_refused_before_anything_is_bought(cli: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "say what to run"),
+        ((), "specify a command"),
         (("--retry-on", "luck", "--", "true"), "unknown reason 'luck'"),
         (("--timeout", "5", "--", "true"), "--timeout"),
         (("--fetch", ":", "--", "true"), "--fetch"),

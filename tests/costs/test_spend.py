@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucloud.costs.focus import COLUMNS
-from gpucloud.costs.spend import charges, first_of_month, months
+from gpucloud.costs.spend import charges, cost_so_far, first_of_month, months
 from gpucloud.journal.facts import Place, Price, Usage
 from gpucloud.journal.records import Box
 from gpucloud_pricing.billing import Billing, billing_of
@@ -51,9 +51,25 @@ def spent(of: Box, *, since: datetime | None = None, now: datetime = START + tim
 def test_compute_is_charged_as_agreed_for_each_node() -> None:
     assert spent(used(10)) == 10, "ten hours, two nodes, half a dollar"
     assert spent(used(None), now=START + timedelta(hours=3)) == 3, "so far"
-    assert used(None).compute_cost(START + timedelta(hours=3)) == 3, "as lists show it"
-    assert used(None).compute_cost(START - timedelta(hours=3)) == 0, "whatever the clocks say"
-    assert used(10).compute_cost(START + timedelta(hours=3)) == 10, "an end that the cloud told"
+    assert spent(used(10), now=START + timedelta(hours=3)) == 10, "an end that the cloud told"
+
+
+def so_far(of: Box, *, hours: float) -> Decimal | None:
+    found = cost_so_far(of, START + timedelta(hours=hours), billing_of)
+    return found.amount if found else None
+
+
+def test_the_cost_so_far_is_that_of_all_parts() -> None:
+    assert so_far(used(None), hours=73) == 73 + Decimal("1.6") + Decimal("0.73"), "compute, disks, addresses"
+    assert so_far(used(73), hours=100) == so_far(used(None), hours=73), "what has ended costs nothing more"
+    assert so_far(used(None), hours=-3) is None, "whatever the clocks say"
+
+
+def test_the_cost_so_far_leaves_out_unknown_prices_and_what_was_paid_for_before() -> None:
+    held = usage("compute", COMPUTE, 10, paid_before=True)
+    assert so_far(a_box(usage=(held, usage("address", ADDRESS, 10))), hours=10) == Decimal("0.05")
+    assert so_far(a_box(usage=(usage("compute", COMPUTE, 10), usage("disk", None, 10))), hours=10) == 5
+    assert so_far(a_box(usage=(usage("disk", None, 10),)), hours=10) is None
 
 
 def test_disk_and_address_are_at_the_list_prices_of_the_launch() -> None:
@@ -89,7 +105,7 @@ def test_what_is_not_known_is_not_nothing() -> None:
 
 def test_what_never_began_costs_nothing() -> None:
     assert not list(charges(a_box(), None, START, billing_of))
-    assert a_box().compute_cost(START) is None
+    assert cost_so_far(a_box(), START, billing_of) is None
 
 
 def test_what_was_before_is_left_out() -> None:
@@ -102,7 +118,7 @@ def test_a_pause_and_a_new_price_are_charged_as_they_were() -> None:
     dearer = USD(amount=Decimal(1))
     box = a_box(usage=(usage("compute", COMPUTE, 10), usage("compute", dearer, 21, start=later)))
     assert [charge.amount for charge in charges(box, None, START, billing_of)] == [5, 1]
-    assert box.compute_cost(START + timedelta(days=2)) == 6
+    assert so_far(box, hours=48) == 6
 
 
 def test_capacity_that_was_held_is_told_from_what_is_bought() -> None:

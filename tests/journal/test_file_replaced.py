@@ -82,7 +82,7 @@ def test_a_launch_whose_journal_is_attacked_leaves_nothing_and_says_so(
     with pytest.raises(JournalError, match="deleted, moved or replaced"):
         launch(bench.context(), bench.terms(), bench.offers())
     assert bench.billed() == []
-    assert any("ending the box anyway" in text for _, text in bench.lines)
+    assert any("deleting the box anyway" in text for _, text in bench.lines)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

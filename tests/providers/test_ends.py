@@ -147,5 +147,5 @@ def test_where_nothing_would_end_a_machine_that_was_found_nothing_is_billed(
     with pytest.raises(CloudError) as caught:
         launched(tmp_path, cloud)
     assert "InternalServerError" in caught.value.message
-    assert "The box was ended" in caught.value.message
+    assert "The box was deleted" in caught.value.message
     assert clouds.status()["billing"] == []

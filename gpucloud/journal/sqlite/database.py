@@ -21,7 +21,7 @@ from gpucloud.journal.sqlite.schema import STEPS
 from gpucloud.journal.sqlite.writing import Writer
 from gpucloud_pricing.sqlite_file import BUSY_S, NewerFileError, connect, migrate, transaction, use_wal
 
-_DAMAGED = "it is damaged: restore a copy, or move it aside; boxes still running carry your tags"
+_DAMAGED = "it is damaged: restore a copy of it, or move it away and run `gpucloud recover`"
 
 
 class Database:
@@ -184,12 +184,13 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 @contextmanager
 def _explained(path: Path | None) -> Generator[None]:
-    """Turns SQLite's and the file system's complaints into words that say what to do."""
+    """Turns errors of SQLite and the file system into errors that say what to do."""
     where = f" {path}" if path else ""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise JournalError(f"the journal{where} cannot be used: {error}", hint=_mend(str(error))) from error
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise JournalError(f"the journal{where} cannot be used: {said}", hint=_mend(said)) from error
 
 
 def _mend(text: str) -> str:

@@ -98,9 +98,14 @@ def test_a_network_is_made_used_and_deleted_in_order(ec2: Any, network: Network)
     (table,) = ec2.describe_route_tables(RouteTableIds=[network.table])["RouteTables"]
     assert [each["State"] for each in table["Routes"]] == ["active", "blackhole"]
     ec2.delete_internet_gateway(**gateway)
-    ec2.delete_security_group(GroupId=network.group)
-    ec2.delete_subnet(SubnetId=network.subnet)
-    ec2.delete_route_table(RouteTableId=network.table)
+    left: list[tuple[Any, dict[str, str]]] = [
+        (ec2.delete_subnet, {"SubnetId": network.subnet}),
+        (ec2.delete_route_table, {"RouteTableId": network.table}),
+        (ec2.delete_security_group, {"GroupId": network.group}),
+    ]
+    for delete, named in left:
+        assert refused(ec2.delete_vpc, VpcId=network.vpc) == ("DependencyViolation", 400)
+        delete(**named)
     ec2.delete_vpc(VpcId=network.vpc)
     assert [vpc["IsDefault"] for vpc in ec2.describe_vpcs()["Vpcs"]] == [True]
     assert [group["GroupName"] for group in ec2.describe_security_groups()["SecurityGroups"]] == ["default"]

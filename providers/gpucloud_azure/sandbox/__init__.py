@@ -216,7 +216,7 @@ class AzureSandbox:
             try:
                 answer = router.answer(subscription, request, origin, partial(self._console_url, origin))
             except HiddenError as hidden:  # that it was looked for is kept
-                return wire.Answer(status=hidden.status, body=wire.error_body(hidden.code, hidden.message))
+                return wire.Answer(status=hidden.status, body=wire.error_body(hidden))
             resources.settle(self._subscription)
         return answer
 

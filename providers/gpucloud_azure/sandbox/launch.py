@@ -68,6 +68,7 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "id": id_,
         "name": tail(id_),
         "type": MACHINE,
+        "etag": '"1"',
         "properties": {
             **spot,
             **properties,
@@ -98,6 +99,7 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "_visible_at": subscription.later(subscription.world.dials.pace.lag_s),
         "_hidden_reads": subscription.world.dials.pace.lag_calls,
         "_disk": asked.disk_id if failure is None else "",
+        "_domains": asked.domains,
     }
     reserved_until = None if failure is None else subscription.later(subscription.transition_s + RESERVED_S)
     for nic in asked.nics:
@@ -148,6 +150,7 @@ def put_again(subscription: Subscription, machine: Document, body: Json) -> Docu
     review_tags(changed, "the virtual machine")
     changed = _with_identity(subscription, changed, body)
     changed["properties"] = _with_options(changed["properties"], wanted)
+    changed["etag"] = json.dumps(str(int(json.loads(machine["etag"])) + 1))  # a number in quotes
     size = part(wanted, "hardwareProfile").get("vmSize")
     if size is not None and size.lower() != machine["_size"].lower():
         changed = _resized(subscription, changed, size)

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
-from gpucloud_azure.sandbox import disks, interfaces, quotas, reservations
+from gpucloud_azure.sandbox import availability, disks, interfaces, quotas, reservations
 from gpucloud_azure.sandbox.images import Image, find_image
 from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.places import offered
@@ -73,6 +73,7 @@ class Order:
     disk_id: str
     disk_gib: int
     user_data: str
+    domains: Json
 
 
 def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
@@ -112,6 +113,7 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
         disk_id=_disk_id(subscription, id_, properties),
         disk_gib=_disk(properties, image),
         user_data=_custom_data(part(properties, "osProfile").get("customData")),
+        domains=availability.place(subscription, id_, body),
     )
     _check_acceleration(order.nics, size)
     wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []

@@ -390,10 +390,13 @@ def _of_resource(
             view = query.get("$expand", "").lower() == "instanceview"
             return resources.get(subscription, kind, id_, view=view)
         case "PUT":
-            only_new = request.headers.get("If-None-Match") == "*"
-            return resources.put(subscription, kind, id_, body_of(request), origin, only_new=only_new)
+            return resources.put(
+                subscription, kind, id_, body_of(request), origin, headers=dict(request.headers)
+            )
         case "PATCH":
-            return resources.patch(subscription, kind, id_, body_of(request), origin)
+            return resources.patch(
+                subscription, kind, id_, body_of(request), origin, headers=dict(request.headers)
+            )
         case "DELETE":
             return resources.delete(subscription, kind, id_, origin)
         case _:

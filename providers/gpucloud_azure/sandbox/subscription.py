@@ -28,6 +28,8 @@ EVERYWHERE = ""
 GROUP = "Microsoft.Resources/resourceGroups"
 MACHINE = "Microsoft.Compute/virtualMachines"
 DISK = "Microsoft.Compute/disks"
+AVAILABILITY = "Microsoft.Compute/availabilitySets"
+SNAPSHOT = "Microsoft.Compute/snapshots"
 RESERVATIONS = "Microsoft.Compute/capacityReservationGroups"
 NETWORK = "Microsoft.Network/virtualNetworks"
 FIREWALL = "Microsoft.Network/networkSecurityGroups"
@@ -35,7 +37,19 @@ ADDRESS = "Microsoft.Network/publicIPAddresses"
 NIC = "Microsoft.Network/networkInterfaces"
 SCHEDULE = "Microsoft.DevTestLab/schedules"
 DEPLOYMENT = "Microsoft.Resources/deployments"
-TYPES = (GROUP, MACHINE, DISK, RESERVATIONS, NETWORK, FIREWALL, ADDRESS, NIC, SCHEDULE)
+TYPES = (
+    GROUP,
+    MACHINE,
+    DISK,
+    SNAPSHOT,
+    AVAILABILITY,
+    RESERVATIONS,
+    NETWORK,
+    FIREWALL,
+    ADDRESS,
+    NIC,
+    SCHEDULE,
+)
 BY_NAME = {each.lower(): each for each in TYPES}
 
 

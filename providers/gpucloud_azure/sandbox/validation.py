@@ -16,7 +16,17 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-from gpucloud_azure.sandbox.subscription import ADDRESS, DISK, FIREWALL, GROUP, MACHINE, NETWORK, NIC
+from gpucloud_azure.sandbox.subscription import (
+    ADDRESS,
+    AVAILABILITY,
+    DISK,
+    FIREWALL,
+    GROUP,
+    MACHINE,
+    NETWORK,
+    NIC,
+    SNAPSHOT,
+)
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
 _COMPUTE, _NETWORK, _RESOURCES = "azure.mgmt.compute", "azure.mgmt.network", "azure.mgmt.resource.resources"
@@ -29,6 +39,10 @@ MODELS = {
     f"PATCH {MACHINE}": (_COMPUTE, "VirtualMachineUpdate"),
     f"PUT {DISK}": (_COMPUTE, "Disk"),
     f"PATCH {DISK}": (_COMPUTE, "DiskUpdate"),
+    f"PUT {SNAPSHOT}": (_COMPUTE, "Snapshot"),
+    f"PATCH {SNAPSHOT}": (_COMPUTE, "SnapshotUpdate"),
+    f"PUT {AVAILABILITY}": (_COMPUTE, "AvailabilitySet"),
+    f"PATCH {AVAILABILITY}": (_COMPUTE, "AvailabilitySetUpdate"),
     f"PUT {NETWORK}": (_NETWORK, "VirtualNetwork"),
     f"PUT {NETWORK}/subnets": (_NETWORK, "Subnet"),
     f"PUT {FIREWALL}": (_NETWORK, "NetworkSecurityGroup"),

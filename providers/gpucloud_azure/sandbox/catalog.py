@@ -124,7 +124,7 @@ def skus(subscription: Subscription, condition: str) -> list[Document]:
     return found
 
 
-_API_VERSIONS = ["2026-04-01", "2026-03-01", "2025-04-01", "2024-07-01", "2021-07-01"]
+_API_VERSIONS = ["2026-09-01", "2026-04-01", "2026-03-01", "2025-04-01", "2024-07-01", "2021-07-01"]
 """Those that are listed. Azure's clients send dozens of others: all that may have been are taken."""
 _API_VERSION = re.compile(r"20\d\d-\d\d-\d\d(-\w+)?")
 _FIRST_API_VERSION = "2014-04-01"

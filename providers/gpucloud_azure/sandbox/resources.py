@@ -18,6 +18,7 @@ from gpucloud_azure.sandbox import (
     preconditions,
     schedules,
     snapshots,
+    storage,
     validation,
     views,
 )
@@ -26,6 +27,7 @@ from gpucloud_azure.sandbox.lists import hides
 from gpucloud_azure.sandbox.places import check_location
 from gpucloud_azure.sandbox.review import review_tags
 from gpucloud_azure.sandbox.subscription import (
+    ACCOUNT,
     ADDRESS,
     AVAILABILITY,
     DISK,
@@ -52,6 +54,7 @@ MAKES: Mapping[str, Make] = {
     DISK: disks.make_disk,
     SNAPSHOT: snapshots.make_snapshot,
     AVAILABILITY: availability.make_set,
+    ACCOUNT: storage.make_account,
     SCHEDULE: schedules.make_daily,
 }
 ENDS: Mapping[str, End] = {
@@ -62,15 +65,16 @@ ENDS: Mapping[str, End] = {
     DISK: disks.delete_disk,
     SNAPSHOT: snapshots.delete_snapshot,
     AVAILABILITY: availability.delete_set,
+    ACCOUNT: storage.delete_account,
     SCHEDULE: lambda subscription, schedule: subscription.drop(SCHEDULE, schedule["id"]),
 }
 PUTS = {MACHINE, *MAKES}
 """The types that can be created."""
-BILLED = {MACHINE, DISK, SNAPSHOT, ADDRESS, NIC}
+BILLED = {MACHINE, DISK, SNAPSHOT, ADDRESS, NIC, ACCOUNT}
 """What must always say whose it is; an interface because the clean-up needs it."""
-AT_ONCE = {SCHEDULE, AVAILABILITY}
+AT_ONCE = {SCHEDULE, AVAILABILITY, ACCOUNT}
 """What is made and deleted in one call, without an operation that is waited for."""
-MADE = {DISK: 202, SNAPSHOT: 202, AVAILABILITY: 200}
+MADE = {DISK: 202, SNAPSHOT: 202, AVAILABILITY: 200, ACCOUNT: 200}
 """The status of what is new, other than 201: azure-mgmt-compute takes no other."""
 
 
@@ -111,6 +115,8 @@ def put(
     if make is None:
         raise members.not_emulated(f"PUT {kind}")
     document = _document(subscription, kind, id_, body, old)
+    if kind == ACCOUNT:
+        document["_origin"] = origin
     make(subscription, document, document)
     subscription.put(kind, document)
     more: dict[str, str] = {}

@@ -23,12 +23,14 @@ from gpucloud_azure.sandbox import (
     resources,
     roles,
     schedules,
+    storage,
     subresources,
     tags,
 )
 from gpucloud_azure.sandbox.places import check_location, sizes_in
 from gpucloud_azure.sandbox.review import review_action
 from gpucloud_azure.sandbox.subscription import (
+    ACCOUNT,
     BY_NAME,
     DEPLOYMENT,
     GROUP,
@@ -410,6 +412,10 @@ def _of_part(
     below = [word.lower() for word in asked.rest[2:]]
     if request.method != "POST":
         return _of_child(subscription, asked, request, origin)
+    if asked.kind == ACCOUNT:
+        permissions.check(subscription, f"{ACCOUNT}/{asked.rest[2]}/action", request.path)
+        account = subresources.owner(subscription, ACCOUNT, asked.id)
+        return storage.keys(subscription, account, below[0], body_of(request))
     if asked.kind != MACHINE:
         raise _unknown(request)
     permissions.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path)

@@ -35,6 +35,7 @@ NETWORK = "Microsoft.Network/virtualNetworks"
 FIREWALL = "Microsoft.Network/networkSecurityGroups"
 ADDRESS = "Microsoft.Network/publicIPAddresses"
 NIC = "Microsoft.Network/networkInterfaces"
+ACCOUNT = "Microsoft.Storage/storageAccounts"
 SCHEDULE = "Microsoft.DevTestLab/schedules"
 DEPLOYMENT = "Microsoft.Resources/deployments"
 TYPES = (
@@ -48,6 +49,7 @@ TYPES = (
     FIREWALL,
     ADDRESS,
     NIC,
+    ACCOUNT,
     SCHEDULE,
 )
 BY_NAME = {each.lower(): each for each in TYPES}

@@ -264,11 +264,16 @@ def cost(
     if answer.plot is not None and plots is not None:
         _draw(app, comparison, answer.plot, plots)
     if answer.html is not None and report_plots is not None:
-        from gpucloud.cli.cost_report import write_report
-
-        write_report(answer.html, comparison, app.client.catalog, report_plots, utc_now())
-        app.output.say(f"Written: {answer.html}")
+        _report(app, comparison, answer.html, report_plots)
     answer.write(app, comparison, before)
+
+
+def _report(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> None:
+    """Writes the comparison as a page."""
+    from gpucloud.cli.cost_report import write_report
+
+    write_report(file, comparison, app.client.catalog, plots, utc_now())
+    app.output.say(f"Written: {file}")
 
 
 def _draw(app: App, comparison: Comparison, file: Path, plots: ModuleType) -> None:

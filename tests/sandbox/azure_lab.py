@@ -20,6 +20,7 @@ from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.computeschedule import ComputeScheduleMgmtClient
 from azure.mgmt.network import NetworkManagementClient
 from azure.mgmt.resource.resources import ResourceManagementClient
+from azure.mgmt.storage import StorageManagementClient
 
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.create import throw_away_key
@@ -109,6 +110,11 @@ class Azure:
         return self._client(NetworkManagementClient)
 
     @cached_property
+    def storage(self) -> Any:
+        """Storage accounts."""
+        return self._client(StorageManagementClient)
+
+    @cached_property
     def resources(self) -> Any:
         """Resource groups, and everything by id."""
         return self._client(ResourceManagementClient)
@@ -120,7 +126,7 @@ class Azure:
 
     def close(self) -> None:
         """Closes the connections of what was used."""
-        for name in ("compute", "network", "resources", "credential"):
+        for name in ("compute", "network", "storage", "resources", "credential"):
             used = self.__dict__.get(name)
             if used is not None:
                 used.close()

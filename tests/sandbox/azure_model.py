@@ -19,6 +19,7 @@ PACKAGES = (
     "azure.mgmt.network",
     "azure.mgmt.resource.resources",
     "azure.mgmt.computeschedule",
+    "azure.mgmt.storage",
 )
 _NAMES = {"default", "vmimage"}
 """Names, not types, that an address has fixed."""

@@ -99,6 +99,16 @@ def test_what_a_resource_is_refused_for_is_in_the_deployments_error(azure: Azure
     assert [each["code"] for each in error["details"]] == ["IPv4BasicSkuPublicIpCountLimitReached"]
 
 
+def test_a_deployment_that_fails_keeps_what_it_made_before(unreviewed: Azure) -> None:
+    azure = unreviewed
+    basic = of_template(
+        "Microsoft.Network/publicIPAddresses", "ip", {**ADDRESS, "sku": {"name": "Basic"}}, f"{NET}/net"
+    )
+    answer = deploy(azure, basic, of_template(NET, "net", network()))
+    assert answer.body["properties"]["provisioningState"] == "Failed"
+    assert [each.name for each in azure.network.virtual_networks.list(GROUP)] == ["net"]
+
+
 GROUP_OF_RULES = {"location": REGION, "tags": TAGS}
 
 

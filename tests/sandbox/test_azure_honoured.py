@@ -208,7 +208,7 @@ def test_every_option_of_a_call_is_honoured_or_refused_by_name(azure: Azure, cal
         assert f"not emulate {call}: {name}" in words
 
 
-HEADERS = {"If-None-Match"}
+HEADERS = {"If-None-Match", "If-Match"}
 """The headers among the honoured members."""
 
 

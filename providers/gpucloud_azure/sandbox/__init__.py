@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import shutil
 import ssl
 import threading
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_azure.sandbox import (
     azure_cli,
+    blobs,
     boxes,
     catalog,
     instances,
@@ -52,6 +54,8 @@ _LOG = logging.getLogger(__name__)
 
 PRICES_PATH = "/api/retail/prices"
 CONSOLE_PATH = "/console/"
+BLOBS = "azure-blobs"
+"""The folder of what blobs hold, in the sandbox's."""
 
 
 class AzureSandbox:
@@ -111,6 +115,15 @@ class AzureSandbox:
 
     def identify(self, request: Request) -> Call:
         """Which call this is: the method (``LIST`` for lists) and the resource type's last word."""
+        account, names = blobs.target(self._subscription, request.path)
+        if account is not None:
+            return Call(
+                cloud=CLOUD,
+                service="blob",
+                action=blobs.name_of(request, names),
+                region=account["location"],
+                mutating=request.method not in {"GET", "HEAD"},
+            )
         route = router.route(request)
         return Call(
             cloud=CLOUD,
@@ -123,13 +136,13 @@ class AzureSandbox:
     def answer(self, request: Request, call: Call) -> Response:
         """Checks the token, does what the call asks, and answers."""
         try:
-            return self._respond(self._do(request))
+            return self._blob(request) if call.service == "blob" else self._respond(self._do(request))
         except AzureError as failure:
-            return self._refuse(failure)
+            return self._refuse(failure, call)
         except Exception:  # a fault of ours must not look like a broken protocol
             _LOG.exception("%s failed", call.action)
             text = "This is a fault of the gpucloud sandbox; its log says more."
-            return self._refuse(AzureError("InternalServerError", text, 500))
+            return self._refuse(AzureError("InternalServerError", text, 500), call)
 
     def fail(self, call: Call, fault: Fault) -> Response:
         """The answer that a fault makes."""
@@ -137,7 +150,7 @@ class AzureSandbox:
         if fault.effect is Effect.THROTTLE:
             text = "The request is being throttled as the limit has been reached."
             failure = AzureError("TooManyRequests", text, 429, **{"Retry-After": "1"})
-        return self._refuse(failure)
+        return self._refuse(failure, call)
 
     def admits(self, box: str, port: int, source: str) -> bool:
         """Whether a machine runs and its firewall lets ``source`` in."""
@@ -188,6 +201,7 @@ class AzureSandbox:
         for machine in self._subscription.all(MACHINE).values():
             boxes.end(self._subscription, machine)
         self._shelf.clear()
+        shutil.rmtree(self._world.folder / BLOBS, ignore_errors=True)
         permissions.forget(self._subscription)
         restrictions.restrict(self._subscription, [])
         self._entra.set_life(None)
@@ -216,15 +230,23 @@ class AzureSandbox:
             try:
                 answer = router.answer(subscription, request, origin, partial(self._console_url, origin))
             except HiddenError as hidden:  # that it was looked for is kept
-                return wire.Answer(status=hidden.status, body=wire.error_body(hidden.code, hidden.message))
+                return wire.Answer(status=hidden.status, body=wire.error_body(hidden))
             resources.settle(self._subscription)
         return answer
 
     def _respond(self, answer: wire.Answer) -> Response:
         return wire.respond(answer, self._subscription.new_uuid(), self._world.clock.now())
 
-    def _refuse(self, failure: AzureError) -> Response:
-        return wire.refuse(failure, self._subscription.new_uuid(), self._world.clock.now())
+    def _blob(self, request: Request) -> Response:
+        with self._world.database.transaction():
+            answer = blobs.answer(self._subscription, self._world.folder / BLOBS, request)
+        answer.headers["x-ms-version"] = request.headers.get("x-ms-version", "")
+        answer.headers["x-ms-request-id"] = self._subscription.new_uuid()
+        return answer
+
+    def _refuse(self, failure: AzureError, call: Call) -> Response:
+        refuse = blobs.refuse if call.service == "blob" else wire.refuse
+        return refuse(failure, self._subscription.new_uuid(), self._world.clock.now())
 
     def _read_models(self) -> None:
         with self._reading_models:

@@ -1,4 +1,9 @@
-"""Template deployments: each resource of a template is a PUT, in the order of what depends on what."""
+"""Template deployments: each resource of a template is a PUT, in the order of what depends on what.
+
+A deployment that fails keeps what it made before: Resource Manager takes nothing back, unless a rollback
+(``onErrorDeployment``, not emulated) is asked for. Source: learn.microsoft.com, "Rollback on error to
+successful deployment": even that deploys an earlier template again, and undoes nothing.
+"""
 
 from __future__ import annotations
 
@@ -252,7 +257,7 @@ def _make(
         id_ = f"{head}/{kind}/{wanted['name']}"
         try:
             permissions.check(subscription, f"{kind}/write", id_)
-            resources.put(subscription, kind, id_, _body(wanted), origin, only_new=False)
+            resources.put(subscription, kind, id_, _body(wanted), origin, headers={})
         except AzureError as refusal:
             return made, (refusal.code, refusal.message)
         made.append(id_)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox import snapshots
+from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.review import review_tags
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
@@ -21,19 +23,27 @@ BILLED_GIB = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32
 """A disk is billed as the next of these sizes. Source: Azure PSRule, Azure.VM.DiskSizeAlignment."""
 SKU = {"name": "Premium_LRS", "tier": "Premium"}
 LUNS = 64
+_FIXED = ("creationData.createOption", "creationData.sourceResourceId")
 
 
 def make_disk(subscription: Subscription, document: Document, body: Json) -> None:
     """The rules of a disk; it is billed at once, and by its new size when it grows."""
     review_tags(body, "the disk")
     properties = document["properties"]
-    if not part(properties, "creationData").get("createOption"):
+    option = part(properties, "creationData").get("createOption")
+    if not option:
         raise AzureError("InvalidParameter", "Required parameter 'creationData' is missing (null).")
+    old = subscription.find(DISK, document["id"])
+    if old is not None:
+        snapshots.check_unchanged(old, document, _FIXED)
+        properties["creationData"] = old["properties"]["creationData"]
+        properties.setdefault("diskSizeGB", old["properties"]["diskSizeGB"])
+    elif option == "Copy":
+        _take_from(document, snapshots.source_of(subscription, document))
     gib = int(properties.get("diskSizeGB") or 0)
     if not 0 < gib <= BILLED_GIB[-1]:
         text = f"The value of parameter diskSizeGB is invalid: {gib} is not between 1 and {BILLED_GIB[-1]}."
         raise AzureError("InvalidParameter", text)
-    old = subscription.find(DISK, document["id"])
     if old is not None and gib < old["properties"]["diskSizeGB"]:
         raise AzureError("ResizeDiskError", f"The disk {document['name']} cannot become smaller.", 409)
     if old is not None and (old.get("zones") or []) != (document.get("zones") or []):
@@ -47,6 +57,17 @@ def make_disk(subscription: Subscription, document: Document, body: Json) -> Non
         if old:
             subscription.died(old, "grows")
         _bill(subscription, document)
+
+
+def _take_from(document: Document, source: Document) -> None:
+    """A disk is at least as large as what it is copied from, and boots what that boots."""
+    properties, gib = document["properties"], source["properties"]["diskSizeGB"]
+    if properties.setdefault("diskSizeGB", gib) < gib:
+        text = f"The disk size {properties['diskSizeGB']} GB is smaller than that of its source: {gib} GB."
+        raise AzureError("ResizeDiskError", text)  # UNVERIFIED: code
+    if "osType" in source["properties"]:
+        properties["osType"] = source["properties"]["osType"]
+    properties["creationData"] |= {"sourceUniqueId": source["properties"]["uniqueId"]}
 
 
 def _new(subscription: Subscription) -> Document:
@@ -116,6 +137,7 @@ def check_data_disks(subscription: Subscription, machine: Json, wanted: Sequence
         if disk is None:
             text = f"The entity was not found: disk {id_} of lun {each['lun']}."
             raise AzureError("NotFound", text, 404)
+        _check_same(each, disk)
         holder = disk.get("managedBy")
         if holder and canonical(holder) != canonical(machine["id"]):
             text = f"Disk {disk['id']} cannot be attached as it is already attached to VM {holder}."
@@ -125,6 +147,14 @@ def check_data_disks(subscription: Subscription, machine: Json, wanted: Sequence
         ):
             text = f"Disk {disk['name']} cannot be attached: it is in another region or zone than the VM."
             raise AzureError("BadRequest", text)
+
+
+def _check_same(wanted: Json, disk: Document) -> None:
+    """Passes a disk that is attached as it is: Azure might rename or enlarge it."""
+    for name, has in (("name", disk["name"]), ("diskSizeGB", disk["properties"]["diskSizeGB"])):
+        if wanted.get(name, has) != has:
+            path = "properties.storageProfile.dataDisks"
+            raise not_emulated(f"PUT {MACHINE}: {path}.{name}={wanted[name]} of an attached disk")
 
 
 def set_data_disks(subscription: Subscription, machine: Document, wanted: Sequence[Json]) -> list[Json]:

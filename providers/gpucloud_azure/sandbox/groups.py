@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpucloud_azure.sandbox import disks, instances, network, validation
+from gpucloud_azure.sandbox import instances, network, storage, validation
 from gpucloud_azure.sandbox.places import check_location
 from gpucloud_azure.sandbox.subscription import (
+    ACCOUNT,
     ADDRESS,
     DEPLOYMENT,
-    DISK,
     GROUP,
     MACHINE,
     NIC,
@@ -136,9 +136,10 @@ def settle(subscription: Subscription) -> None:
         for kind, each in subscription.within(group["id"]):
             if kind == ADDRESS:
                 network.end_address(subscription, each, "deleted with its resource group")
-            elif kind == DISK:
-                disks.end_disk(subscription, each, "deleted with its resource group")
+            elif kind == ACCOUNT:
+                storage.delete_account(subscription, each)
             else:
+                subscription.died(each, "deleted with its resource group")
                 subscription.drop(kind, each["id"])
         for id_ in [
             id_ for id_ in subscription.all(DEPLOYMENT) if id_.startswith(canonical(group["id"]) + "/")

@@ -62,7 +62,8 @@ def instance_view(machine: Document) -> Document:
         return {"statuses": [status]}
     power = machine["_power"]
     words = {"code": f"PowerState/{power}", "level": "Info", "displayStatus": f"VM {power}"}
-    return {"computerName": machine["properties"]["osProfile"]["computerName"], "statuses": [status, words]}
+    name = machine["properties"]["osProfile"]["computerName"]
+    return {**machine["_domains"], "computerName": name, "statuses": [status, words]}
 
 
 def find(subscription: Subscription, id_: str) -> Document:

@@ -59,6 +59,7 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         "id": id_,
         "name": tail(id_),
         "type": MACHINE,
+        "etag": '"1"',
         "properties": {
             **spot,
             **properties,
@@ -71,6 +72,7 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
         },
         **inside,
         "_disk": asked.disk_id if failure is None else "",
+        "_domains": asked.domains,
     }
     reserved_until = None if failure is None else subscription.later(subscription.transition_s + RESERVED_S)
     primary = order.primary_of(part(part(body, "properties"), "networkProfile"))
@@ -124,6 +126,7 @@ def internals(subscription: Subscription, model: order.Model, failure: Failure |
         "_visible_at": subscription.later(pace.lag_s),
         "_hidden_reads": pace.lag_calls,
         "_disk": "",
+        "_domains": {},
     }
 
 
@@ -162,6 +165,7 @@ def put_again(subscription: Subscription, machine: Document, body: Json) -> Docu
     review_tags(changed, "the virtual machine")
     changed = _with_identity(subscription, changed, body)
     changed["properties"] = _with_options(changed["properties"], wanted)
+    changed["etag"] = json.dumps(str(int(json.loads(machine["etag"])) + 1))  # a number in quotes
     size = part(wanted, "hardwareProfile").get("vmSize")
     if size is not None and size.lower() != machine["_size"].lower():
         changed = _resized(subscription, changed, size)

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
-from gpucloud_azure.sandbox import disks, interfaces, nic_limits, quotas, reservations
+from gpucloud_azure.sandbox import availability, disks, interfaces, nic_limits, quotas, reservations
 from gpucloud_azure.sandbox.images import Image, find_image
 from gpucloud_azure.sandbox.places import offered
 from gpucloud_azure.sandbox.restrictions import restricted
@@ -80,6 +80,7 @@ class Order:
     model: Model
     nics: list[Document]
     disk_id: str
+    domains: Json
 
 
 def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
@@ -99,7 +100,12 @@ def read_order(subscription: Subscription, id_: str, body: Json) -> Order:
     nics = _nics(subscription, id_, properties, model.location, body.get("zones") or [])
     nic_limits.check_acceleration([part(nic, "properties") for nic in nics], size)
     check_one_network(nics)
-    order = Order(model=model, nics=nics, disk_id=_disk_id(subscription, id_, properties))
+    order = Order(
+        model=model,
+        nics=nics,
+        disk_id=_disk_id(subscription, id_, properties),
+        domains=availability.place(subscription, id_, body),
+    )
     wanted: list[Json] = part(properties, "storageProfile").get("dataDisks") or []
     disks.check_data_disks(subscription, {**body, "id": id_}, wanted)
     quotas.check(subscription, model.location, size, model.purchase)

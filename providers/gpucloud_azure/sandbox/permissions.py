@@ -20,6 +20,7 @@ NAMESPACES = (
     "Microsoft.Features",
     "Microsoft.Network",
     "Microsoft.Resources",
+    "Microsoft.Storage",
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
+    availability,
     disks,
     groups,
     instances,
@@ -14,8 +15,11 @@ from gpucloud_azure.sandbox import (
     network,
     operations,
     permissions,
+    preconditions,
     scale_sets,
     schedules,
+    snapshots,
+    storage,
     validation,
     views,
 )
@@ -24,7 +28,9 @@ from gpucloud_azure.sandbox.lists import hides
 from gpucloud_azure.sandbox.places import check_location
 from gpucloud_azure.sandbox.review import review_tags
 from gpucloud_azure.sandbox.subscription import (
+    ACCOUNT,
     ADDRESS,
+    AVAILABILITY,
     DISK,
     FIREWALL,
     MACHINE,
@@ -32,9 +38,9 @@ from gpucloud_azure.sandbox.subscription import (
     NIC,
     SCALE_SET,
     SCHEDULE,
+    SNAPSHOT,
     Subscription,
     part,
-    shown,
     tail,
 )
 from gpucloud_azure.sandbox.wire import Answer, AzureError, HiddenError, Json
@@ -48,6 +54,9 @@ MAKES: Mapping[str, Make] = {
     ADDRESS: network.make_address,
     NIC: network.make_nic,
     DISK: disks.make_disk,
+    SNAPSHOT: snapshots.make_snapshot,
+    AVAILABILITY: availability.make_set,
+    ACCOUNT: storage.make_account,
     SCHEDULE: schedules.make_daily,
 }
 ENDS: Mapping[str, End] = {
@@ -56,16 +65,23 @@ ENDS: Mapping[str, End] = {
     ADDRESS: network.delete_address,
     NIC: network.delete_nic,
     DISK: disks.delete_disk,
+    SNAPSHOT: snapshots.delete_snapshot,
+    AVAILABILITY: availability.delete_set,
+    ACCOUNT: storage.delete_account,
     SCHEDULE: lambda subscription, schedule: subscription.drop(SCHEDULE, schedule["id"]),
 }
 PUTS = {MACHINE, SCALE_SET, *MAKES}
 """The types that can be created."""
-BILLED = {MACHINE, SCALE_SET, DISK, ADDRESS, NIC}
+BILLED = {MACHINE, SCALE_SET, DISK, SNAPSHOT, ADDRESS, NIC, ACCOUNT}
 """What must always say whose it is; an interface because the clean-up needs it."""
+AT_ONCE = {SCHEDULE, AVAILABILITY, ACCOUNT}
+"""What is made and deleted in one call, without an operation that is waited for."""
+MADE = {DISK: 202, SNAPSHOT: 202, AVAILABILITY: 200, ACCOUNT: 200}
+"""The status of what is new, other than 201: azure-mgmt-compute takes no other."""
 
 
 def put(
-    subscription: Subscription, kind: str, id_: str, body: Json, origin: str, *, only_new: bool
+    subscription: Subscription, kind: str, id_: str, body: Json, origin: str, *, headers: Mapping[str, str]
 ) -> Answer:
     """PUT of a resource.
 
@@ -75,7 +91,7 @@ def put(
         id_: as the caller writes it.
         body: what is wanted.
         origin: of the addresses in the answer.
-        only_new: refuse what exists (``If-None-Match: *``).
+        headers: of the request; its preconditions are in them.
     """
     group = group_of(subscription, id_.split("/")[4])
     if group["_gone_at"]:
@@ -86,8 +102,7 @@ def put(
     body = validation.read(f"PUT {kind}", body, again=old is not None)
     check_tags(body)
     body["location"] = check_location(subscription, body.get("location"))
-    if old is not None and only_new:
-        raise AzureError("PreconditionFailed", f"The resource {id_} exists already.", 412)
+    preconditions.check(headers, old, id_)
     if old is not None and old["location"] != body["location"]:
         text = (
             f"The resource '{tail(id_)}' already exists in location '{old['location']}' in resource group "
@@ -103,6 +118,20 @@ def put(
     make = MAKES.get(kind)
     if make is None:
         raise members.not_emulated(f"PUT {kind}")
+    document = _document(subscription, kind, id_, body, old)
+    if kind == ACCOUNT:
+        document["_origin"] = origin
+    make(subscription, document, document)
+    subscription.put(kind, document)
+    more: dict[str, str] = {}
+    if kind not in AT_ONCE:
+        more = operations.begin(subscription, origin, document, "done", located=False)
+    status = 200 if old else MADE.get(kind, 201)
+    return Answer(status=status, body=views.seen(subscription, document), headers=more)
+
+
+def _document(subscription: Subscription, kind: str, id_: str, body: Json, old: Document | None) -> Document:
+    """A resource as it is wanted, with what every one has."""
     document: Document = {
         **{name: value for name, value in body.items() if name not in {"name", "type", "etag"}},
         "id": old["id"] if old else id_,
@@ -115,13 +144,7 @@ def put(
         document["etag"] = f'W/"{subscription.new_uuid()}"'
         guid = old["properties"]["resourceGuid"] if old else subscription.new_uuid()
         document["properties"]["resourceGuid"] = guid
-    make(subscription, document, document)
-    subscription.put(kind, document)
-    headers: dict[str, str] = {}
-    if kind != SCHEDULE:
-        headers = operations.begin(subscription, origin, document, "done", located=False)
-    made = 202 if kind == DISK else 201  # azure-mgmt-compute takes no other answer for a new disk
-    return Answer(status=200 if old else made, body=views.seen(subscription, document), headers=headers)
+    return document
 
 
 def _put_machine(
@@ -168,21 +191,24 @@ def _linked(kind: str, id_: str, body: Json) -> dict[str, str]:
     return found
 
 
-def patch(subscription: Subscription, kind: str, id_: str, body: Json, origin: str) -> Answer:
+def patch(
+    subscription: Subscription, kind: str, id_: str, body: Json, origin: str, *, headers: Mapping[str, str]
+) -> Answer:
     """PATCH of a resource: of a machine what can change, of others the tags."""
     document = _seen(subscription, kind, id_)
+    preconditions.check(headers, document, id_)
     body = validation.read(f"PATCH {kind}", body)
     check_tags(body)
     if kind == MACHINE:
         machine = launch.put_again(subscription, document, body)
-        headers = operations.begin(subscription, origin, machine, "made", located=True)
-        return Answer(body=instances.show(machine, view=False), headers=headers)
+        more = operations.begin(subscription, origin, machine, "made", located=True)
+        return Answer(body=instances.show(machine, view=False), headers=more)
     if kind == SCALE_SET:
         return scale_sets.change(subscription, document, body, origin, located=True)
     if kind in BILLED:
         review_tags(body, "what is billed")
     document = subscription.put(kind, {**document, "tags": body.get("tags", document.get("tags"))})
-    return Answer(body=shown(document))
+    return Answer(body=views.seen(subscription, document))
 
 
 def get(subscription: Subscription, kind: str, id_: str, *, view: bool) -> Answer:
@@ -224,7 +250,7 @@ def delete(subscription: Subscription, kind: str, id_: str, origin: str) -> Answ
     if end is None:
         raise members.not_emulated(f"DELETE {kind}")
     end(subscription, document)
-    if kind == SCHEDULE:
+    if kind in AT_ONCE:
         return Answer(status=200)
     return Answer(status=202, headers=operations.begin(subscription, origin, document, "done", located=True))
 

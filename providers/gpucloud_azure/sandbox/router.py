@@ -26,6 +26,7 @@ from gpucloud_azure.sandbox import (
     roles,
     scale_set_parts,
     schedules,
+    storage,
     subresources,
     tags,
 )
@@ -33,6 +34,7 @@ from gpucloud_azure.sandbox.machine_actions import Console, Exchange
 from gpucloud_azure.sandbox.places import check_location, sizes_in
 from gpucloud_azure.sandbox.review import review_action
 from gpucloud_azure.sandbox.subscription import (
+    ACCOUNT,
     BY_NAME,
     DEPLOYMENT,
     GROUP,
@@ -393,10 +395,13 @@ def _of_resource(
             view = query.get("$expand", "").lower() == "instanceview"
             return resources.get(subscription, kind, id_, view=view)
         case "PUT":
-            only_new = request.headers.get("If-None-Match") == "*"
-            return resources.put(subscription, kind, id_, body_of(request), origin, only_new=only_new)
+            return resources.put(
+                subscription, kind, id_, body_of(request), origin, headers=dict(request.headers)
+            )
         case "PATCH":
-            return resources.patch(subscription, kind, id_, body_of(request), origin)
+            return resources.patch(
+                subscription, kind, id_, body_of(request), origin, headers=dict(request.headers)
+            )
         case "DELETE":
             return resources.delete(subscription, kind, id_, origin)
         case _:
@@ -412,6 +417,10 @@ def _of_part(
         return _of_scale_set(subscription, asked, exchange)
     if request.method != "POST":
         return _of_child(subscription, asked, request, origin)
+    if asked.kind == ACCOUNT:
+        permissions.check(subscription, f"{ACCOUNT}/{asked.rest[2]}/action", request.path)
+        account = subresources.owner(subscription, ACCOUNT, asked.id)
+        return storage.keys(subscription, account, asked.rest[2].lower(), body_of(request))
     if asked.kind != MACHINE:
         raise _unknown(request)
     permissions.check(subscription, f"{MACHINE}/{asked.rest[2]}/action", request.path)

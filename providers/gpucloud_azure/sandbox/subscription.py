@@ -31,14 +31,31 @@ MACHINE = "Microsoft.Compute/virtualMachines"
 SCALE_SET = "Microsoft.Compute/virtualMachineScaleSets"
 INSTANCE = f"{SCALE_SET}/virtualMachines"
 DISK = "Microsoft.Compute/disks"
+AVAILABILITY = "Microsoft.Compute/availabilitySets"
+SNAPSHOT = "Microsoft.Compute/snapshots"
 RESERVATIONS = "Microsoft.Compute/capacityReservationGroups"
 NETWORK = "Microsoft.Network/virtualNetworks"
 FIREWALL = "Microsoft.Network/networkSecurityGroups"
 ADDRESS = "Microsoft.Network/publicIPAddresses"
 NIC = "Microsoft.Network/networkInterfaces"
+ACCOUNT = "Microsoft.Storage/storageAccounts"
 SCHEDULE = "Microsoft.DevTestLab/schedules"
 DEPLOYMENT = "Microsoft.Resources/deployments"
-TYPES = (GROUP, MACHINE, SCALE_SET, DISK, RESERVATIONS, NETWORK, FIREWALL, ADDRESS, NIC, SCHEDULE)
+TYPES = (
+    GROUP,
+    MACHINE,
+    SCALE_SET,
+    DISK,
+    SNAPSHOT,
+    AVAILABILITY,
+    RESERVATIONS,
+    NETWORK,
+    FIREWALL,
+    ADDRESS,
+    NIC,
+    ACCOUNT,
+    SCHEDULE,
+)
 BY_NAME = {each.lower(): each for each in TYPES}
 _WORDS = len(["", "subscriptions", "S", "resourceGroups", "G", "providers", "N", "T", "NAME"])
 """Of an id of a resource that is directly in a group."""

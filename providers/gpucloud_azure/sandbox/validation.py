@@ -17,7 +17,9 @@ from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 from gpucloud_azure.sandbox.subscription import (
+    ACCOUNT,
     ADDRESS,
+    AVAILABILITY,
     DISK,
     FIREWALL,
     GROUP,
@@ -25,9 +27,11 @@ from gpucloud_azure.sandbox.subscription import (
     NETWORK,
     NIC,
     SCALE_SET,
+    SNAPSHOT,
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
+_STORAGE = "azure.mgmt.storage"
 _COMPUTE, _NETWORK, _RESOURCES = "azure.mgmt.compute", "azure.mgmt.network", "azure.mgmt.resource.resources"
 MODELS = {
     f"PUT {GROUP}": (_RESOURCES, "ResourceGroup"),
@@ -48,6 +52,13 @@ MODELS = {
     },
     f"PUT {DISK}": (_COMPUTE, "Disk"),
     f"PATCH {DISK}": (_COMPUTE, "DiskUpdate"),
+    f"PUT {SNAPSHOT}": (_COMPUTE, "Snapshot"),
+    f"PATCH {SNAPSHOT}": (_COMPUTE, "SnapshotUpdate"),
+    f"PUT {AVAILABILITY}": (_COMPUTE, "AvailabilitySet"),
+    f"PATCH {AVAILABILITY}": (_COMPUTE, "AvailabilitySetUpdate"),
+    f"PUT {ACCOUNT}": (_STORAGE, "StorageAccountCreateParameters"),
+    f"PATCH {ACCOUNT}": (_STORAGE, "StorageAccountUpdateParameters"),
+    f"POST {ACCOUNT}/regenerateKey": (_STORAGE, "StorageAccountRegenerateKeyParameters"),
     f"PUT {NETWORK}": (_NETWORK, "VirtualNetwork"),
     f"PUT {NETWORK}/subnets": (_NETWORK, "Subnet"),
     f"PUT {FIREWALL}": (_NETWORK, "NetworkSecurityGroup"),

@@ -1,15 +1,18 @@
-"""What Azure adds to the answer for a network resource: its own rules, and who uses the resource."""
+"""What Azure adds to the answer for a resource: its own rules, who uses it, how far it has come."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox import availability, snapshots
 from gpucloud_azure.sandbox.subscription import (
     ADDRESS,
+    AVAILABILITY,
     FIREWALL,
     NETWORK,
     NIC,
+    SNAPSHOT,
     Subscription,
     canonical,
     part,
@@ -43,6 +46,14 @@ def seen(subscription: Subscription, document: Document) -> Document:
         more = {"defaultSecurityRules": rules, **_guarded(subscription, document)}
     elif document["type"] == NETWORK:
         more = {"subnets": [_with_users(subscription, each) for each in _subnets(document)]}
+    elif document["type"] == SNAPSHOT:
+        more = {"completionPercent": snapshots.progress(subscription, document)}
+    elif document["type"] == AVAILABILITY:
+        more = {
+            "virtualMachines": [
+                {"id": each["id"]} for each in availability.members_of(subscription, document)
+            ]
+        }
     return {**answer, "properties": {**answer["properties"], **more}}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -15,7 +15,9 @@ Json = dict[str, Any]
 
 
 class AzureError(Exception):
-    """A refusal: Azure's code, its words, an HTTP status."""
+    """A refusal: Azure's code, its words, an HTTP status; details where Azure gives them."""
+
+    details: Sequence[Json] = ()
 
     def __init__(self, code: str, message: str, status: int = 400, **headers: str) -> None:
         super().__init__(code, message)
@@ -66,12 +68,13 @@ def respond(answer: Answer, request_id: str, now: datetime) -> Response:
     return response
 
 
-def error_body(code: str, message: str) -> Json:
+def error_body(failure: AzureError) -> Json:
     """A refusal's body."""
-    return {"error": {"code": code, "message": message}}
+    more = {"details": list(failure.details)} if failure.details else {}
+    return {"error": {"code": failure.code, "message": failure.message, **more}}
 
 
 def refuse(failure: AzureError, request_id: str, now: datetime) -> Response:
     """A refusal on the wire."""
-    body = error_body(failure.code, failure.message)
+    body = error_body(failure)
     return respond(Answer(status=failure.status, body=body, headers=failure.headers), request_id, now)

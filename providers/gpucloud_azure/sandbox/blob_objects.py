@@ -1,0 +1,219 @@
+"""Block blobs: put whole or in blocks, read in ranges, deleted; each under conditions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from werkzeug.wrappers import Request, Response
+
+from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox import blob_lists, storage
+from gpucloud_azure.sandbox.blob_place import Place, done, metadata
+from gpucloud_azure.sandbox.storage import BLOB, BLOCKS
+from gpucloud_azure.sandbox.wire import AzureError
+
+_LISTED = re.compile(r"<(Committed|Uncommitted|Latest)>([^<]*)</")
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+_CONTENT = ("type", "encoding", "language", "disposition", "md5")
+_MOST_BLOCKS = 50_000
+
+
+# --- conditions
+
+
+def _check_conditions(request: Request, blob: Document | None) -> None:
+    """Passes what its conditions let happen.
+
+    Source: learn.microsoft.com, "Specifying conditional headers for Blob service operations".
+
+    Raises:
+        AzureError: they do not: 304 for a read of what was not changed, 412 for the rest.
+    """
+    reads = request.method in {"GET", "HEAD"}
+    etag = blob["etag"] if blob else None
+    matched, unmatched = request.headers.get("If-Match"), request.headers.get("If-None-Match")
+    if matched is not None and (etag is None or matched not in {"*", etag}):
+        raise _unmet(412)
+    if unmatched == "*" and blob is not None and not reads:
+        raise AzureError("BlobAlreadyExists", "The specified blob already exists.", 409)
+    if unmatched is not None and etag is not None and unmatched in {"*", etag}:
+        raise _unmet(304 if reads else 412)
+    if blob is None:
+        return
+    changed = parsedate_to_datetime(blob["modified"])
+    since, until = (_time(request, f"If-{name}-Since") for name in ("Modified", "Unmodified"))
+    if since is not None and changed <= since:
+        raise _unmet(304 if reads else 412)
+    if until is not None and changed > until:
+        raise _unmet(412)
+
+
+def _unmet(status: int) -> AzureError:
+    text = "The condition specified using HTTP conditional header(s) is not met."
+    return AzureError("ConditionNotMet", text, status)
+
+
+def _time(request: Request, header: str) -> datetime | None:
+    given = request.headers.get(header)
+    try:
+        return parsedate_to_datetime(given) if given else None
+    except ValueError:
+        raise AzureError(
+            "InvalidHeaderValue", f"The value of {header} is not in the correct format."
+        ) from None
+
+
+# --- writing
+
+
+def _put(here: Place, request: Request) -> Response:
+    _ = here.container
+    _check_conditions(request, here.blob)
+    data = request.get_data()
+    _check_digest(request, data)
+    return _commit(here, request, [["", *here.write(data)]] if data else [])
+
+
+def _check_digest(request: Request, data: bytes) -> None:
+    given = request.headers.get("Content-MD5")
+    made = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+    if given is not None and given != made:
+        text = "The MD5 value specified in the request did not match with that calculated by the server."
+        raise AzureError("Md5Mismatch", text)
+
+
+def _commit(here: Place, request: Request, blocks: list[list[Any]]) -> Response:
+    """A blob is what these blocks are from now on; blocks that are not among them go."""
+    head = "x-ms-blob-content-"
+    content = {name: request.headers[head + name] for name in _CONTENT if head + name in request.headers}
+    old = here.blob
+    made = here.keep(
+        BLOB,
+        blocks=blocks,
+        size=sum(size for _, _, size in blocks),
+        metadata=metadata(request),
+        content={"type": "application/octet-stream", **content},
+        created=old["created"] if old else here.marks()["modified"],
+    )
+    here.subscription.forget(BLOCKS, here.key)
+    storage.bill(here.subscription, here.account)
+    return done(201, made, {"x-ms-request-server-encrypted": "true"})
+
+
+def _put_block(here: Place, request: Request) -> Response:
+    _ = here.container
+    id_, data = request.args.get("blockid", ""), request.get_data()
+    staged: dict[str, Any] = here.subscription.all(BLOCKS).get(here.key, {}).get("staged", {})
+    try:
+        named = base64.b64decode(id_, validate=True)
+    except binascii.Error:
+        named = b""
+    if not 0 < len(named) <= 64:
+        raise AzureError("InvalidQueryParameterValue", "Value for blockid is no Base64 of up to 64 bytes.")
+    if any(len(each) != len(id_) for each in staged):
+        raise AzureError("InvalidBlobOrBlock", "The specified blob or block content is invalid.")
+    _check_digest(request, data)
+    here.keep(BLOCKS, staged={**staged, id_: here.write(data)})
+    return Response(status=201, headers={"x-ms-request-server-encrypted": "true"})
+
+
+def _put_block_list(here: Place, request: Request) -> Response:
+    _ = here.container
+    _check_conditions(request, here.blob)
+    old = here.blob
+    committed = {id_: (digest, size) for id_, digest, size in (old["blocks"] if old else ())}
+    staged: dict[str, Any] = here.subscription.all(BLOCKS).get(here.key, {}).get("staged", {})
+    places = {"Committed": committed, "Uncommitted": staged, "Latest": {**committed, **staged}}
+    listed = _LISTED.findall(request.get_data().decode())
+    if len(listed) > _MOST_BLOCKS:
+        raise AzureError("BlockListTooLong", "The block list may not contain more than 50,000 blocks.")
+    if any(id_ not in places[place] for place, id_ in listed):
+        raise AzureError("InvalidBlockList", "The specified block list is invalid.")
+    return _commit(here, request, [[id_, *places[place][id_]] for place, id_ in listed])
+
+
+def _block_list(here: Place, request: Request) -> Response:
+    staged: dict[str, Any] = here.subscription.all(BLOCKS).get(here.key, {}).get("staged", {})
+    if not staged:
+        _ = here.found
+    wanted = request.args.get("blocklisttype", "committed")
+    blob = here.blob
+    kept = [(id_, size) for id_, _, size in (blob["blocks"] if blob else ()) if id_]
+    return blob_lists.blocks(
+        kept if wanted in {"all", "committed"} else None,
+        [(id_, size) for id_, (_, size) in staged.items()] if wanted in {"all", "uncommitted"} else None,
+    )
+
+
+def _set_metadata(here: Place, request: Request) -> Response:
+    blob = here.found
+    _check_conditions(request, blob)
+    return done(200, here.keep(BLOB, **{**blob, **here.marks(), "metadata": metadata(request)}))
+
+
+def _delete(here: Place, request: Request) -> Response:
+    _check_conditions(request, here.found)
+    here.subscription.forget(BLOB, here.key)
+    storage.bill(here.subscription, here.account)
+    return Response(status=202)
+
+
+# --- reading
+
+
+def _described(blob: Document) -> dict[str, str]:
+    content = blob["content"]
+    return {
+        "Content-Type": content["type"],
+        **{f"Content-{name.title()}": content[name] for name in _CONTENT[1:] if name in content},
+        "Accept-Ranges": "bytes",
+        "x-ms-blob-type": "BlockBlob",
+        "x-ms-creation-time": blob["created"],
+        "x-ms-access-tier": "Hot",
+        "x-ms-access-tier-inferred": "true",
+        "x-ms-lease-status": "unlocked",
+        "x-ms-lease-state": "available",
+        "x-ms-server-encrypted": "true",
+    }
+
+
+def _properties(here: Place, request: Request) -> Response:
+    blob = here.found
+    _check_conditions(request, blob)
+    answer = done(200, blob, _described(blob))
+    answer.headers["Content-Length"] = str(blob["size"])
+    return answer
+
+
+def _get(here: Place, request: Request) -> Response:
+    blob = here.found
+    _check_conditions(request, blob)
+    wanted = request.headers.get("x-ms-range") or request.headers.get("Range")
+    asked = _RANGE.fullmatch(wanted) if wanted else None
+    if asked is None:
+        return done(200, blob, _described(blob), here.read(blob))
+    first, size = int(asked[1]), blob["size"]
+    if first >= size or (asked[2] and int(asked[2]) < first):
+        raise AzureError("InvalidRange", "The range specified is invalid for the current size.", 416)
+    last = min(int(asked[2] or size - 1), size - 1)
+    where = {"Content-Range": f"bytes {first}-{last}/{size}"}
+    return done(206, blob, _described(blob) | where, here.read(blob)[first : last + 1])
+
+
+HANDLERS: Mapping[str, Callable[[Place, Request], Response]] = {
+    "Put Blob": _put,
+    "Put Block": _put_block,
+    "Put Block List": _put_block_list,
+    "Get Block List": _block_list,
+    "Set Blob Metadata": _set_metadata,
+    "Get Blob": _get,
+    "Get Blob Properties": _properties,
+    "Delete Blob": _delete,
+}

@@ -122,7 +122,7 @@ def test_a_box_that_is_over_has_no_end_to_move(cli: Shell) -> None:
     cli("down", "x", "--yes")
     refused = cli("extend", "x", "--ttl", "8h", "--json")
     assert refused.code == 2
-    assert "the box is deleted" in refused.error["message"]
+    assert "its state is deleted" in refused.error["message"]
 
 
 @pytest.mark.parametrize("ttl", ["", "10", "-1h", "0s", "forever", "9999d"])

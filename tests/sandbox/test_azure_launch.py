@@ -168,7 +168,6 @@ def test_what_a_machine_keeps_for_life_cannot_be_changed(azure: Azure, changes: 
             400,
         ),
         ({"evictionPolicy": "Delete"}, "InvalidParameter", 400),
-        ({"availabilitySet": {"id": "/a"}}, "UnsupportedOperation", 405),
         (
             {"osProfile__linuxConfiguration__disablePasswordAuthentication": False},
             "UnsupportedOperation",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpucloud.sandbox.honoured import leaves
+from gpucloud_azure.sandbox.api_versions import versions_of
 from gpucloud_azure.sandbox.members import TABLE
 from tests.sandbox.azure_lab import (
     ADDRESS,
@@ -28,7 +29,6 @@ pytest_plugins = ["tests.sandbox.azure_fixtures"]
 
 Body = dict[str, Any]
 Make = Callable[[Azure], Body]
-API = "?api-version=2024-07-01"
 CALLS = dict(TABLE.values())
 HEADERS = {"If-Match", "If-None-Match"}  # tests/sandbox/test_azure_conditions.py
 
@@ -267,7 +267,7 @@ def test_a_get_shows_every_member_of_the_put(azure: Azure, kind: str) -> None:
     for make in WALKS[kind]:
         azure.sandbox.reset()
         body = make(azure)
-        path = azure.id_of(kind, "walked") + API
+        path = f"{azure.id_of(kind, 'walked')}?api-version={versions_of(*kind.split('/'))[0]}"
         put = azure.ask("PUT", path, body=copy.deepcopy(body))
         assert put.status in {200, 201, 202}, put.body
         answer = set(stated(azure.ask("GET", path).body))

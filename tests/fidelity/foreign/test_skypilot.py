@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def sky(shell: Shell, action: str) -> Any:
     """What the provisioner returns."""
     ran = shell.run(FOREIGN / "python", PROGRAM, action)
     assert ran.code == 0, ran.out + ran.err
-    return ran.json
+    return json.loads(ran.out.splitlines()[-1])  # SkyPilot logs to stdout too
 
 
 @needs("DescribeRouteTables", "ModifyInstanceAttribute")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -27,6 +27,9 @@ from gpucloud_pricing.validation import validate_prices
 ASKED_AT_ONCE = 32
 """Inquiries to one cloud at a time, to hide its latency. Clouds limit the calls of each region, so the
 regions take turns; a throttled call is retried later."""
+FRUITLESS = 2 * ASKED_AT_ONCE
+"""After so many failures of a source in a row, none of them a refusal, nothing more is sent to it: each takes
+as long as a call may last, and there are hundreds."""
 REFRESH_TIMEOUT_S = 3600.0
 RESUMED = timedelta(hours=1)
 """A refresh that was interrupted no longer ago than this is resumed."""
@@ -166,6 +169,8 @@ class _Clerk:
     result: Refreshed = field(default_factory=Refreshed)
     given_up: set[str] = field(default_factory=set[str])
     """Sources that did not answer in spite of retries: further inquiries are sent once."""
+    fruitless: Counter[str] = field(default_factory=Counter[str])
+    """The failures of each source since its last answer."""
 
     def work(self, wanted: Wanted, done: Collection[str]) -> None:
         """Sends all inquiries; one that fails is a failure in the result."""
@@ -198,12 +203,16 @@ class _Clerk:
             return ()
         at, source = self.context.clock(), inquiry.covers.source
         try:
+            if self.fruitless[source] >= FRUITLESS:
+                raise self._unsent(source)
             answer = cloud.ask(inquiry, once=source in self.given_up)
         except CloudError as error:
             self.result.failures[inquiry.name] = error
             if error.error_class is ErrorClass.SERVER:
                 self.given_up.add(source)
+                self.fruitless[source] += 1
             return ()
+        self.fruitless[source] = 0
         if answer.further is not None:  # not stored: a resumed refresh must send these again
             with self.writing:
                 self.result.answered += 1
@@ -214,6 +223,10 @@ class _Clerk:
                 kept = replace(answer, prices=prices, set_aside=[*answer.set_aside, *aside])
                 self._keep(inquiry, kept, at)
         return ()
+
+    def _unsent(self, source: str) -> CloudError:
+        text = f"not sent: {source} did not answer {FRUITLESS} times in a row"
+        return CloudError(text, error_class=ErrorClass.SERVER, cloud=self.name, sent=False)
 
     def _keep(self, inquiry: Inquiry, answer: PriceList, at: datetime) -> None:
         recorded = self.history.record(

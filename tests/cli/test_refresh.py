@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from gpucloud.config import make_private
-from gpucloud.market.refresh import Wanted
+from gpucloud.market.refresh import ASKED_AT_ONCE, FRUITLESS, Wanted
 from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.market import Catalog, Market
 from gpucloud_pricing import Market as Snapshot
 from gpucloud_pricing import Price
 from gpucloud_pricing.history import PriceHistory
-from tests.refreshing import refreshed
+from tests.refreshing import market, refreshed
 from tests.shell import Shell
 
 Table = dict[tuple[str, str, str, str, str], Decimal]
@@ -232,6 +232,26 @@ def test_what_is_not_answered_after_all_repetitions_stays_as_old_as_it_was(
     assert failure.exit_code == 1
     days = days_by_cloud(cli)
     assert max(days["azure"]) < min(days["aws"] | days["alibaba"])
+
+
+def test_a_source_that_never_answers_is_left_alone_after_a_while(
+    cli: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or hundreds of inquiries would each wait as long as a call may last."""
+    for name, value in cli.endpoint.environ.items():
+        monkeypatch.setenv(name, value)
+    types = sorted(name for cloud, name in market().types if cloud == "alibaba")
+    cli.sandbox.fault(
+        cloud="alibaba", action="DescribePrice", times=None, effect="error", code="InternalError", status=500
+    )
+    cli.sandbox.calls(clear=True)
+    prices = make_private(cli.home / "state-sandbox") / "prices.db"
+    wanted = {"alibaba": Wanted(instance_types=types, regions=["us-east-1", "cn-hangzhou", "eu-central-1"])}
+    failures = refreshed(prices, wanted)["alibaba"].failures
+    sent = sum(call["count"] for call in cli.sandbox.calls() if call["action"] == "DescribePrice")
+    assert FRUITLESS <= sent < FRUITLESS + ASKED_AT_ONCE
+    unsent = [each for each in failures.values() if "not sent" in each.message]
+    assert len(unsent) == len(failures) - sent > 0
 
 
 def test_a_damaged_history_stops_nobody(cli: Shell) -> None:

@@ -131,7 +131,7 @@ def make_group(box: BareBox, ecs: Any, vpc: str, caller: str) -> str:
         models.CreateSecurityGroupRequest(
             region_id=region,
             vpc_id=vpc,
-            security_group_name=box.id,
+            security_group_name=f"bare-{box.id}",
             tag=[models.CreateSecurityGroupRequestTag(key=t["Key"], value=t["Value"]) for t in tags_of(box)],
         )
     ).body.security_group_id

@@ -1,6 +1,7 @@
 """The market's search against a plain scan: the top 20 of 100,000 synthetic offers.
 
-The scan is as lean as Python allows: one list comprehension over tuples and a heap of 20. Indexing is not
+The scan is as lean as Python allows: one list comprehension over tuples and a heap of 20. Searches without a
+GPU model, by a price limit and by memory, stand against a scan of the same columns in numpy. Indexing is not
 timed, as it happens once.
 """
 
@@ -9,15 +10,19 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 from time import perf_counter
+from typing import Any
+
+import numpy
 
 from benchmarks.table import Row
 from gpucloud_pricing import Demand, InstanceType, Market, Price, Region, parse_wishes
 
 TODAY = date(2026, 11, 20)
-BUDGET = 0.1
+BUDGET, COLUMNS_BUDGET = 0.1, 10
 MODELS = ("T4", "A10", "A100", "L4", "L40S", "H100", "H200", "V100", "B200", "P100")
 PURCHASES = ("on_demand", "spot")
 Tuple = tuple[Decimal, int, int, str, str, str, str, str, int, str, bool]
@@ -117,4 +122,40 @@ def main() -> list[Row]:
     ]
     assert found == [(r[0], *r[3:7]) for r in scan(rows)]
     plain, indexed = best_of(lambda: scan(rows)), best_of(lambda: market.search(demand, TODAY, 20))
-    return [Row(f"search, top 20 of {len(prices):,} offers", plain, indexed, BUDGET)]
+    return [
+        Row(f"search, top 20 of {len(prices):,} offers", plain, indexed, BUDGET),
+        *against_columns(types, prices, market),
+    ]
+
+
+def against_columns(types: list[InstanceType], prices: list[Price], market: Market) -> list[Row]:
+    """Searches that look at every type: both ways must find the same prices."""
+    kinds = {kind.name: kind for kind in types}
+    amounts = numpy.array([float(price.amount) for price in prices])
+    memory = numpy.array([float(total_memory(kinds[price.instance_type])) for price in prices])
+    on_demand = numpy.array([price.purchase == "on_demand" for price in prices])
+
+    def columns(most: float, least: float) -> Any:
+        found = numpy.flatnonzero(on_demand & (amounts <= most) & (memory >= least))
+        top = found[numpy.argpartition(amounts[found], 19)[:20]] if len(found) > 20 else found
+        return numpy.sort(amounts[top])
+
+    rows: list[Row] = []
+    for name, most, least, today in (
+        ("all below --max-price", 1000, 0, TODAY),
+        ("none below --max-price", 0.5, 0, TODAY),
+        ("--total-gpu-memory", 1000, 96, TODAY),
+        ("all below --max-price, all stale", 1000, 0, TODAY + timedelta(days=4 * 365)),
+    ):
+        demand = Demand(max_price_usd=Decimal(str(most)), total_gpu_memory_gib=Decimal(least))
+        found = [float(offer.price_usd or 0) for offer in market.search(demand, today, 20)]
+        assert found == list(columns(most, least))
+        scanned = best_of(partial(columns, most, least))
+        searched = best_of(partial(market.search, demand, today, 20))
+        rows.append(Row(f"search against numpy, {name}", scanned, searched, COLUMNS_BUDGET))
+    return rows
+
+
+def total_memory(kind: InstanceType) -> Decimal:
+    """The memory of all GPUs of a type, in GiB."""
+    return kind.gpu_memory_gib * kind.gpu_count

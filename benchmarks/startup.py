@@ -16,8 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from benchmarks.table import Row
-from gpucloud.api.session import JOURNAL
-from gpucloud.config import find_owner, find_paths, make_private
+from gpucloud.config import JOURNAL, find_owner, find_paths, make_private
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Facts, Gpu, Node, Offer, Place, Price
 from gpucloud.journal.leases import this_process
@@ -33,6 +32,13 @@ HELP = (GPUCLOUD, "--help")
 OFFERS = (GPUCLOUD, "offers", "--gpu", "A100:8", "--json")
 COST = (GPUCLOUD, "cost", "--gpu", "A100:8", "--hours", "72")
 LIST = (GPUCLOUD, "list")
+TABS = {
+    "a box": "gpucloud ssh bench-4",
+    "a region": "gpucloud launch --gpu A100:8 --region us-",
+    "an option": "gpucloud launch --gpu",
+}
+"""Lines whose last word a shell completes; a person waits for each."""
+TAB_S = 0.150
 BOXES = 100
 MEMORY_BUDGET_MB = 60.0
 RUNS = 15
@@ -119,7 +125,7 @@ FACTS = Facts(
 
 
 def main(runs: int = RUNS) -> list[Row]:
-    """Help, a search of the market, an estimate, and the list of 100 boxes; the best of some runs of each."""
+    """Help, a search, an estimate, the list of 100 boxes, and completions: the best of some runs of each."""
     with tempfile.TemporaryDirectory(prefix="gpucloud-bench-") as home:
         environment = {**os.environ, "GPUCLOUD_HOME": home, "GPUCLOUD_OWNER": "bench"}
         environment.pop("GPUCLOUD_SANDBOX", None)
@@ -137,7 +143,16 @@ def main(runs: int = RUNS) -> list[Row]:
                 rows.append(
                     Row("  its peak memory, against the budget", MEMORY_BUDGET_MB, ours.peak_mb, 1, "MB")
                 )
+        for what, line in TABS.items():
+            measured = best([run((GPUCLOUD,), {**environment, **asked(line)}) for _ in range(runs + 1)][1:])
+            rows.append(Row(f"a tab after {what}, against 150 ms", TAB_S, measured.seconds, 1))
     return rows
+
+
+def asked(line: str) -> dict[str, str]:
+    """The variables with which bash asks for the completion of a line's last word."""
+    cursor = str(len(line.split(" ")) - 1)
+    return {"_GPUCLOUD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": cursor}
 
 
 def short() -> list[Row]:

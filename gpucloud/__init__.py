@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpucloud.clouds.audit import AuditRecord
     from gpucloud.clouds.profile import Profile
     from gpucloud.costs.comparison import Comparison
+    from gpucloud.costs.project import Part, Project, Transfer
+    from gpucloud.costs.project_cost import ProjectCost
     from gpucloud.costs.spend import BoxSpend, Charge, PerHour, Spend
     from gpucloud.costs.workload import Workload
     from gpucloud.errors import (
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
         OutcomeUnknownError,
         OwedError,
         PriceError,
+        SetupFailedError,
         UsageError,
     )
     from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice
     from gpucloud.journal.lifecycle import BoxState
     from gpucloud.market.commitments import Commitments
-    from gpucloud.market.equivalents import Equivalents
+    from gpucloud.market.equivalents import Equivalents, SizeComparison
     from gpucloud.market.history import PriceChanges, PriceTrends
     from gpucloud.market.overview import PriceOverview
     from gpucloud.market.refresh import Refreshed
@@ -72,14 +75,16 @@ _MODULES = {
     "gpucloud.clouds.audit": "AuditRecord",
     "gpucloud.clouds.profile": "Profile",
     "gpucloud.costs.comparison": "Comparison",
+    "gpucloud.costs.project": "Part Project Transfer",
+    "gpucloud.costs.project_cost": "ProjectCost",
     "gpucloud.costs.spend": "BoxSpend Charge PerHour Spend",
     "gpucloud.costs.workload": "Workload",
     "gpucloud.errors": "BoxLostError CloudError ErrorClass GpucloudError InterruptedBySignal NoOfferError"
-    " OutcomeUnknownError OwedError PriceError UsageError",
+    " OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
     "gpucloud.journal.lifecycle": "BoxState",
     "gpucloud.market.commitments": "Commitments",
-    "gpucloud.market.equivalents": "Equivalents",
+    "gpucloud.market.equivalents": "Equivalents SizeComparison",
     "gpucloud.market.history": "PriceChanges PriceTrends",
     "gpucloud.market.overview": "PriceOverview",
     "gpucloud.market.refresh": "Refreshed",
@@ -139,6 +144,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Offers",
     "OutcomeUnknownError",
     "OwedError",
+    "Part",
     "PerHour",
     "Plan",
     "PriceChanges",
@@ -149,16 +155,21 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "PricesAnswered",
     "Profile",
     "Progress",
+    "Project",
+    "ProjectCost",
     "Proposal",
     "Ran",
     "Recovered",
     "Refreshed",
     "Searched",
+    "SetupFailedError",
+    "SizeComparison",
     "Slice",
     "Spec",
     "SpecError",
     "Spend",
     "Swept",
+    "Transfer",
     "UsageError",
     "Warned",
     "Workload",

@@ -16,7 +16,11 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
-    """Runs the command line of this process and exits with its code."""
+    """Runs the command line of this process, or completes one for a shell, and exits with its code."""
+    if "_GPUCLOUD_COMPLETE" in os.environ:
+        from gpucloud.cli.completing import answer
+
+        sys.exit(answer(os.environ))
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         _main()
     from gpucloud.cli.app import main as run  # whoever started us wants no interruptions

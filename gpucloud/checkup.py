@@ -20,8 +20,8 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
 from gpucloud.planning.quota import shortfall
 from gpucloud.resources import Identity, Permission, Quota
-from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud.runtime.context import SET_CLOCK
+from gpucloud.runtime.tasks import Call, Tasks, TimedOutError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market, parse_wishes
 from gpucloud_pricing.places import admits
@@ -31,6 +31,19 @@ SKEW_WARNS = timedelta(seconds=30)
 ANY_GPU = "T4"
 """What quotas are looked at for where the spec names no GPU: every cloud has it."""
 PROGRAMS = ("ssh", "ssh-keygen", "rsync")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a check works with: a call's context without its journal, which may be what is wrong.
+
+    ``mend_clock`` says how to mend a clock that differs from a cloud's.
+    """
+
+    clouds: Clouds
+    tasks: Tasks
+    clock: Callable[[], datetime]
+    mend_clock: str = SET_CLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +96,24 @@ class Checked:
         }
 
 
-def check(context: Context, market: Market, spec: Spec, state: Path) -> Checked:
+def check(
+    means: Means, market: Market, spec: Spec, state: Path, journal: UsageError | None = None
+) -> Checked:
     """Looks at the clouds that a spec allows, and at this machine. Changes and costs nothing.
 
     Args:
-        context: the clouds, and where to wait.
+        means: the clouds, and where to wait.
         market: the offers whose quotas are read.
         spec: what would be launched; of any GPU, where it names none.
         state: the folder of the journal, or where it will be made.
+        journal: why the journal cannot be used; ``None`` if it can.
 
     Raises:
         UsageError: a place that the spec names does not exist.
     """
-    names = [name for name in context.clouds.names() if admits(spec.clouds, frozenset({name}))]
-    wanted = _considered(market, spec, context.clock().date())
-    found, machine = check_clouds(context, names, wanted, spec.nodes), check_machine(state)
+    names = [name for name in means.clouds.names() if admits(spec.clouds, frozenset({name}))]
+    wanted = _considered(market, spec, means.clock().date())
+    found, machine = check_clouds(means, names, wanted, spec.nodes), check_machine(state, journal)
     return Checked(clouds=found, machine=machine, exit_code=_exit_code(found, machine, spec))
 
 
@@ -137,36 +153,36 @@ def _exit_code(clouds: Sequence[CloudFindings], machine: Sequence[Finding], spec
 
 
 def check_clouds(
-    context: Context, names: Iterable[str], wanted: Sequence[Candidate], nodes: int
+    means: Means, names: Iterable[str], wanted: Sequence[Candidate], nodes: int
 ) -> list[CloudFindings]:
     """Checks clouds, all at the same time. Changes nothing, costs nothing.
 
     Args:
-        context: clouds, clock and threads of this call.
+        means: the clouds, and where to wait.
         names: the clouds.
         wanted: the candidates of a launch, the best first.
         nodes: the number of nodes.
     """
     calls = {
-        name: context.tasks.start(
-            partial(_check_cloud, context, name, [each for each in wanted if each.cloud == name], nodes)
+        name: means.tasks.start(
+            partial(_check_cloud, means, name, [each for each in wanted if each.cloud == name], nodes)
         )
         for name in names
     }
-    return [_waited(context, name, call) for name, call in calls.items()]
+    return [_waited(means, name, call) for name, call in calls.items()]
 
 
-def _waited(context: Context, name: str, call: Call) -> CloudFindings:
+def _waited(means: Means, name: str, call: Call) -> CloudFindings:
     try:
-        found: CloudFindings = context.tasks.wait(call, CHECK_TIMEOUT_S)
+        found: CloudFindings = means.tasks.wait(call, CHECK_TIMEOUT_S)
     except TimedOutError as error:
         return _unusable(name, Finding(name="answer", ok=False, said=str(error), fix="check the network"))
     return found
 
 
-def _check_cloud(context: Context, name: str, wanted: Sequence[Candidate], nodes: int) -> CloudFindings:
+def _check_cloud(means: Means, name: str, wanted: Sequence[Candidate], nodes: int) -> CloudFindings:
     try:
-        cloud = context.clouds[name]
+        cloud = means.clouds[name]
     except ImportError as error:
         fix = f"pip install 'gpucloud[{name}]'"
         return _unusable(name, Finding(name="SDK", ok=False, said=str(error), fix=fix))
@@ -178,7 +194,7 @@ def _check_cloud(context: Context, name: str, wanted: Sequence[Candidate], nodes
     who = f"{identity.who} ({identity.source})" if identity else f"account {account}"
     findings = [Finding(name="credentials", ok=True, said=who)]
     region = wanted[0].region if wanted else None
-    findings += _told("clock", cloud, lambda: _clock(cloud.server_time(), context))
+    findings += _told("clock", cloud, lambda: _clock(cloud.server_time(), means))
     if region is not None:
         findings += _told("permissions", cloud, lambda: _permissions(region, cloud.permissions(region)))
         findings += _told("quotas", cloud, lambda: _quotas(cloud, wanted, nodes))
@@ -213,13 +229,13 @@ def _unusable(name: str, finding: Finding) -> CloudFindings:
 # --- what is looked at
 
 
-def _clock(theirs: datetime | None, context: Context) -> list[Finding]:
+def _clock(theirs: datetime | None, means: Means) -> list[Finding]:
     if theirs is None:
         return []
-    skew = abs(context.clock() - theirs)
+    skew = abs(means.clock() - theirs)
     said = f"{skew.total_seconds():.0f} s from the cloud's"
     ok = False if skew > SKEW_FAILS else None if skew > SKEW_WARNS else True
-    fix = "" if ok else context.mend_clock
+    fix = "" if ok else means.mend_clock
     return [Finding(name="clock", ok=ok, said=said, fix=fix)]
 
 
@@ -253,7 +269,7 @@ def _quotas(cloud: Cloud, wanted: Sequence[Candidate], nodes: int) -> list[Findi
                     name=f"quota {quota.name}",
                     ok=short is None,
                     said=f"{what}: {_quota_text(quota)}",
-                    fix=quota.fix if short else "",
+                    fix=short.fix if short else "",
                 )
             )
     return findings
@@ -264,23 +280,29 @@ def _quota_text(quota: Quota) -> str:
     return f"{used} of {quota.limit.normalize():f} {quota.unit} used"
 
 
-def check_machine(state: Path, which: Callable[[str], str | None] = shutil.which) -> list[Finding]:
+def check_machine(state: Path, journal: UsageError | None = None) -> list[Finding]:
     """Checks this machine: the programs that gpucloud runs, and the folder of its journal.
 
     Args:
         state: the folder of the journal, or where it will be made.
-        which: finds a program on the PATH.
+        journal: why the journal cannot be used; ``None`` if it can.
     """
     findings: list[Finding] = []
     for program in PROGRAMS:
-        path = which(program)
+        path = shutil.which(program)
         package = "rsync" if program == "rsync" else "openssh-client"
         fix = "" if path else f"install it: apt-get install {package}, or the same for your system"
         findings.append(Finding(name=program, ok=path is not None, said=path or "not on the PATH", fix=fix))
+    return [*findings, _journal(state, journal)]
+
+
+def _journal(state: Path, problem: UsageError | None) -> Finding:
+    if problem is not None:
+        return Finding(name="journal", ok=False, said=problem.message, fix=problem.hint or "")
     folder = next(each for each in (state, *state.parents) if each.exists())
     writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
     fix = "" if writable else "set GPUCLOUD_HOME to a folder that you can write to"
-    return [*findings, Finding(name="journal", ok=writable, said=str(state), fix=fix)]
+    return Finding(name="journal", ok=writable, said=str(state), fix=fix)
 
 
 def _identity(identity: Identity | None) -> Mapping[str, str] | None:

@@ -15,6 +15,10 @@ from pathlib import Path
 
 from gpucloud.errors import UsageError
 
+JOURNAL = "journal.db"
+HOSTS = "ssh_config"
+"""The names in the state folder of the journal's file, and of the boxes' file for other ssh clients."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
@@ -127,6 +131,13 @@ def find_owner(
             hint="set GPUCLOUD_OWNER, or GPUCLOUD_HOME to a folder that you can write to",
         ) from error
     return _checked_owner(text.strip(), str(file))
+
+
+def known_owner(paths: Paths, environment: Mapping[str, str]) -> str | None:
+    """The owner id as :func:`find_owner` would return it, unchecked; ``None`` if there is none yet."""
+    with suppress(OSError):
+        return environment.get("GPUCLOUD_OWNER") or (paths.config / "owner").read_text("utf-8").strip()
+    return None
 
 
 def _checked_owner(text: str, source: str) -> str:

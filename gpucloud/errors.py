@@ -9,6 +9,7 @@ The tree::
     │   └── OutcomeUnknownError    a mutating call may or may not have been applied
     ├── PriceError        7    all offers cost too much, or the price of a saved plan changed
     ├── OwedError         8    something may still be billed
+    ├── SetupFailedError  8    the set-up of a box failed; the box is kept, and billed
     ├── BoxLostError      1    a box ended while it was in use
     └── InterruptedBySignal    130, 143, 129
 """
@@ -150,6 +151,13 @@ class OwedError(GpucloudError):
 
     exit_code = 8
     error_class = "owed"
+
+
+class SetupFailedError(GpucloudError):
+    """The set-up of a box failed, and the box is kept: it is billed until its deadline."""
+
+    exit_code = OwedError.exit_code
+    error_class = "setup"
 
 
 class BoxLostError(GpucloudError):

@@ -81,6 +81,9 @@ _GRAMMAR: Mapping[str, re.Pattern[str]] = {
 }
 _SHOWN_CHARACTERS = 60
 
+MARKS = ("box", "owner")
+"""The tags, by their short names: what has either is gpucloud's, and a search without values finds it."""
+
 
 def expires_text(expires_at: datetime | None) -> str:
     """A box's end as its tag tells it: an RFC 3339 time in UTC, or ``none``."""
@@ -198,7 +201,8 @@ class Machine(Resource):
     powered it off or its own end came, ``preempted`` that the cloud took it back.
     ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
     its interface), known once it runs. ``billed`` is whether the cloud bills its compute as it is now: what
-    is switched off is billed on one cloud and not on another.
+    is switched off is billed on one cloud and not on another. ``ended_at`` is since when it is not billed;
+    ``None`` while it is, and where the cloud does not say.
     """
 
     zone: str
@@ -210,6 +214,7 @@ class Machine(Resource):
     reason: str | None = None
     preempted: bool = False
     billed: bool = True
+    ended_at: datetime | None = None
     ended_itself: bool = False
     parts: tuple[Ref, ...] = ()
 
@@ -363,7 +368,8 @@ class Quota:
         unit: ``vcpus`` or ``instances``: what one machine takes is its vCPUs, or one.
         limit: how much in all.
         used: how much is taken; ``None`` where the cloud does not say.
-        fix: the command or page that asks for more.
+        fix: the page of the console that asks for more.
+        request: the command that asks for more; ``LIMIT`` stands for the new limit. Empty without one.
     """
 
     cloud: str
@@ -374,6 +380,13 @@ class Quota:
     limit: Decimal
     used: Decimal | None
     fix: str
+    request: str = ""
+
+    def more(self, needed: Decimal) -> str:
+        """How to ask for a limit under which this much more fits."""
+        limit = f"{((self.used or Decimal(0)) + needed).normalize():f}"
+        command = f", or: {self.request.replace('LIMIT', limit)}" if self.request else ""
+        return f"{self.fix} (quota {self.name}, {self.region}){command}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,9 @@
 
     python pricing/build_snapshot.py DATA_DIR
 
-copies the CSV files into the package (they are the product's own source) and writes ``snapshot.json`` beside
-them. The same files give the same bytes. Without DATA_DIR it builds from the package's own copies.
+copies the CSV files into the package (they are the product's own source) and writes ``snapshot.json`` and
+``tariffs.json`` beside them. The same files give the same bytes. Without DATA_DIR it builds from the
+package's own copies.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from build_tariffs import build_tariffs
 from gpucloud_pricing.gpu_models import family
+from gpucloud_pricing.shipped_tariffs import TARIFFS
 from gpucloud_pricing.snapshot import SNAPSHOT
 
 DATA = SNAPSHOT.parent / "data"
@@ -32,9 +35,9 @@ TABLES = (
     "regions",
     "sources",
     "spot_interruption",
-    "storage_egress",
     "zone_offerings",
 )
+TARIFF_TABLES = ("tariff_sources", "tariffs")
 AWS_PARTITIONS = ("us-gov-", "cn-")
 """How the regions of AWS's other partitions begin. Source: botocore's endpoints.json."""
 AWS_OPT_IN_ZONES = "{region}-|[a-z]+[0-9]+-[a-z]+[0-9]+-(?=az[0-9]+$)"
@@ -82,8 +85,7 @@ def build(data: Path) -> bytes:
         "bounds": _bounds(tables),
         "regions": [_region(row) for row in tables["regions"]],
         "zone_origins": zone_origins,
-        "tariffs": [list(row.values()) for row in tables["storage_egress"]],
-        "rates": [list(row.values()) for row in tables["fx_reference"]],
+        "rates": [list(row.values()) for row in _newest_rates(tables["fx_reference"])],
         "sources": [list(row.values()) for row in tables["sources"]],
         "strings": list(word.numbers),
         "origins": list(origin.numbers),
@@ -109,6 +111,7 @@ def _by_type(
                 row["price_per_hour"],
                 word(row["currency"]),
                 origin((row["as_of"], row["source"])),
+                *([row["price_per_month"]] if "price_per_month" in row else []),
             ]
         )
     for row in tables["zone_offerings"]:
@@ -131,9 +134,15 @@ def _all_prices(tables: dict[str, list[Row]]) -> Iterable[Row]:
         yield {**row, "zone": "", "purchase": "subscription_1m", "price_per_hour": per_hour}
 
 
+def _newest_rates(rows: Iterable[Row]) -> list[Row]:
+    """The newest exchange rate of each pair of currencies."""
+    return list({(row["base"], row["quote"]): row for row in sorted(rows, key=lambda r: r["as_of"])}.values())
+
+
 def _bounds(tables: dict[str, list[Row]]) -> dict[str, list[str]]:
     """The lowest and the highest price per hour and GPU of each model, in USD, however it is paid."""
-    rates = {row["quote"]: Decimal(row["rate"]) for row in tables["fx_reference"] if row["base"] == "USD"}
+    newest = _newest_rates(tables["fx_reference"])
+    rates = {row["quote"]: Decimal(row["rate"]) for row in newest if row["base"] == "USD"}
     hardware = {_key(row): _hardware(row) for row in tables["instance_types"]}
     amounts: dict[str, list[Decimal]] = defaultdict(list)
     for row in _all_prices(tables):
@@ -179,11 +188,12 @@ def _read(path: Path) -> list[Row]:
 
 
 def main(arguments: list[str]) -> None:
-    """Copies the CSV files of a folder, if one is given, and writes the snapshot."""
+    """Copies the CSV files of a folder, if one is given, and writes the snapshot and the tariffs."""
     if arguments:
-        for name in TABLES:
+        for name in TABLES + TARIFF_TABLES:
             shutil.copyfile(Path(arguments[0]) / f"{name}.csv", DATA / f"{name}.csv")
     SNAPSHOT.write_bytes(build(DATA))
+    TARIFFS.write_bytes(build_tariffs(DATA))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.costs.spend import PerHour, cost_so_far, paid_per_hour, per_hour
+from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
@@ -37,22 +37,25 @@ class Box:
     Times are in UTC. A field that is not known yet is ``None``.
 
     Attributes:
+        state: ``failed`` also for a box that lives: it was kept after its set-up failed (``setup_error``).
         name: unique among the owner's living boxes.
         id: unique for ever.
         run_id: the run of the box.
         price: the price of the compute, per hour and node, in the currency of the cloud's bill.
         price_as_of: the date of that price.
-        per_hour: the present price of all nodes.
+        per_hour: the present spending on all nodes: machines, disks and addresses, without capacity that
+            was paid for before.
         overdue: whether it lives past its deadline.
         compute_ended_at: when the billing of its machines ended.
         cost_so_far: the cost until now, all nodes: compute, disks and addresses with a known price, without
             capacity that was paid for before.
+        cost_at_least: the part of it that is certain. It is less where a machine's end is known by an upper
+            limit only: when somebody looked, its cloud did not tell any more when it ended.
         ended_by: why it ended without ``down``: ``ttl``, ``cloud`` or ``itself``.
         mig: the MIG slices of its GPUs.
         accept_test: the measurements of the GPU test, by node.
         replaced: why its first machine was replaced.
-        paying: the present spending per hour, by currency: the parts of ``per_hour`` with a known price,
-            without capacity that was paid for before.
+        setup_error: why its set-up failed; ``None`` for a box with a set-up that succeeded, or not yet ended.
         abandoned: whether a command that has ended left it; the next changing command deletes it.
         runs_command: whether the command of its spec was started on it.
         guards: the last report of each node's guard; ``None`` for a guard without one.
@@ -82,11 +85,12 @@ class Box:
     ended_by: EndedBy | None
     compute_ended_at: datetime | None
     cost_so_far: Money | None
+    cost_at_least: Money | None
     mig: tuple[Slice, ...]
     accept_test: tuple[Mapping[str, Any], ...]
     replaced: str | None
+    setup_error: str | None
     guards: tuple[GuardReport | None, ...]
-    paying: tuple[Money, ...]
     abandoned: bool
     runs_command: bool
     _client: Client = field(repr=False, compare=False)
@@ -96,12 +100,13 @@ class Box:
         """A box from the journal's record, at a moment."""
         place, offer = box.place, box.offer
         price, measured, billing_of = box.price, box.measured, client.billing_of
+        cost = cost_so_far(box, now, billing_of)
         return cls(
             name=box.name,
             id=box.id,
             run_id=box.run_id,
             owner=box.owner,
-            state=box.state,
+            state=box.shown_state,
             cloud=place.cloud if place else None,
             region=place.region if place else None,
             zone=place.zone if place else None,
@@ -120,19 +125,27 @@ class Box:
             ended_at=box.ended_at,
             ended_by=box.ended_by,
             compute_ended_at=box.compute_ended_at,
-            cost_so_far=cost_so_far(box, now, billing_of),
+            cost_so_far=cost.amount if cost else None,
+            cost_at_least=cost.least if cost else None,
             mig=measured.slices if measured else (),
             accept_test=measured.gpu_tests if measured else (),
             replaced=box.replaced,
+            setup_error=box.setup_error or None,
             guards=box.guards,
-            paying=tuple(
-                Money(amount=amount, currency=currency)
-                for currency, amount in paid_per_hour(box, billing_of).items()
-            ),
             abandoned=box.is_remains and claim(box.lease, client.journal.now()) is not Claim.HELD,
             runs_command=bool(box.wanted.spec.get("run")),
             _client=client,
         )
+
+    @property
+    def paying(self) -> tuple[Money, ...]:
+        """The present spending per hour, by currency: the parts of ``per_hour`` with a known price."""
+        return self.per_hour.known
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was deleted: nothing billable is left of it."""
+        return self.ended_at is not None
 
     def document(self) -> dict[str, Any]:
         """BOX of the JSON documents: money as ``{amount, currency}``, times in RFC 3339."""
@@ -180,9 +193,11 @@ class Box:
             "ended_by": self.ended_by and str(self.ended_by),
             "compute_ended_at": _time(self.compute_ended_at),
             "cost_so_far": self.cost_so_far and self.cost_so_far.document(),
+            "cost_at_least": self.cost_at_least and self.cost_at_least.document(),
             "mig": plain(self.mig),
             "accept_test": list(self.accept_test),
             "replaced": self.replaced,
+            "setup_error": self.setup_error,
             "guards": [guard_document(said) for said in self.guards],
         }
 
@@ -264,14 +279,16 @@ class Box:
         """
         return self._client.logs(self.id, source, node=node)
 
-    def extend(self, ttl: timedelta | None) -> Box:
+    def extend(self, ttl: timedelta | None, *, add: bool = False) -> Box:
         """Moves the deadline of the box, later or earlier, to ``ttl`` from now; ``None`` for no deadline.
+
+        With ``add``, the deadline becomes later by ``ttl``.
 
         Raises:
             UsageError: it cannot be moved, or another process holds the box.
             CloudError: the cloud refused.
         """
-        return self._client.extend(self.id, ttl)
+        return self._client.extend(self.id, ttl, add=add)
 
     def down(self) -> Box:
         """Deletes the box; returns when the cloud confirms that nothing billable is left.

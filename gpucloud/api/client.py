@@ -7,8 +7,9 @@ at once, and one from several threads: each call works in the thread that makes 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.launching import Confirm
     from gpucloud.api.prices import Prices
-    from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, Swept
+    from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept
+    from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
     from gpucloud.costs.comparison import Comparison
+    from gpucloud.costs.focus import Row
+    from gpucloud.costs.project import Part, Project
+    from gpucloud.costs.project_cost import ProjectCost
     from gpucloud.costs.spend import Spend
     from gpucloud.costs.workload import Workload
     from gpucloud.inventory.sweep import Find
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
     from gpucloud.market.commitments import Commitments
-    from gpucloud.market.equivalents import Equivalents
+    from gpucloud.market.equivalents import Equivalents, SizeComparison
     from gpucloud.market.search import Offers
     from gpucloud.planning.boot_choices import BootChoice
     from gpucloud.planning.lifetime import CostLimit
@@ -42,7 +47,10 @@ if TYPE_CHECKING:
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.spec.model import Spec
     from gpucloud.ssh.client import Target
+    from gpucloud.ssh.hosts import Host
     from gpucloud_pricing.billing import Billing
+    from gpucloud_pricing.estimate import Place
+    from gpucloud_pricing.values import Experience
 
 
 class Client:
@@ -200,8 +208,12 @@ class Client:
         conditions: Path | None = None,
         max_age: timedelta | None = None,
         include_hidden: bool = False,
+        max_term: Decimal | None = None,
+        cost_of_capital: Decimal | None = None,
     ) -> Comparison:
         """Estimates the cost of a spec for every way of paying, side by side. Asks no cloud.
+
+        Rates of spot interruptions are those of the journal's boxes, where it has enough of them.
 
         Args:
             spec: the spec; all ways of paying are compared unless it names some.
@@ -212,6 +224,8 @@ class Client:
                 ``conditions.yaml`` of the configuration folder, if it exists.
             max_age: leaves out older prices.
             include_hidden: adds types that are retired or not sold publicly.
+            max_term: leaves out commitments for longer than these hours.
+            cost_of_capital: in a year, as a share (0.08); sorts by the value of all payments at the start.
 
         Returns:
             The comparison; its ``over_budget`` is an error if the spec's budget is too small, else ``None``.
@@ -232,18 +246,57 @@ class Client:
             workload or Workload(),
             self._session.now().date(),
             own=own_conditions(self.catalog, file, named=conditions is not None),
+            experience=self._experience,
             places=places,
             measure=measure,
             max_age=max_age,
             include_hidden=include_hidden,
+            max_term=max_term,
+            cost_of_capital=cost_of_capital,
         )
+
+    def _experience(self) -> Mapping[Place, Experience]:
+        """The owner's own history on spot; none of a journal that cannot be read, which is told."""
+        from gpucloud.costs.experience import experiences
+        from gpucloud.journal.errors import JournalError
+
+        session = self._session
+        try:
+            runs = session.journal.spot_runs(owner=self.owner) if session.has_journal else ()
+        except (JournalError, UsageError) as error:
+            self.catalog.tell(f"Your own history on spot is not counted: {error}")
+            return {}
+        return experiences(runs, session.now())
+
+    def estimate_project(
+        self, project: Project, *, conditions: Path | None = None, all_terms: bool = False
+    ) -> ProjectCost:
+        """Finds the cheapest places of a project's parts, with the data between them. Asks no cloud.
+
+        Args:
+            project: the parts and the transfers.
+            conditions: see :meth:`estimate`; credits, and capacity that is paid for already, do not count.
+            all_terms: also considers commitments for longer than the parts last.
+
+        Raises:
+            NoOfferError: nothing matches a part, or what matches cannot be started or has no price.
+            PriceError: what matches a part costs more than its limit.
+            UsageError: a place of a part does not exist; or too many parts exchange data with each other.
+        """
+        from gpucloud.costs.project_cost import EVERY_PLACE, cost_of_project
+
+        def compare(spec: Spec, part: Part) -> Comparison:
+            return self.estimate(spec, part.workload, places=EVERY_PLACE, conditions=conditions)
+
+        return cost_of_project(project, compare, all_terms=all_terms)
 
     def equivalents(self, spec: Spec, *, by: str = "memory") -> Equivalents:
         """Sets of other GPUs with the same memory or speed at least, in the fewest machines, with prices.
 
         Args:
             spec: a spec with one GPU model and a count.
-            by: the measure: ``memory``, or TFLOPS: ``fp64``, ``fp32``, ``tf32``, ``fp16``, ``fp8``.
+            by: the measure: ``memory``, its ``bandwidth``, or TFLOPS: ``fp64``, ``fp32``, ``tf32``, ``fp16``,
+                ``bf16``, ``fp8``.
 
         Raises:
             UsageError: the spec has not one GPU model and a count, or its memory or speed is not known.
@@ -252,6 +305,19 @@ class Client:
 
         return equivalents(self.catalog, spec.demand(), by, self._session.now().date())
 
+    def compare_sizes(self, spec: Spec) -> SizeComparison:
+        """Two sizes by each measure, with their ratios and the cheapest machines that have them.
+
+        Args:
+            spec: a spec with two GPUs, each with a count: ``gpu="A100-80GB:8,H100:4"``.
+
+        Raises:
+            UsageError: the spec has not two GPUs, each with a count.
+        """
+        from gpucloud.market.equivalents import compare_sizes
+
+        return compare_sizes(self.catalog, spec.demand(), self._session.now().date())
+
     def images(self, spec: Spec) -> list[BootChoice]:
         """The images that the offers of a spec boot, and the software of the first boot. Asks no cloud.
 
@@ -259,14 +325,14 @@ class Client:
             NoOfferError: nothing matches.
             UsageError: the spec names no GPU, or a place that does not exist.
         """
+        from gpucloud.market.search import search
         from gpucloud.planning.boot_choices import boot_choices
         from gpucloud.planning.planner import candidates_of
 
-        if not spec.wants_gpu:
-            raise UsageError("specify a GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+        spec.require_gpu()
         demand = spec.demand()
-        offers = self.catalog.market_for(demand).search(demand, self._session.now().date())
-        return boot_choices(self._session.installed(), candidates_of(offers), spec.image)
+        found = search(self.catalog.market_for(demand), demand, self._session.now().date())
+        return boot_choices(self._session.installed(), candidates_of(found.offers), spec.image)
 
     def commitments(self, clouds: Sequence[str] = ()) -> Commitments:
         """Reads the commitments of the accounts and stores them; :meth:`estimate` uses them from then on.
@@ -293,8 +359,9 @@ class Client:
         """
         from gpucloud.checkup import check
 
-        with self._session.operation() as context:
-            return check(context, self.catalog.market, spec, self.state)
+        session = self._session
+        problem = session.journal_problem()
+        return check(session.checking(), self.catalog.market, spec, self.state, problem)
 
     def policy(self, cloud: str) -> str:
         """The least-privilege policy for gpucloud in a cloud, in the cloud's own format.
@@ -348,6 +415,7 @@ class Client:
         run_id: str | None = None,
         environment: Mapping[str, str] | None = None,
         accept_snapshot_price: bool = False,
+        keep_on_failure: bool = False,
         confirm: Confirm | None = None,
     ) -> Box:
         """Buys the first attempt that starts, and waits until its GPUs answer over ssh.
@@ -358,9 +426,11 @@ class Client:
             run_id: the id of the run of the box, by which :meth:`down` finds it from any machine.
             environment: values of the variables that the spec names; by default, those of the profile.
             accept_snapshot_price: uses the shipped price if a cloud returns none today.
+            keep_on_failure: keeps the box until its deadline if its set-up fails; :meth:`setup` repeats that.
             confirm: is called before anything is bought; by default, nothing is confirmed.
 
         Raises:
+            SetupFailedError: the set-up failed, and the box is kept.
             CloudError: nothing started, and nothing is left; ``attempts`` lists the attempts.
             OwedError: something may still be billed; the next call that changes anything deletes it.
             NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` returned ``False``.
@@ -376,7 +446,11 @@ class Client:
         refuse_impossible(spec)
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
         terms = Wanted(
-            spec=spec, environment=values, run_id=run_id, accept_snapshot_price=accept_snapshot_price
+            spec=spec,
+            environment=values,
+            run_id=run_id,
+            accept_snapshot_price=accept_snapshot_price,
+            keep_on_failure=keep_on_failure,
         )
         with self._session.operation() as context:
             buyer = Buyer(context, self.catalog, terms, saved, confirm)
@@ -413,7 +487,7 @@ class Client:
             timeout_s: the command is stopped after this, with the exit code 124.
             retry_on: starts again, at most 3 times, after an ``interruption`` or for lack of ``capacity``.
             fetch: the files to copy back at the end: (path on the box, local path).
-            keep_on_failure: keeps the box until its deadline if the command fails.
+            keep_on_failure: keeps the box until its deadline if the command or the set-up fails.
             out: receives the command's standard output as it arrives.
             err: receives its standard error.
             accept_snapshot_price: uses the shipped price if a cloud returns none today.
@@ -422,6 +496,7 @@ class Client:
             BoxLostError: the box ended before its command did.
             NotCopiedError: the command succeeded, but its files could not be copied back.
             OwedError: something may still be billed.
+            SetupFailedError: the set-up failed, and the box is kept.
             GpucloudError: as :meth:`launch`.
         """
         from gpucloud.api.running import refuse_unrunnable, wanted_of_run
@@ -432,7 +507,13 @@ class Client:
         refuse_unrunnable(command, fetch)
         variables = self._session.profile.variables if environment is None else environment
         run_id = run_id or self.new_run_id()
-        wanted = wanted_of_run(spec, variables, run_id, accept_snapshot_price=accept_snapshot_price)
+        wanted = wanted_of_run(
+            spec,
+            variables,
+            run_id,
+            accept_snapshot_price=accept_snapshot_price,
+            keep_on_failure=keep_on_failure,
+        )
         job = Job(
             command=command,
             environment=wanted.environment,
@@ -493,16 +574,44 @@ class Client:
             look(context, [self._find(name)], {})
         return self._read(self._find(name))
 
-    def extend(self, name: str, ttl: timedelta | None) -> Box:
-        """Moves the deadline of a box to ``ttl`` from now; see :meth:`gpucloud.Box.extend`."""
+    def extend(
+        self,
+        name: str,
+        ttl: timedelta | None,
+        *,
+        add: bool = False,
+        confirm: Callable[[datetime | None, datetime], bool] | None = None,
+    ) -> Box:
+        """Moves the deadline of a box; see :meth:`gpucloud.Box.extend`.
+
+        ``confirm`` is called with the old and the new deadline before it becomes earlier; by default, nothing
+        is confirmed.
+        """
         from gpucloud.inventory.extend import extend
         from gpucloud.inventory.settling import settle_first
         from gpucloud.planning.lifetime import refuse_short
 
-        refuse_short(ttl, "--ttl")
+        if not add:  # a deadline that only becomes later cannot be too early
+            refuse_short(ttl, "--ttl")
         with self._session.operation() as context:
             settle_first(context)
-            return self._read(extend(context, self._find(name), ttl))
+            return self._read(extend(context, self._find(name), ttl, add=add, confirm=confirm))
+
+    def setup(self, name: str) -> Box:
+        """Repeats the set-up of a box, and makes it ready.
+
+        Raises:
+            SetupFailedError: it failed again; the box stays until its deadline.
+            UsageError: the set-up of this box cannot be repeated.
+            ConnectionFailedError: the box cannot be reached.
+            BoxLostError: the box ended meanwhile.
+        """
+        from gpucloud.inventory.set_up import repeat_setup
+        from gpucloud.inventory.settling import settle_first
+
+        with self._session.operation() as context:
+            settle_first(context)
+            return self._read(repeat_setup(context, self._find(name)))
 
     def down(
         self,
@@ -545,9 +654,11 @@ class Client:
         """Runs a program on a node; see :meth:`gpucloud.Box.exec`."""
         from gpucloud.api.box import Completed
         from gpucloud.ssh.client import run
+        from gpucloud.ssh.environment import loading
 
         target = self.connect(name, node=node)
-        done = run(target, command, stdin=stdin, timeout_s=timeout_s)
+        words = loading(command) if target.has_environment else command
+        done = run(target, words, stdin=stdin, timeout_s=timeout_s)
         return Completed(
             exit_code=done.code,
             stdout=done.out.decode(errors="replace"),
@@ -608,6 +719,31 @@ class Client:
                 reach(context, box, target)
         return target
 
+    def ssh_hosts(self) -> SshHosts:
+        """Writes the file of hosts for other ssh clients; from then on each call keeps it up to date.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        from gpucloud.api.results import SshHosts
+        from gpucloud.boxes.hosts import all_hosts
+        from gpucloud.config import HOSTS
+        from gpucloud.ssh.hosts import hosts_text, keep
+
+        def read() -> list[Host]:
+            return all_hosts(self.journal, self.owner, self.state, self._session.proxy_command)
+
+        file = self.state / HOSTS
+        try:
+            keep(file, read)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {file}: {error.strerror or error}",
+                hint="free some space, or set GPUCLOUD_HOME to a folder that you can write to",
+            ) from error
+        hosts = tuple(read())
+        return SshHosts(file=file, hosts=hosts, text=hosts_text(hosts))
+
     def logs(self, name: str, source: str = "boot", *, node: int = 0) -> str:
         """A log of a node; see :meth:`gpucloud.Box.logs`."""
         from gpucloud.ssh.client import run
@@ -615,9 +751,31 @@ class Client:
 
         if source == "console":
             return self.console(name, node=node)
+        kept = self.kept_log(name, source, node=node)
+        if kept is not None:
+            return kept.text
         target, command = self.connect(name, node=node), log_command(source)
         done = run(target, command, timeout_s=LOGS_TIMEOUT_S, most_bytes=MOST_LOG_BYTES, only_end=True)
         return done.out.decode(errors="replace")
+
+    def kept_log(self, name: str, source: str, *, node: int = 0) -> Kept | None:
+        """A log of a box that has ended, as it was kept on this machine; ``None`` for a living box.
+
+        Raises:
+            UsageError: the box has ended, and no such log of it was kept.
+        """
+        from gpucloud.boxes.kept_logs import kept_log
+
+        box = self._find(name)
+        if box.ended_at is None:
+            return None
+        kept = kept_log(self.state, box.id, source, node=node)
+        if kept is None:
+            raise UsageError(
+                f"box {box.name!r} has ended ({box.state}), and no {source} log of it was kept here",
+                hint="a log is kept when a set-up fails, and by `run` and `down`, if the box answers then",
+            )
+        return kept
 
     def console(self, name: str, *, node: int = 0) -> str:
         """The console log of a node, from its cloud; empty if the cloud keeps none.
@@ -685,18 +843,64 @@ class Client:
 
     # --- what was done
 
-    def spend(self, *, since: datetime | None = None, run_id: str | None = None) -> Spend:
+    def spend(
+        self, *, since: datetime | None = None, run_id: str | None = None, all_owners: bool = False
+    ) -> Spend:
         """The cost of boxes, with those that have ended, at the prices of their launch.
 
         Args:
             since: leaves out earlier costs.
             run_id: only the boxes of this run.
+            all_owners: also the boxes of other owners in this journal.
         """
         from gpucloud.costs.spend import spend_of
 
-        boxes = self.journal.boxes(owner=self.owner, over=True)
-        mine = (box for box in boxes if run_id is None or box.run_id == run_id)
-        return spend_of(mine, since, self._session.now(), self.billing_of)
+        boxes = self._boxes_of(run_id, all_owners=all_owners)
+        return spend_of(boxes, since, self._session.now(), self.billing_of)
+
+    def focus(
+        self,
+        *,
+        since: datetime | None = None,
+        run_id: str | None = None,
+        all_owners: bool = False,
+        granularity: str = "day",
+    ) -> Iterator[Row]:
+        """The charges of boxes as rows of FOCUS 1.2: one per resource and charge period.
+
+        Args:
+            since: leaves out earlier costs.
+            run_id: only the boxes of this run.
+            all_owners: also the boxes of other owners in this journal.
+            granularity: the longest charge period: ``hour``, ``day`` or ``month``, in UTC.
+
+        Returns:
+            The text of each column by its name, ``None`` for null; the columns of every row are the same.
+
+        Raises:
+            ValueError: the granularity is none of these.
+        """
+        from gpucloud.costs.billed_resources import BilledResources
+        from gpucloud.costs.focus import resource_charges, rows
+        from gpucloud.costs.periods import Granularity
+
+        boxes = self._boxes_of(run_id, all_owners=all_owners)
+        regions = self.catalog.shipped.regions
+
+        def region_name(cloud: str, region: str) -> str:
+            known = regions.get((cloud, region))
+            return (known and known.display_name) or region
+
+        found = resource_charges(
+            boxes,
+            BilledResources(self.journal.resources_of([box.id for box in boxes])),
+            since=since,
+            now=self._session.now(),
+            granularity=Granularity(granularity),
+            billing_of=self.billing_of,
+            region_name=region_name,
+        )
+        return rows(found)
 
     def audit(
         self, *, box: str | None = None, since: datetime | None = None, most: int | None = None
@@ -711,6 +915,11 @@ class Client:
         from gpucloud.clouds.audit import calls_on_record
 
         return calls_on_record(self.state, box=box, since=since, most=most)
+
+    def _boxes_of(self, run_id: str | None, *, all_owners: bool) -> list[JournalBox]:
+        """The boxes of a run or all, with those that have ended; those of other owners on request."""
+        boxes = self.journal.boxes(owner=None if all_owners else self.owner, over=True)
+        return [box for box in boxes if run_id is None or box.run_id == run_id]
 
     def _find(self, name: str) -> JournalBox:
         from gpucloud.boxes.connection import find_box

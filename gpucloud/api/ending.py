@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box
 from gpucloud.api.results import Ended, Searched
+from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.connection import find_box
+from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.recover import take_in_run
 from gpucloud.inventory.settling import settle_first
-from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box as JournalBox
+from gpucloud.resources import State
 from gpucloud.runtime.context import Context
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.keys import key_folder
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
@@ -42,6 +47,8 @@ def down(
             agreed = confirm(_read(client, context, living))
         if not agreed:
             raise UsageError("nothing was deleted")
+    if context.tasks.signum is None:
+        keep_logs(context, _reachable(context, living))
     ended = end_all(context, boxes, troubles)
     owed = merged(troubles)
     if owed is None and context.tasks.signum is None:
@@ -59,6 +66,19 @@ def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[
     if names:
         return list({box.id: box for name in names if (box := find_box(journal, owner, name))}.values())
     return [box for box in journal.boxes(owner=owner) if run_id is None or box.run_id == run_id]
+
+
+def _reachable(context: Context, boxes: Sequence[JournalBox]) -> list[Target]:
+    """The nodes of boxes that should answer this machine, which has their keys."""
+    found: list[Target] = []
+    if context.state is None:
+        return found
+    for box in boxes:
+        keys = key_folder(context.state, box.id)
+        if box.state is BoxState.READY and box.ended_by is None and (keys / "id_ed25519").exists():
+            nodes = targets(box, keys, context.proxy_command)
+            found += [node for node in nodes if box.nodes[node.node].state is State.RUNNING]
+    return found
 
 
 def _read(client: Client, context: Context, boxes: Sequence[JournalBox]) -> tuple[Box, ...]:

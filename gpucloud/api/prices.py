@@ -41,9 +41,10 @@ class Prices:
         return overview(catalog.market, self._session.now().date(), set_aside)
 
     def refresh(self, spec: Spec, *, anew: bool = False) -> Mapping[str, Refreshed]:
-        """Asks the clouds for their prices; they are used from then on.
+        """Asks the clouds for their prices and tariffs; they are used from then on.
 
         A refresh that was interrupted is resumed. Progress is reported as :class:`gpucloud.PricesAnswered`.
+        The exchange rate of USD and CNY is asked for too; if that fails, it is a warning.
 
         Args:
             spec: the GPUs, clouds and regions to ask for; an empty spec for all.
@@ -56,11 +57,13 @@ class Prices:
             NoOfferError: no cloud with a price API has such a GPU.
             UsageError: a place of the spec does not exist.
         """
+        from gpucloud.market.exchange_rates import refresh_rates
         from gpucloud.market.refresh import refresh, wanted_of
 
         catalog = self._session.catalog
         with self._session.operation() as context, catalog.history() as history:
-            wanted = wanted_of(catalog.shipped, spec, context.clouds.names())
+            wanted = wanted_of(catalog.shipped, spec, context.clouds.names(), tariffs=True)
+            refresh_rates(context, catalog.shipped, history, self._session.outward_profile())
             return refresh(context, catalog.shipped, history, wanted, anew=anew)
 
     def watch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # each command loads the parts that it uses
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
     from gpucloud.resources import Ref, Resource, UnreadableRegion
+    from gpucloud.ssh.hosts import Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +125,18 @@ class Swept:
     troubles: Sequence[GpucloudError]
     searched: Searched
     living: tuple[Box, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshHosts:
+    """The boxes as hosts for other ssh clients.
+
+    Attributes:
+        file: the file that each call keeps up to date.
+        hosts: the nodes that can be reached.
+        text: the content of the file, in the format of ``ssh_config(5)``.
+    """
+
+    file: Path
+    hosts: tuple[Host, ...]
+    text: str

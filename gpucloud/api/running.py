@@ -32,7 +32,12 @@ def refuse_unrunnable(command: Sequence[str] | str, fetch: Sequence[tuple[str, s
 
 
 def wanted_of_run(
-    spec: Spec, variables: Mapping[str, str], run_id: str, *, accept_snapshot_price: bool
+    spec: Spec,
+    variables: Mapping[str, str],
+    run_id: str,
+    *,
+    accept_snapshot_price: bool,
+    keep_on_failure: bool = False,
 ) -> Wanted:
     """The box of a run: it belongs to this process, and has a deadline all the same.
 
@@ -41,6 +46,7 @@ def wanted_of_run(
         variables: values of the variables that the spec names.
         run_id: the id of the run, which the box has as a tag.
         accept_snapshot_price: whether the shipped price may be used if a cloud returns none today.
+        keep_on_failure: whether the box is kept if its set-up fails.
 
     Raises:
         UsageError: the spec cannot work, or names a variable that is not set.
@@ -54,6 +60,7 @@ def wanted_of_run(
         run_id=run_id,
         attended=True,
         accept_snapshot_price=accept_snapshot_price,
+        keep_on_failure=keep_on_failure,
     )
 
 

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.config import Paths, find_owner, find_paths, make_private
+from gpucloud.config import HOSTS, JOURNAL, Paths, find_owner, find_paths, make_private
+from gpucloud.errors import UsageError
 from gpucloud.runtime.events import Sink, Warned
 
 if TYPE_CHECKING:
+    from gpucloud.checkup import Means
+    from gpucloud.clouds.audit import Audit
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.clouds.provider import Witness
     from gpucloud.journal.store import Journal
@@ -27,8 +30,6 @@ if TYPE_CHECKING:
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.sandbox.client import Endpoint
     from gpucloud_pricing.billing import Billing
-
-JOURNAL = "journal.db"
 
 
 class Session:
@@ -102,6 +103,11 @@ class Session:
             return self._journal
 
     @property
+    def has_journal(self) -> bool:
+        """Whether there is a journal."""
+        return (self._file or self.paths.state / JOURNAL).exists()
+
+    @property
     def catalog(self) -> Catalog:
         """The market at the prices of the last refresh, and the accounts' commitments."""
         from gpucloud.market.catalog import Catalog
@@ -132,8 +138,12 @@ class Session:
         """
         from gpucloud.clouds.cloud import Clouds
 
+        return Clouds.installed(self.outward_profile(), witness)
+
+    def outward_profile(self) -> Profile:
+        """The profile for calls to the clouds; that of a sandbox, which is started if needed."""
         theirs: Mapping[str, str] = self._connected().environ if self.sandboxed else {}
-        return Clouds.installed(Profile({**self.profile.variables, **theirs}), witness)
+        return Profile({**self.profile.variables, **theirs})
 
     def installed(self) -> Clouds:
         """The installed clouds, for what they know without a call: a sandbox is not started."""
@@ -159,14 +169,57 @@ class Session:
     @contextmanager
     def operation(self) -> Generator[Context]:
         """The context of one call: journal, clouds, time, progress; its leases are renewed meanwhile."""
-        from gpucloud.clouds.audit import Audit
         from gpucloud.journal.leases import calling, renewing
-        from gpucloud.runtime.context import SET_CLOCK, Context
+        from gpucloud.runtime.context import Context
         from gpucloud.runtime.tasks import Tasks
-        from gpucloud.sandbox.client import MEND_CLOCK
 
         proxy_command, journal = self.proxy_command, self.journal
-        audit = Audit(
+        with calling() as call, renewing(journal):
+            context = Context(
+                owner=self.owner,
+                journal=journal,
+                clouds=self.clouds(self._audit().witness),
+                tasks=self.tasks or Tasks(),
+                emit=self.on_event,
+                clock=self.now,
+                state=self.state,
+                proxy_command=proxy_command,
+                mend_clock=self._mend_clock,
+                call=call,
+            )
+            context.tasks.heard = partial(context.tell, "down")
+            try:
+                yield context
+            finally:
+                if (self.state / HOSTS).exists():
+                    from gpucloud.boxes.hosts import keep_hosts
+
+                    keep_hosts(context)
+
+    def checking(self) -> Means:
+        """What a check works with. It does without the journal, and reports a damaged one like any fault."""
+        from gpucloud.checkup import Means
+        from gpucloud.runtime.tasks import Tasks
+
+        return Means(
+            clouds=self.clouds(self._audit().witness),
+            tasks=self.tasks or Tasks(),
+            clock=self.now,
+            mend_clock=self._mend_clock,
+        )
+
+    def journal_problem(self) -> UsageError | None:
+        """Why the journal cannot be used; ``None`` if it can. One that is missing is made."""
+        try:
+            _ = self.journal
+        except UsageError as error:
+            return error
+        return None
+
+    def _audit(self) -> Audit:
+        from gpucloud.clouds.audit import Audit
+
+        return Audit(
             self.state,
             owner=self.owner,
             command=self.command,
@@ -174,18 +227,10 @@ class Session:
             new_id=lambda: os.urandom(8).hex(),
             complain=lambda text: self.on_event(Warned("audit", text)),
         )
-        with calling() as call, renewing(journal):
-            context = Context(
-                owner=self.owner,
-                journal=journal,
-                clouds=self.clouds(audit.witness),
-                tasks=self.tasks or Tasks(),
-                emit=self.on_event,
-                clock=self.now,
-                state=self.state,
-                proxy_command=proxy_command,
-                mend_clock=MEND_CLOCK if self.sandboxed else SET_CLOCK,
-                call=call,
-            )
-            context.tasks.heard = partial(context.tell, "down")
-            yield context
+
+    @property
+    def _mend_clock(self) -> str:
+        from gpucloud.runtime.context import SET_CLOCK
+        from gpucloud.sandbox.client import MEND_CLOCK
+
+        return MEND_CLOCK if self.sandboxed else SET_CLOCK

@@ -143,7 +143,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
 def _started(candidate: Candidate) -> AttemptStarted:
     return AttemptStarted(
         "create",
-        f"{candidate.place} at {candidate.price} {candidate.currency} per hour",
+        f"{candidate.place} at {candidate.price} {candidate.currency} per hour and node",
         cloud=candidate.cloud,
         region=candidate.region,
         zone=candidate.zone,
@@ -241,6 +241,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
                     memory_gib=candidate.gpu_memory_gib,
                 ),
                 interconnect=candidate.interconnect,
+                reservation=candidate.reservation,
             ),
             price=price_of(candidate),
             listed=terms.listed[candidate.cloud, candidate.region],

@@ -57,14 +57,15 @@ def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
             keys=keys,
             node=number,
             proxy_command=proxy_command,
+            has_environment=bool(box.wanted.spec.get("env")),
         )
         for number, node in enumerate(box.nodes)
         if node.public_ip
     ]
 
 
-def bring_up(context: Context, box: Box, keys: Path) -> Box:
-    """Waits until every node is ready, and journals that.
+def bring_up(context: Context, box: Box, keys: Path) -> Measured:
+    """Waits until the first boot of every node is done, and measures the box.
 
     Raises:
         NotReadyError: a node did not answer, its boot failed, or its driver is too old.
@@ -105,17 +106,28 @@ def bring_up(context: Context, box: Box, keys: Path) -> Box:
         raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
     names = Counter(gpu.name for gpus in answers for gpu in gpus)
     context.tell("gpus", ", ".join(f"{count} x {name}" for name, count in names.items()))
-    measured = Measured(
+    return Measured(
         gpus=dict(names),
         driver=answers[0][0].driver,
         boot_seconds=dict(booted[0].seconds),
         gpu_tests=tested,
         slices=cut,
     )
-    context.journal.write(box, StateChanged(state=BoxState.READY, facts=Facts(measured=measured)))
-    now_ready = context.journal.held(box)
-    keep_ready(keys, ready_note(now_ready.known))
-    return now_ready
+
+
+def hand_over(context: Context, box: Box, keys: Path, news: Facts) -> Box:
+    """Journals that a box is in the hands of its owner from now on, and notes it next to its keys.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box, which this process holds.
+        keys: the folder of its keys.
+        news: what was found out about it.
+    """
+    context.journal.write(box, StateChanged(state=BoxState.READY, facts=news))
+    handed = context.journal.held(box)
+    keep_ready(keys, ready_note(handed.known))
+    return handed
 
 
 def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data, ...]:

@@ -31,6 +31,7 @@ from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
+from gpucloud.planning.quota import advice
 from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import AttemptRefused
@@ -44,6 +45,7 @@ class Tried:
     attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     errors: list[CloudError] = field(default_factory=list[CloudError])
     lost: BoxLostError | None = None
+    over_quota: Candidate | None = None
     _blocked: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
     def failed(self, candidate: Candidate, error: CloudError) -> None:
@@ -58,6 +60,8 @@ class Tried:
                 "request_id": error.request_id,
             }
         )
+        if error.error_class == ErrorClass.QUOTA:
+            self.over_quota = candidate
         purchase = str(candidate.purchase)
         match error.scope:
             case Scope.CLOUD:
@@ -250,7 +254,15 @@ def _first_that_starts(
             tried.ended_itself(candidate, error)
             _clear(context, box, candidate)
             context.tell("create", f"{error.message}; trying the next offer")
-    raise tried.verdict()
+    raise _verdict(context, terms, tried)
+
+
+def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
+    """The error of all attempts; one of quota says how to ask for more."""
+    failure = tried.verdict()
+    if failure.error_class == ErrorClass.QUOTA and tried.over_quota is not None:
+        failure.hint = advice(context, tried.over_quota, terms.nodes) or failure.hint
+    return failure
 
 
 def _refused(step: str, candidate: Candidate, error: CloudError, text: str) -> AttemptRefused:

@@ -10,12 +10,16 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from gpucloud.boxes.attempt import Boot, Terms
-from gpucloud.boxes.bring_up import UnfitError, bring_up, targets
+from gpucloud.boxes.bring_up import UnfitError, bring_up, hand_over, targets
 from gpucloud.boxes.ceiling import Agreement
+from gpucloud.boxes.hosts import keep_hosts
+from gpucloud.boxes.keeping import keep_failed, may_keep
+from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon, launch, replace_machines
+from gpucloud.boxes.setup import set_up, store_environment
 from gpucloud.costs.resource_prices import listed_prices
-from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.journal.facts import FirstBoot
+from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
+from gpucloud.journal.facts import Facts, FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.records import Box
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
@@ -24,16 +28,11 @@ from gpucloud.planning.user_data import UserData, boot_plan
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.client import forget, run, socket_folder
-from gpucloud.ssh.files import rsync_up
-from gpucloud.ssh.job import script_of
+from gpucloud.ssh.client import forget, is_connected, socket_folder
 from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder
 from gpucloud_pricing import Market
 from gpucloud_pricing.gpus import parse_wishes
 from gpucloud_templates.software import later
-
-FILES_TIMEOUT_S = 24 * 3600.0
-"""Copying and setup have no limit of their own: the deadline of the box comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +57,7 @@ class Wanted:
         run_id: the run of the box.
         attended: whether it ends with this process.
         accept_snapshot_price: whether it may be bought at a price that the cloud does not confirm.
+        keep_on_failure: whether it is kept until its deadline if its set-up fails.
     """
 
     spec: Spec
@@ -65,6 +65,7 @@ class Wanted:
     run_id: str | None = None
     attended: bool = False
     accept_snapshot_price: bool = False
+    keep_on_failure: bool = False
 
 
 def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]:
@@ -124,6 +125,7 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
         The box, which this process still holds.
 
     Raises:
+        SetupFailedError: its set-up failed, and it is kept.
         GpucloudError: nothing started, or it did not become ready; nothing is left, unless the error says so.
     """
     assert context.state is not None  # noqa: S101  (who buys has a state folder)
@@ -139,24 +141,59 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
         keys=key_folder(context.state, box_id),
         allow_from=_allowed(context, spec, echo),
     )
-    keys = purchase.keys
+    keys, nodes = purchase.keys, spec.nodes
     try:
         box = launch(context, purchase.terms(), attempts)
-        try:
-            try:
-                box = bring_up(context, box, keys)
-            except UnfitError as error:  # replaced once: a second unfit machine is no accident
-                forget(keys, box_id, nodes=spec.nodes)  # the next machine has host keys of its own
-                box = replace_machines(context, box, purchase.terms(), attempts, error.message)
-                box = bring_up(context, box, keys)
-            _prepare(context, box, keys, wanted)
-        except BaseException as error:
-            abandon(context, box, error)
-            raise
     except BaseException:
-        forget(keys, box_id, nodes=spec.nodes)
+        forget(keys, box_id, nodes=nodes)
         raise
-    return context.journal.held(box)
+    try:
+        return _finish(context, box, purchase)
+    except BaseException as error:
+        kept = _kept(context, box, purchase, error)
+        if kept is not None:
+            raise kept from error
+        forget(keys, box_id, nodes=nodes)
+        raise
+
+
+def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
+    """Brings up the machines of a box, or once others in their place, and sets the box up."""
+    keys, wanted, attempts = purchase.keys, purchase.wanted, purchase.deal.plan.attempts
+    try:
+        measured = bring_up(context, box, keys)
+    except UnfitError as error:  # replaced once: a second unfit machine is no accident
+        forget(keys, box.id, nodes=wanted.spec.nodes)  # the next machine has host keys of its own
+        box = replace_machines(context, box, purchase.terms(), attempts, error.message)
+        measured = bring_up(context, box, keys)
+    keep_hosts(context)
+    nodes = targets(box, keys, context.proxy_command)
+    store_environment(context, nodes, wanted.environment)
+    set_up(context, nodes, wanted.spec)
+    return hand_over(context, box, keys, Facts(measured=measured))
+
+
+def _kept(context: Context, box: Box, purchase: _Purchase, cause: BaseException) -> SetupFailedError | None:
+    """Keeps the logs of a box that failed, and the box itself if that is asked for; or takes it down.
+
+    Raises:
+        OwedError: the deletion cannot be confirmed.
+    """
+    try:
+        box = context.journal.held(box)  # its machines may have been replaced
+        if may_keep(cause):
+            nodes = targets(box, purchase.keys, context.proxy_command)
+            keep_logs(context, [node for node in nodes if is_connected(node)])
+        if purchase.wanted.keep_on_failure:
+            kept = keep_failed(context, box, purchase.keys, purchase.wanted.environment, cause)
+            if kept is not None:
+                return kept
+    except GpucloudError as error:  # a signal, or a journal that cannot be written: the box is not kept
+        cause = error
+    abandon(context, box, cause)
+    if isinstance(cause, InterruptedBySignal):
+        raise cause
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +212,7 @@ class _Purchase:
     def terms(self) -> Terms:
         """The terms of the attempts, with keys that no machine has used."""
         spec, attempts = self.wanted.spec, self.deal.plan.attempts
-        places = {(attempt.cloud, attempt.region) for attempt in attempts}
+        currencies = {(attempt.cloud, attempt.region): attempt.currency for attempt in attempts}
         return Terms(
             box=self.box_id,
             name=self.name,
@@ -184,7 +221,10 @@ class _Purchase:
             disk_gib=spec.disk,
             image=spec.image or DEFAULT_IMAGE,
             boots=self._boots(create_keys(self.keys, self.box_id, nodes=spec.nodes)),
-            listed={place: listed_prices(self.market, *place) for place in places},
+            listed={
+                place: listed_prices(self.market, *place, spec.disk, currency)
+                for place, currency in currencies.items()
+            },
             allow_from=self.allow_from,
             prices=Agreement(
                 usd=self.market.usd,
@@ -238,26 +278,3 @@ def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:
     if address is None:
         raise UsageError("no installed cloud can report this machine's address", hint=hint)
     return (str(ip_network(address)),)
-
-
-def _prepare(context: Context, box: Box, keys: Path, wanted: Wanted) -> None:
-    """Copies the files, and runs the setup that needs variables."""
-    spec, nodes = wanted.spec, targets(box, keys, context.proxy_command)
-    for item in spec.sync:
-        local, _, remote = item.partition(":")
-        context.tell("sync", item)
-        for target in nodes:
-            context.tasks.run(partial(rsync_up, target, local, remote or "."), FILES_TIMEOUT_S)
-    if not (spec.setup and wanted.environment):
-        return
-    context.tell("setup", "running the setup commands with their environment variables")
-    script, shell = script_of(spec.setup, wanted.environment), ["bash", "-l", "-s"]
-    for target in nodes:
-        call = partial(run, target, shell, stdin=script, timeout_s=FILES_TIMEOUT_S, only_end=True)
-        done = context.tasks.run(call, FILES_TIMEOUT_S)
-        if done.code:
-            said = done.err.decode(errors="replace").strip().splitlines()
-            raise GpucloudError(
-                f"the setup failed on {target.alias} with exit code {done.code}: "
-                f"{said[-1] if said else 'no output'}"
-            )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., int | None]
 
+HELP_ALL = "--help-all"
 BEFORE, BOXES, PROGRAM = "Before buying", "Boxes", "This program"
 
 
@@ -32,12 +33,14 @@ class Entry:
     """One command: where its function (or its table of sub-commands) is, and its line in the help.
 
     ``relays`` marks commands that return a remote command's exit code; their own failures then exit with 125.
+    ``passes_on`` marks those that take options of another program, with their arguments.
     """
 
     target: str
     help: str
     panel: str
     relays: bool = False
+    passes_on: bool = False
 
 
 COMMANDS: dict[str, Entry] = {
@@ -53,10 +56,13 @@ COMMANDS: dict[str, Entry] = {
     "launch": Entry("gpucloud.cli.launch:launch", "Launch the cheapest box that starts.", BOXES),
     "list": Entry("gpucloud.cli.list:list_boxes", "List boxes with cost and time left.", BOXES),
     "show": Entry("gpucloud.cli.show:show", "Show one box.", BOXES),
-    "ssh": Entry("gpucloud.cli.ssh:ssh", "Open a shell on a box.", BOXES),
+    "ssh": Entry("gpucloud.cli.ssh:ssh", "Open a shell on a box.", BOXES, passes_on=True),
+    "ssh-config": Entry("gpucloud.cli.ssh_config:ssh_config", "Let ssh, scp, rsync and editors in.", BOXES),
+    "forward": Entry("gpucloud.cli.forward:forward", "Make ports of a box reachable here.", BOXES),
     "exec": Entry("gpucloud.cli.exec:exec_command", "Run a command on a box.", BOXES, relays=True),
     "sync": Entry("gpucloud.cli.sync:sync", "Copy files to or from a box.", BOXES),
     "logs": Entry("gpucloud.cli.logs:logs", "Show a box's boot and job logs.", BOXES),
+    "setup": Entry("gpucloud.cli.setup:setup", "Repeat a box's setup.", BOXES),
     "extend": Entry("gpucloud.cli.extend:extend", "Change a box's deadline.", BOXES),
     "down": Entry("gpucloud.cli.down:down", "Delete boxes; wait until nothing is billed.", BOXES),
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
@@ -104,19 +110,21 @@ def _switches(
 
 
 class Command(TyperCommand):
-    """A command whose help groups its options by panel."""
+    """A command whose help begins with examples and its common options; ``--help-all`` shows all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Answers ``--help-all``, as ``--help`` is answered: before anything else is read."""
+        if HELP_ALL in (args[: args.index("--")] if "--" in args else args):
+            ctx.meta[HELP_ALL] = True
+            typer.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes arguments and options under the headings of their panels."""
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            row = parameter.get_help_record(ctx)
-            if row is not None:
-                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                panels.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(row)
-        for title, rows in panels.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        """Writes examples, arguments and options."""
+        from gpucloud.cli.help import write_help
+
+        write_help(self.get_params(ctx), ctx, formatter, whole=HELP_ALL in ctx.meta)
 
 
 class Group(TyperGroup):
@@ -131,6 +139,17 @@ class Group(TyperGroup):
         for title, rows in panels.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+class SubGroup(Group):
+    """The sub-commands of one command."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes two examples, then the commands."""
+        from gpucloud.cli.help import write_examples
+
+        write_examples(ctx.command_path.split()[1:], formatter)
+        super().format_commands(ctx, formatter)
 
 
 class LazyGroup(Group):
@@ -160,9 +179,10 @@ def load(name: str) -> TyperCommand | TyperGroup:
     found: Function | Mapping[str, Function] = getattr(import_module(module), attribute)
     if callable(found):
         app = _typer()
-        app.command(name, cls=Command)(bind(found))
+        settings = {"ignore_unknown_options": entry.passes_on}
+        app.command(name, cls=Command, context_settings=settings)(bind(found))
     else:
-        app = _typer(cls=Group, name=name, help=entry.help)
+        app = _typer(cls=SubGroup, name=name, help=entry.help)
         app.callback()(lambda: None)
         for sub_name, function in found.items():
             app.command(sub_name, cls=Command)(bind(function))
@@ -218,22 +238,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(200_000, 20, 20)  # importing makes many objects and no garbage
     line = list(sys.argv[1:] if arguments is None else arguments)
     switches = Switches(sandbox=_is_on(os.environ.get("GPUCLOUD_SANDBOX", "")))
+    if "_GPUCLOUD_COMPLETE" in os.environ:
+        from gpucloud.cli.completing import answer
+
+        sys.exit(answer(os.environ))
     try:
         code = _run(line, switches)
         sys.stdout.flush()
     except BaseException as error:  # the outermost frame: every failure ends here
         from gpucloud.cli.failure import report
 
-        code = report(error, line=line, json=switches.json, verbose=switches.verbose, relays=relays(line))
+        code = report(
+            error,
+            line=line,
+            json=switches.json,
+            color=not switches.no_color,
+            verbose=switches.verbose,
+            relays=relays(line),
+        )
     gc.freeze()  # no garbage collection at the end of the process
     sys.exit(code)
 
 
 def _run(line: list[str], switches: Switches) -> int:
     group = build()
-    if "_GPUCLOUD_COMPLETE" in os.environ:  # the printed completion script asks for completions
-        typer.main.get_install_completion_arguments()  # registers typer's shells
-        group.main(args=line, prog_name="gpucloud", complete_var="_GPUCLOUD_COMPLETE")
     try:
         with group.make_context("gpucloud", list(line), obj=switches) as context:
             result = group.invoke(context)
@@ -254,6 +282,11 @@ def _root(
     """Find, cost and launch the cheapest GPU box on AWS, Azure or Alibaba Cloud; delete it completely.
 
     Without a cloud account: `gpucloud --sandbox launch --gpu T4` uses local emulated clouds.
+
+    \b
+    Examples:
+      gpucloud cost --gpu A100:8 --hours 72
+      gpucloud run --gpu T4 --ttl 1h -- pytest -m gpu
     """
     values = {"json": json, "sandbox": sandbox, "verbose": verbose, "no_color": no_color}
     _merge(ctx.ensure_object(Switches), values)

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import SINCE, read_since
 from gpucloud.cli.market import show_table
-from gpucloud.cli.output import utc_now
+from gpucloud.cli.output import counted, utc_now
 from gpucloud.clouds.audit import FILE, Entry
 from gpucloud.resources import short_id
 
@@ -32,6 +33,7 @@ COLUMNS = (
 )
 
 
+@lists("calls", name="target")
 def audit(
     app: App,
     box: Annotated[
@@ -52,22 +54,30 @@ def audit(
     first = None if since is None else read_since(since, utc_now())
     record = app.client.audit(box=box, since=first, most=None if all else last)
     if record.damaged:
-        words = f"{record.damaged} lines of {app.client.state / FILE} are damaged and are not shown."
+        are = "is damaged and is" if record.damaged == 1 else "are damaged and are"
+        words = f"{counted(record.damaged, 'line')} of {app.client.state / FILE} {are} not shown."
         app.output.say(words)
     if app.output.json:
         app.output.document("audit", record.document())
     else:
         # In parts: the layout of one table of very many rows takes far more time and memory.
-        for part in range(0, max(len(record.calls), 1), ROWS_AT_ONCE):
+        for part in range(0, len(record.calls), ROWS_AT_ONCE):
             _show(app, record.calls[part : part + ROWS_AT_ONCE])
+        if not record.calls:
+            app.output.say(_nothing_text(box, since))
     if record.more:
-        app.output.say(f"These are the newest {len(record.calls)}. More: --last N, --since TIME; all: --all")
+        newest = counted(len(record.calls), "call")
+        app.output.say(f"Shown: the newest {newest}. More: --last N, --since TIME; all: --all")
+
+
+def _nothing_text(box: str | None, since: str | None) -> str:
+    """Says that there is no call, and which options left others out."""
+    asked = [f"the box with the ID {box}"] if box else []
+    asked += [f"the time since {since}"] if since else []
+    return f"No calls are on record{' for ' + ' and '.join(asked) if asked else ''}."
 
 
 def _show(app: App, calls: Sequence[Entry]) -> None:
-    if not calls:
-        app.output.say("No calls are on record.")
-        return
     columns: dict[str, Sequence[object]] = dict(
         zip(COLUMNS, zip(*map(_row, calls), strict=True), strict=True)
     )

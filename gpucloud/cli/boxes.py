@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.cli.market import show_table
+from gpucloud.cli.market import paid_cell, show_table
 from gpucloud.cli.output import Output, abandon_stdout, duration_text
+from gpucloud.cli.palette import Cell, Role
 from gpucloud.errors import OwedError, UsageError
-from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import State, rfc3339
-from gpucloud_pricing import format_money
+from gpucloud_pricing import format_count, format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
-    from gpucloud.journal.facts import GuardReport
+    from gpucloud.journal.facts import Gpu, GuardReport, Slice
 
 
 def guard_text(guard: GuardReport | None) -> str:
@@ -115,21 +117,22 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
     rows: list[Sequence[object]] = [
         (
             box.name,
-            _state_text(box),
-            box.gpu and f"{box.gpu.model}:{box.gpu.count.normalize():f}",
+            state_cell(box),
+            gpu_text(box.gpu, box.mig),
             box.instance_type,
             " ".join(filter(None, (box.cloud, box.zone or box.region))),
-            box.purchase and box.purchase.replace("_", "-"),
+            box.purchase and paid_cell(box.purchase),
             _per_hour_text(box),
-            box.cost_so_far and format_money(box.cost_so_far.amount, box.cost_so_far.currency),
+            _cost_text(box),
             duration_text(now - box.created_at),
-            _left(box, now),
-            box.nodes[0].public_ip if box.nodes and box.state not in OVER else None,
+            left_text(box, now),
+            box.nodes[0].public_ip if box.nodes and not box.is_over else None,
         )
         for box in boxes
     ]
     columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-    show_table(output, columns, right=("PER HOUR", "SO FAR", "AGE", "LEFT"), optional=("PAID AS", "TYPE"))
+    optional = ("PAID AS", "TYPE", "ADDRESS", "AGE", "SO FAR")
+    show_table(output, columns, right=("PER HOUR", "SO FAR", "AGE", "LEFT"), optional=optional)
 
 
 ENDED = {
@@ -140,9 +143,30 @@ ENDED = {
 """Why a box ended without ``down`` (``gpucloud.journal.lifecycle.EndedBy``), as text."""
 
 
-def _state_text(box: Box) -> str:
+def gpu_text(gpu: Gpu | None, slices: Sequence[Slice]) -> str | None:
+    """The GPUs of each node, in the grammar of ``--gpu``: ``A100:8``, ``A10:1/6``, ``H100/1g.10gb:7``."""
+    if gpu is None:
+        return None
+    profiles = Counter(each.profile for each in slices if each.node == 0)
+    cut = [f"{gpu.model}/{profile}:{count}" for profile, count in profiles.items()]
+    return ",".join(cut) or f"{gpu.model}:{format_count(gpu.count)}"
+
+
+def state_cell(box: Box) -> Cell:
+    """The state of a box, and what needs attention."""
+    role = Role.OVERDUE if box.overdue else Role.FAILED if box.state in _ATTENTION else None
+    return Cell(state_text(box), role)
+
+
+_ATTENTION = (BoxState.FAILED, BoxState.INTERRUPTED)
+
+
+def state_text(box: Box) -> str:
+    """The state of a box and what needs attention, as text."""
     remarks = ["overdue"] if box.overdue else []
-    if box.state not in OVER:
+    if not box.is_over:
+        if box.setup_error:
+            remarks.append("still billed")
         stopped = [node for node in box.nodes if node.state == State.STOPPED]
         gone = sum(node.state == State.GONE for node in box.nodes)
         if box.ended_by:
@@ -159,11 +183,20 @@ def _state_text(box: Box) -> str:
 
 def _per_hour_text(box: Box) -> str | None:
     """The present spending on a box; a lower bound if the price of a part is unknown."""
-    if box.state in OVER or not box.nodes:
+    if box.is_over or not box.nodes:
         return None
     sums = [format_money(each.amount, each.currency) for each in box.paying]
     bound = "≥ " if _is_bound(box) else ""
     return bound + (" + ".join(sums) or format_money(Decimal(0), _currency(box)))
+
+
+def _cost_text(box: Box) -> str | None:
+    """The cost so far; an upper limit if nothing tells when its machines ended."""
+    cost = box.cost_so_far
+    if cost is None:
+        return None
+    bound = "≤ " if cost != box.cost_at_least else ""
+    return bound + format_money(cost.amount, cost.currency)
 
 
 def _is_bound(box: Box) -> bool:
@@ -175,7 +208,8 @@ def _currency(box: Box) -> str:
     return box.price.currency if box.price else "USD"
 
 
-def _left(box: Box, now: datetime) -> str | None:
-    if box.state in OVER:
+def left_text(box: Box, now: datetime) -> str | None:
+    """The time until the deadline; ``None`` for a box that has ended."""
+    if box.is_over:
         return None
     return duration_text(box.expires_at - now) if box.expires_at else "no end"

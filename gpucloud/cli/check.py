@@ -41,14 +41,14 @@ def check(
 
 def _show(app: App, checked: Checked) -> None:
     for cloud in checked.clouds:
-        app.output.line(f"{cloud.cloud}: {'works' if cloud.usable else 'cannot be used'}")
+        app.output.sentence(f"{cloud.cloud}: {'works' if cloud.usable else 'cannot be used'}")
         _show_findings(app, cloud.findings)
-    app.output.line("this machine")
+    app.output.sentence("this machine")
     _show_findings(app, checked.machine)
 
 
 def _show_findings(app: App, findings: Sequence[Finding]) -> None:
     for finding in findings:
-        app.output.line(f"  {_MARKS[finding.ok]:<3} {finding.name}: {finding.said}")
+        app.output.sentence(f"  {_MARKS[finding.ok]:<3} {finding.name}: {finding.said}")
         if finding.fix:
-            app.output.line(f"      fix: {finding.fix}")
+            app.output.sentence(f"      fix: {finding.fix}")

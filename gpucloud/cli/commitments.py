@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
 from gpucloud_pricing import format_money
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from gpucloud_pricing import Commitment
 
 
+@lists("commitments", name="id")
 def commitments(
     app: App,
     cloud: Annotated[

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import sys
+from decimal import Decimal
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.cost_tables import usage_text
+from gpucloud.cli.cost_notes import bounded_text, compared_text, usage_text, verdict_text, without_text
+from gpucloud.cli.output import Output
+from gpucloud.costs.against import IncomparableError, difference, more_than
 from gpucloud.costs.comparison import Comparison
 from gpucloud.market.search import paid_text
 from gpucloud_pricing.estimate import PARTS
@@ -14,58 +16,73 @@ from gpucloud_pricing.estimate import PARTS
 CSV_AMOUNTS = (*PARTS, "total", "low_total", "expected_total", "high_total")
 
 
-def write_csv(comparison: Comparison) -> None:
-    """One row for each way of paying; amounts in USD, empty where they are not known."""
+def write_csv(output: Output, comparison: Comparison, before: Comparison | None) -> None:
+    """One row for each way of paying; amounts in USD, empty where they are not known.
+
+    ``against`` is the lowest expected cost of another spec, ``difference`` what the row is expected to cost
+    more: empty without another spec, and where the two do not have the same known parts.
+    """
     place = ("cloud", "region", "zone", "instance_type", "purchase", "terms")
-    names = (*place, *CSV_AMOUNTS, "upfront", "break_even_hours", "complete", "as_of", "source", "flags")
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
+    last = ("complete", "as_of", "source", "flags", "against", "difference")
+    names = (*place, *CSV_AMOUNTS, "after_credit", "present_value", "upfront", "break_even_hours", *last)
+    against = None if before is None or before.best is None else before.best.expected_total
+    rows: list[list[object]] = []
     for estimate in comparison.estimates:
         offer, document = estimate.offer, estimate.document()
         amounts = [document[name] and document[name]["amount"] for name in CSV_AMOUNTS]
-        upfront = document.get("upfront")
-        writer.writerow(
+        further = (
+            comparison.after_credit(estimate),
+            comparison.present_value(estimate),
+            estimate.upfront,
+        )
+        compared = (against, None if before is None else more_than(before, estimate))
+        rows.append(
             [
                 *(getattr(offer, name) for name in place),
                 *amounts,
-                upfront and upfront["amount"],
+                *map(_amount_text, further),
                 document["break_even_hours"],
                 document["complete"],
                 offer.as_of,
                 offer.source,
                 " ".join(offer.flags),
+                *map(_amount_text, compared),
             ]
         )
+    output.csv(names, rows)
+
+
+def _amount_text(amount: Decimal | None) -> str | None:
+    return None if amount is None else f"{amount:.4f}"
 
 
 def write_markdown(comparison: Comparison, before: Comparison | None) -> None:
     """A table, and the difference above it: fit for a comment on a pull request."""
     usage = comparison.usage
     lines: list[str] = []
-    told = before and comparison.difference(before)
-    if told:
-        was, now, more = told
-        percent = f" ({more / was * 100:+.1f} %)" if was else ""
-        sign = "-" if more < 0 else "+"
-        lines += [
-            f"**{sign}{shown.total_text(abs(more))}**{percent}: "
-            f"{shown.total_text(was)} before, {shown.total_text(now)} now",
-            "",
-        ]
-    elif before is not None:
-        lines += ["The difference is not known: one of the two costs is not.", ""]
+    if before is not None:
+        lines += [_difference_line(before, comparison), ""]
+    lines += [verdict_text(comparison), ""]
+    more = {"after credits": comparison.after_credit, "present value": comparison.present_value}
+    further = {
+        name: amount_of
+        for name, amount_of in more.items()
+        if any(amount_of(each) is not None for each in comparison.estimates)
+    }
     hours = "a month" if comparison.assumed else f"{usage.hours.normalize():f} h"
     lines += [
-        f"| paid as | for {hours} | of it compute | where | type | price of |",
-        "| --- | ---: | ---: | --- | --- | --- |",
+        f"| paid as | for {hours} |{''.join(f' {name} |' for name in further)} of it compute "
+        "| where | type | price of |",
+        f"| --- | ---: |{' ---: |' * len(further)} ---: | --- | --- | --- |",
     ]
     for estimate in comparison.estimates:
         offer = estimate.offer
         total = estimate.expected_total if estimate.expected_total is not None else estimate.total
-        bound = "" if estimate.complete or total is None else "≥ "
+        bound = "" if not estimate.missing or total is None else "≥ "
         cells = (
             paid_text(offer) + (" (to buy)" if offer.to_buy else ""),
             bound + shown.total_text(total),
+            *(bounded_text(amount_of(estimate), estimate) for amount_of in further.values()),
             shown.total_text(estimate.compute),
             f"{offer.cloud} {offer.region}",
             f"`{offer.instance_type}`",
@@ -78,3 +95,18 @@ def write_markdown(comparison: Comparison, before: Comparison | None) -> None:
         "A commitment owes its whole term. Made by `gpucloud cost --markdown`.",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _difference_line(before: Comparison, after: Comparison) -> str:
+    """The difference to another spec, or why there is none."""
+    try:
+        found = difference(before, after)
+    except IncomparableError as error:
+        return f"**No difference**: {error}."
+    more = found.after - found.before
+    percent = f" ({more / found.before * 100:+.1f} %)" if found.before else ""
+    sign = "-" if more < 0 else "+"
+    return (
+        f"**{sign}{shown.total_text(abs(more))}**{percent}: {compared_text(found.before, found)} before, "
+        f"{compared_text(found.after, found)} now{without_text(found)}"
+    )

@@ -1,72 +1,71 @@
-"""``gpucloud cost --html``: one page that needs nothing besides itself, for a screen, a phone or paper."""
+"""``gpucloud cost --html``: one self-contained page, for a screen, a phone or paper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from decimal import Decimal
 from html import escape
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.cost_tables import AMOUNTS, at, cost_columns, figure_text, spot_text, usage_text
+from gpucloud.cli.cost_explanation import figure_text
+from gpucloud.cli.cost_notes import all_notes, notes, range_text, usage_text, verdict_text
+from gpucloud.cli.cost_tables import AMOUNTS, cost_columns, expected_text
 from gpucloud.cli.output import time_text, writing
-from gpucloud.costs.comparison import Comparison, month_of
+from gpucloud.costs.comparison import Comparison
+from gpucloud.costs.verdict import verdict_of, worth_showing
 from gpucloud.market.history import series_of
 from gpucloud.market.search import paid_text
-from gpucloud_pricing.payment import cheapest_by_hours
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.estimate import Estimate, hourly, place_of
+from gpucloud_pricing.payment import Way, cheapest_by_hours, month_of
+from gpucloud_pricing.source_links import link_to
 
 if TYPE_CHECKING:
     from gpucloud.market.catalog import Catalog
     from gpucloud_pricing.history import Span
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; margin: 0 auto;
-  max-width: 70rem; padding: 1rem; }
-h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-.wide { overflow-x: auto; } .wide svg { min-width: 34rem; width: 100%; height: auto; }
-table { border-collapse: collapse; font-size: .9rem; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #d8dee4; text-align: left; white-space: nowrap; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-details { margin: .4rem 0; } summary { cursor: pointer; } small, footer { color: #57606a; }
-@media print {
-  body { max-width: none; padding: 0; font-size: 11px; } table { font-size: 9px; }
-  .wide { overflow: visible; } .wide svg { min-width: 0; max-height: 40vh; }
-  th, td { padding: .15rem .3rem; white-space: normal; } h2, tr, svg { break-inside: avoid; }
-}
-"""
-
-_NUMBERS = frozenset({*AMOUNTS, "HOURS", "BOXES", "MONTH", "FROM", "TO"})
+STYLE = Path(__file__).with_name("cost_report.css")
+_NUMBERS = frozenset({*AMOUNTS, "HOURS", "MACHINES", "MONTH", "FROM", "TO"})
 """Columns of numbers."""
 
 
 def write_report(
-    file: Path, comparison: Comparison, catalog: Catalog, plots: ModuleType, when: datetime
+    file: Path, comparison: Comparison, catalog: Catalog, plots: ModuleType, when: datetime, places: int
 ) -> None:
     """Writes the page.
 
     Args:
-        file: where to.
-        comparison: what it is about.
+        file: the file to write.
+        comparison: the comparison.
         catalog: the history of prices.
-        plots: what draws.
+        plots: the module that draws.
         when: the time of the report.
+        places: the number of places to show for each cloud and way of paying.
+
+    Raises:
+        UsageError: the file cannot be written.
     """
+    estimates = worth_showing(comparison, places, all_terms=False)
     parts = [
-        _heading(comparison),
-        *_ways_to_pay(comparison),
-        *_crossings(comparison, plots),
+        f"<h1>{escape(_title(comparison))}</h1>",
+        f'<p class="verdict">{escape(verdict_text(comparison))}</p>',
+        *_costs(comparison, estimates),
+        *_commitments(comparison, plots),
         *_mixes(comparison),
-        *_history(comparison, catalog, plots, when),
+        *_history(comparison, estimates, catalog, plots, when),
         *_figures(comparison),
         _footer(comparison, when),
     ]
-    title = escape(_title(comparison))
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(_title(comparison))}</title>\n"
+        f"<style>\n{plots.theme()}{STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
     )
@@ -82,47 +81,83 @@ def _title(comparison: Comparison) -> str:
     return f"{boxes}{gpus} for {hours}"
 
 
-def _heading(comparison: Comparison) -> str:
-    best = comparison.best
-    told = "No way of paying that can be launched has a known cost."
-    if best is not None:
-        told = (
-            f"Cheapest that can be launched: <strong>{escape(shown.total_text(best.expected_total))}"
-            f"</strong>, {escape(paid_text(best.offer))}, {escape(at(best.offer))}."
-        )
-    return f"<h1>{escape(_title(comparison))}</h1>\n<p>{told}</p>"
-
-
-def _ways_to_pay(comparison: Comparison) -> Iterable[str]:
+def _costs(comparison: Comparison, estimates: Sequence[Estimate]) -> Iterator[str]:
+    """A bar for each option, and the table of their parts."""
+    unit = "per hour" if comparison.assumed else f"for {comparison.usage.hours.normalize():f} hours"
+    yield f"<h2>What it costs {unit}</h2>"
+    yield _bars(comparison, estimates)
+    yield from (f"<p>{escape(note)}</p>" for note in list(notes(comparison, estimates))[:-1])
     columns = {
         name: cells
-        for name, cells in cost_columns(comparison).items()
+        for name, cells in cost_columns(comparison, estimates).items()
         if any(cell is not None for cell in cells)
     }
-    yield "<h2>Ways of paying</h2>"
-    yield _table(list(columns), list(zip(*columns.values(), strict=True)), numbers=_NUMBERS)
-    for estimate in comparison.estimates:
-        if estimate.spot is not None:
-            yield f"<p>Spot, {escape(at(estimate.offer))}: {escape(spot_text(estimate.spot))}.</p>"
-    reasons = {why for e in comparison.estimates for part, why in e.unknown.items() if part in e.parts}
-    if reasons:
-        yield f"<p>≥ and ?: {escape('; '.join(sorted(reasons)))}.</p>"
+    table = _table(list(columns), list(zip(*columns.values(), strict=True)), numbers=_NUMBERS)
+    yield f"<details><summary>The parts of each option</summary>{table}</details>"
 
 
-def _crossings(comparison: Comparison, plots: ModuleType) -> Iterable[str]:
-    """Which way is cheapest for how many hours a month, in each place that has several."""
-    for ways in comparison.lasting():
-        yield f"<h2>By hours per month: {escape(at(ways[0].offer))}</h2>"
-        stretches = cheapest_by_hours(ways)
-        rows = [(f"{s.start:.0f} h", f"{s.end:.0f} h", paid_text(s.way.offer)) for s in stretches]
-        yield _table(("FROM", "TO", "CHEAPEST"), rows, numbers=_NUMBERS)
-        yield f'<div class="wide">{plots.svg(plots.draw_ways(ways, paid_text))}</div>'
+def _bars(comparison: Comparison, estimates: Sequence[Estimate]) -> str:
+    """The options as bars of one scale, each with its range."""
+    amounts = [_amounts(comparison, estimate) for estimate in estimates]
+    widest = max((high for _, _, high in amounts if high is not None), default=Decimal(0)) or Decimal(1)
+    rows: list[str] = []
+    for estimate, (low, amount, high) in zip(estimates, amounts, strict=True):
+        offer = estimate.offer
+        bar = ""
+        if amount is not None and low is not None and high is not None:
+            sizes = {"amount": amount, "low": low, "high": high}
+            size = ";".join(f"--{name}:{part / widest * 100:.2f}%" for name, part in sizes.items())
+            bar = f'<span class="{offer.purchase.replace("_", "-")}" style="{size}"><i></i></span>'
+        text = shown.usd_text(amount) if comparison.assumed else expected_text(estimate)
+        between = None if comparison.assumed else range_text(estimate)
+        flags = shown.flags_cell(offer)
+        rows.append(
+            f"<li><b>{escape(paid_text(offer))}</b> <em>{escape(text)}</em>"
+            f"<small>{escape(shown.at(offer))}{escape(f', {flags}' if flags else '')}</small>"
+            f"<small>{escape(between or '')}</small>"
+            f'<div class="bar">{bar}</div></li>'
+        )
+    return f'<ol class="bars">{"".join(rows)}</ol>'
 
 
-def _mixes(comparison: Comparison) -> Iterable[str]:
+def _amounts(
+    comparison: Comparison, estimate: Estimate
+) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
+    """The low, the expected and the high cost of an option; without hours, its cost per hour."""
+    if comparison.assumed:
+        hour, _ = hourly(comparison.market, estimate.offer, comparison.usage)
+        return hour, hour, hour
+    amount = estimate.total if estimate.expected_total is None else estimate.expected_total
+    low = amount if estimate.low_total is None else estimate.low_total
+    return low, amount, amount if estimate.high_total is None else estimate.high_total
+
+
+def _commitments(comparison: Comparison, plots: ModuleType) -> Iterator[str]:
+    """From how many hours a month which way of paying is the cheapest, in the place of the verdict."""
+    ways = _ways_of_verdict(comparison)
+    if ways is None:
+        return
+    yield f"<h2>When a commitment pays: {escape(shown.at(ways[0].offer))}</h2>"
+    rows = [(f"{s.start:.0f} h", f"{s.end:.0f} h", paid_text(s.way.offer)) for s in cheapest_by_hours(ways)]
+    asked = None if comparison.assumed else min(comparison.usage.hours, HOURS_PER_MONTH)
+    yield f"<figure>{plots.svg(plots.draw_ways(ways, paid_text, asked=asked, small=True))}</figure>"
+    yield _table(("FROM", "TO", "CHEAPEST IN A MONTH"), rows, numbers=_NUMBERS)
+
+
+def _ways_of_verdict(comparison: Comparison) -> Sequence[Way] | None:
+    """The ways of paying in one place: that of the verdict, or else the first that has several."""
+    places = comparison.lasting()
+    verdict = verdict_of(comparison)
+    if verdict is not None:
+        here = [ways for ways in places if place_of(ways[0].offer) == place_of(verdict.now.offer)]
+        places = [*here, *places]
+    return next(iter(places), None)
+
+
+def _mixes(comparison: Comparison) -> Iterator[str]:
     for shares in comparison.mixes():
         cost = shown.total_text(month_of(shares))
-        yield f"<h2>Cheapest mix: {escape(at(shares[0].way.offer))}, {escape(cost)} per month</h2>"
+        yield f"<h2>Cheapest mix: {escape(shown.at(shares[0].way.offer))}, {escape(cost)} per month</h2>"
         rows = [
             (
                 share.layer.machines,
@@ -132,32 +167,39 @@ def _mixes(comparison: Comparison) -> Iterable[str]:
             )
             for share in shares
         ]
-        yield _table(("BOXES", "HOURS", "PAID AS", "MONTH"), rows, numbers=_NUMBERS)
+        yield _table(("MACHINES", "HOURS", "PAID AS", "MONTH"), rows, numbers=_NUMBERS)
 
 
-def _history(comparison: Comparison, catalog: Catalog, plots: ModuleType, when: datetime) -> Iterable[str]:
-    """How the prices of what is compared went, as far as they were asked for."""
+def _history(
+    comparison: Comparison,
+    estimates: Sequence[Estimate],
+    catalog: Catalog,
+    plots: ModuleType,
+    when: datetime,
+) -> Iterator[str]:
+    """The history of the prices of some options, as far as it is known."""
     trends: dict[tuple[str, ...], Sequence[Span]] = {}
     if catalog.history_file is not None:
         with catalog.history() as kept:
-            for offer in comparison.offers:
+            for offer in (estimate.offer for estimate in estimates):
                 wanted = offer.quote and series_of(offer.quote)
                 spans = kept.spans((offer.kind,), purchases=(offer.purchase,), regions=(offer.region,))
                 found = [span for span in spans if series_of(span.price) == wanted]
                 if wanted and found:
                     trends[wanted] = found
-    yield "<h2>How these prices went</h2>"
+    yield "<h2>How prices went</h2>"
     if not trends:
-        yield "<p>They have not been asked for yet: <code>gpucloud prices refresh</code>.</p>"
+        yield "<p>No prices were asked for yet: <code>gpucloud prices refresh</code>.</p>"
         return
     start = min(spans[0].since for spans in trends.values())
-    drawn = plots.draw_trends(trends, start, when, comparison.market.usd)
-    yield f'<div class="wide">{plots.svg(drawn)}</div>'
+    drawn = plots.draw_trends(trends, start, when, comparison.market.usd, small=True)
+    yield f"<figure>{plots.svg(drawn)}</figure>"
 
 
-def _figures(comparison: Comparison) -> Iterable[str]:
-    """How each figure came about."""
-    yield "<h2>Where the figures come from</h2>"
+def _figures(comparison: Comparison) -> Iterator[str]:
+    """How each figure is computed, and the sources with links."""
+    yield "<h2>Where each figure comes from</h2>"
+    used: dict[str, None] = {}
     for estimate in comparison.estimates:
         rows: list[tuple[object, ...]] = []
         for figure in comparison.figures(estimate):
@@ -165,49 +207,48 @@ def _figures(comparison: Comparison) -> Iterable[str]:
             for row in figure.rows:
                 what = f"{row.amount.normalize():f} {row.currency}: {row.what}"
                 rows.append(("", "", what, row.as_of or "no date", row.source))
-        name = f"{at(estimate.offer)} {paid_text(estimate.offer)}"
-        table = _table(("PART", "USD", "HOW", "OF", "SOURCE"), rows, numbers=frozenset({"USD"}))
+                used[row.source] = None
+        name = f"{shown.at(estimate.offer)} {paid_text(estimate.offer)}"
+        table = _table(
+            ("PART", "USD", "FORMULA AND DATA", "AS OF", "SOURCE"), rows, numbers=frozenset({"USD"})
+        )
         yield f"<details><summary>{escape(name)}</summary>{table}</details>"
-    used = dict.fromkeys(_sources(comparison))
-    rows = [
-        (source.id, f"{source.repository} {source.path}", source.licence)
-        for name in used
-        if (source := comparison.market.sources.get(name))
-    ]
-    yield _table(("SOURCE", "WHERE", "LICENCE"), rows)
-
-
-def _sources(comparison: Comparison) -> Iterable[str]:
-    for estimate in comparison.estimates:
-        for figure in comparison.figures(estimate):
-            yield from (row.source for row in figure.rows)
+    yield "<h3>Sources</h3><dl>"
+    for source in (found for name in used if (found := comparison.market.sources.get(name))):
+        where = escape(f"{source.repository} {source.path}".strip())
+        link = link_to(source)
+        if link is not None:
+            where = f'<a href="{escape(link, quote=True)}" rel="noreferrer">{where}</a>'
+        licence = escape(f" ({source.licence})") if source.licence else ""
+        yield f"<dt>{escape(source.id)}</dt><dd>{where}{licence}</dd>"
+    yield "</dl>"
 
 
 def _footer(comparison: Comparison, when: datetime) -> str:
-    rates = comparison.market.rates_of(comparison.offers)
     told = [
         usage_text(comparison.usage),
-        "List prices before tax, in USD. A commitment owes its whole term, used or not.",
-        *(f"1 {r.base} = {r.rate} {r.quote}, the reference rate of {r.as_of}." for r in rates),
+        "List prices before tax, in USD.",
+        *all_notes(comparison),
         f"Made by gpucloud cost --html at {time_text(when)}.",
     ]
-    return f"<footer><p>{escape(' '.join(told))}</p></footer>"
+    return f"<footer>{''.join(f'<p>{escape(each)}</p>' for each in told)}</footer>"
 
 
 def _table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: frozenset[str] = frozenset()
 ) -> str:
-    classes = [' class="number"' if heading in numbers else "" for heading in headings]
+    """A table; each cell knows its heading, so that a narrow screen can show rows as lists."""
 
-    def line(tag: str, cells: Iterable[object]) -> str:
+    def line(cells: Iterable[object]) -> str:
         written = (
-            f"<{tag}{css}>{escape('' if cell is None else str(cell))}</{tag}>"
-            for css, cell in zip(classes, cells, strict=True)
+            f'<td data-name="{escape(heading)}"{" class=number" if heading in numbers else ""}>'
+            f"{escape('' if cell is None else str(cell))}</td>"
+            for heading, cell in zip(headings, cells, strict=True)
         )
         return f"<tr>{''.join(written)}</tr>"
 
-    body = "\n".join(line("td", row) for row in rows)
-    return (
-        f'<div class="wide"><table>\n<thead>{line("th", headings)}</thead>\n'
-        f"<tbody>{body}</tbody>\n</table></div>"
+    head = "".join(
+        f"<th{' class=number' if heading in numbers else ''}>{escape(heading)}</th>" for heading in headings
     )
+    body = "\n".join(map(line, rows))
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody>\n</table>"

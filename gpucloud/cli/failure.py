@@ -6,7 +6,6 @@ People read them on stderr. With ``--json`` the error document is the answer, so
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import sys
 import traceback
@@ -15,27 +14,14 @@ from typing import Any, cast
 
 import typer
 
+from gpucloud.cli.attempts import attempt_lines
 from gpucloud.cli.output import Output, abandon_stdout, clean, encode
+from gpucloud.cli.palette import Role
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.redaction import redact
 
 RELAY_FAILED = 125
 """The exit code of ``exec`` and ``run`` if gpucloud itself fails; all others are the remote command's."""
-
-_SECRETS = re.compile(
-    # A name that always denotes a secret, with the value after it.
-    r"(?P<name>(?:secret|password|passwd|access_?key)[\w-]*[\"']?\s*[=:]\s*[\"']?"
-    # A name that also occurs in error codes ("InvalidToken: The ..."): only what looks like a value.
-    r"|(?:token|signature|credential|authorization)[\w-]*[\"']?\s*"
-    r"(?:=\s*[\"']?|:\s*[\"']?(?:bearer|basic)\s+|:\s*[\"']?(?=[A-Za-z0-9+/=_.~-]{16})))[^\s\"',;&}]+"
-    r"|\b(?:AKIA|ASIA|LTAI)[A-Za-z0-9]{12,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    re.IGNORECASE | re.DOTALL,
-)
-
-
-def redact(text: str) -> str:
-    """Replaces what looks like a credential or a private key."""
-    return _SECRETS.sub(lambda found: (found["name"] or "") + "[hidden]", text)
 
 
 def log_to_stderr(verbose: int) -> None:
@@ -58,7 +44,13 @@ class _Redacting(logging.Formatter):
 
 
 def report(
-    error: BaseException, *, line: Sequence[str], json: bool = False, verbose: int = 0, relays: bool = False
+    error: BaseException,
+    *,
+    line: Sequence[str],
+    json: bool = False,
+    color: bool = True,
+    verbose: int = 0,
+    relays: bool = False,
 ) -> int:
     """Reports how a command failed, and returns its exit code.
 
@@ -66,6 +58,7 @@ def report(
         error: what ended it.
         line: the command line, without the program's name.
         json: whether JSON was asked for, as far as the options were parsed before the failure.
+        color: whether colour is allowed.
         verbose: how often ``-v`` was given.
         relays: whether the command returns a remote command's exit code; its own failures then exit with 125.
 
@@ -83,7 +76,8 @@ def report(
         case _:
             pass
     failure = explain(error)
-    output = Output(json=json or (isinstance(error, typer.TyperException) and _asks_json(line)))
+    wants_json = json or (isinstance(error, typer.TyperException) and _asks_json(line))
+    output = Output(json=wants_json, color=color)
     if verbose and failure.error_class == GpucloudError.error_class:
         output.say(redact(clean("".join(traceback.format_exception(error)))).rstrip())
     try:
@@ -92,10 +86,10 @@ def report(
         sys.stdout.flush()
     except OSError:
         abandon_stdout()  # stdout failed: report on stderr
-        output.say(as_text(failure))
+        output.say(as_text(failure), role=Role.ERROR)
     else:
         if not output.json:
-            output.say(as_text(failure))
+            output.say(as_text(failure), role=Role.ERROR)
     if relays and not isinstance(failure, InterruptedBySignal):
         return RELAY_FAILED
     return failure.exit_code
@@ -134,13 +128,13 @@ def as_text(failure: GpucloudError) -> str:
         said += [f"request id {failure.request_id}"] if failure.request_id else []
         lines.append(f"  cloud: {', '.join(said)}")
     if failure.attempts:
-        lines += ["  tried:", *(f"    {_row(attempt)}" for attempt in failure.attempts)]
+        lines += ["  tried:", *(f"    {line}" for line in attempt_lines(failure.attempts))]
     if failure.left:
         lines += ["  may still be billed:", *(f"    {_row(resource)}" for resource in failure.left)]
     if failure.owed_command:
         lines.append(f"  delete it with: {failure.owed_command}")
     if failure.hint:
-        lines.append(f"  hint: {failure.hint}")
+        lines.append("  hint: " + failure.hint.replace("\n", "\n    "))
     return redact(clean("\n".join(lines)))
 
 

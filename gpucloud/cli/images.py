@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
 from gpucloud.cli.options import takes_spec
 from gpucloud.errors import UsageError
@@ -29,6 +30,7 @@ COLUMNS = (
 )
 
 
+@lists("images", name="image")
 @takes_spec
 def images(app: App, spec: Spec) -> int | None:
     """Show the image that each offer boots, with driver, CUDA and frameworks, and the installed software."""

@@ -9,6 +9,7 @@ import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
+from gpucloud.cli.defaults import completed
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
 from gpucloud.errors import UsageError
@@ -31,9 +32,16 @@ def launch(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     run_id: RunId = None,
     accept_snapshot_price: AcceptSnapshot = False,
+    keep_on_failure: Annotated[
+        bool,
+        typer.Option(
+            "--keep-on-failure",
+            help="Keep the box, billed, until its deadline if its setup fails; see gpucloud setup.",
+        ),
+    ] = False,
 ) -> None:
     """Launch the cheapest box that starts, and wait until its GPUs answer over ssh."""
-    wanted = spec if plan is None else _saved(plan, spec)
+    wanted = completed(app, spec)[0] if plan is None else _saved(plan, spec)
     if not yes and not app.output.interactive:
         raise UsageError("a launch needs confirmation, and there is no terminal to ask on", hint="add --yes")
     with app.working() as (client, timeline):
@@ -41,6 +49,7 @@ def launch(
             wanted,
             run_id=run_id,
             accept_snapshot_price=accept_snapshot_price,
+            keep_on_failure=keep_on_failure,
             confirm=None if yes else lambda proposal: _confirmed(app, timeline, proposal),
         )
         living = client.boxes()
@@ -57,6 +66,10 @@ def _saved(file: Path, flags: Spec) -> Plan:
     """Reads a saved plan. It is launched as it is: spec flags are refused."""
     from gpucloud.planning.launch_plan import read_plan
 
+    if file.suffix in {".yaml", ".yml"}:
+        raise UsageError(
+            f"{file} is a spec file, not a saved plan", hint=f"use -f: gpucloud launch -f {file}"
+        )
     plan = read_plan(file)
     if flags.document():
         given = ", ".join(sorted(flags.document()))

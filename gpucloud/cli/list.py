@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpucloud.cli.boxes import paying_text, show_boxes
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.unread import say_unread, unread_document, wrong_in
-from gpucloud.errors import UsageError
+from gpucloud.errors import OwedError, UsageError
 from gpucloud.resources import Resource, Tags
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gpucloud.api.results import Looked
 
 
+@lists("boxes", name="name")
 def list_boxes(
     app: App,
     all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed boxes.")] = False,  # noqa: A002
@@ -27,8 +29,11 @@ def list_boxes(
     all_owners: Annotated[
         bool, typer.Option("--all-owners", help="With --live: also show the resources of other owners.")
     ] = False,
-) -> None:
-    """List boxes: state, age, price, cost so far, time left."""
+) -> int:
+    """List boxes: state, age, price, cost so far, time left.
+
+    Exit code 8: --live, and some regions could not be read.
+    """
     if all_owners and not live:
         raise UsageError("--all-owners needs --live: the journal has your own boxes only")
     looked = None
@@ -41,15 +46,25 @@ def list_boxes(
     if app.output.json:
         around = {"strangers": strangers, **unread_document(looked.searched)} if looked else {}
         app.output.document("list", {"boxes": [box.document() for box in boxes], **around})
+    else:
+        _show_strangers(app, strangers, all_owners=all_owners)
+        _show_boxes(app, boxes)
+    return OwedError.exit_code if looked and looked.searched.unread else 0
+
+
+def _show_strangers(app: App, strangers: Sequence[Mapping[str, Any]], *, all_owners: bool) -> None:
+    if not strangers:
         return
-    if strangers:
-        columns = ("KIND", "ID", "CLOUD", "REGION", "OWNER", "BOX", "WRONG")
-        rows = [[each[column.lower()] for column in columns] for each in strangers]
-        whose = "Resources" if all_owners else "Your resources"
-        app.output.say(
-            f"{whose} that belong to no living box of yours in this journal (launched elsewhere, or leaked):"
-        )
-        app.output.table(columns, rows)
+    columns = ("KIND", "ID", "CLOUD", "REGION", "OWNER", "BOX", "WRONG")
+    rows = [[each[column.lower()] for column in columns] for each in strangers]
+    whose = "Resources" if all_owners else "Your resources"
+    app.output.say(
+        f"{whose} that belong to no living box of yours in this journal (launched elsewhere, or leaked):"
+    )
+    app.output.table(columns, rows)
+
+
+def _show_boxes(app: App, boxes: Sequence[Box]) -> None:
     if not boxes:
         app.output.say("No boxes. Launch one: gpucloud launch --gpu T4")
         return

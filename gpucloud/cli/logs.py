@@ -17,8 +17,9 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
 from gpucloud.ssh.logs import LOGS, LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
 
-SINCE = "10m, 2h, or a time such as 2026-11-21T10:00:00Z"
+SINCE = "10m, 2h, 30d, or a time such as 2026-11-21 (UTC) or 2026-11-21T10:00:00Z"
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?= )")
 _STEP = re.compile(r"\S+Z (?P<step>\S+): exit code (?P<code>\d+) after (?P<seconds>[0-9.]+) s")
 
@@ -41,6 +42,9 @@ def logs(
 ) -> None:
     """Show the boot, guard or job log of a box; the cloud's console log if the box does not answer.
 
+    Of a box that failed or was deleted, shows the end of the log that was kept on this machine (0600, without
+    secrets): a log is kept when the setup fails, and by run and down, if the box answers then.
+
     With --since, a line without a time counts as having the time of the line before it.
     """
     chosen = [kind for kind, asked in (("boot", boot), ("guard", guard), ("job", job)) if asked]
@@ -48,6 +52,11 @@ def logs(
         raise UsageError(f"only one log at a time: {', '.join(f'--{kind}' for kind in LOGS)}")
     source = (chosen or ["boot"])[0]
     moment = None if since is None else read_since(since, datetime.now(UTC))
+    kept = app.client.kept_log(name, source, node=node)
+    if kept is not None:
+        app.output.say(f"The box has ended; this log was kept at {rfc3339(kept.at)}:")
+        _show(app, source, newer(map(clean, kept.text.splitlines()), moment), follow)
+        return
     from gpucloud.ssh.client import ConnectionFailedError, lines
 
     try:
@@ -66,7 +75,7 @@ def logs(
 
 
 def read_since(text: str, today: datetime) -> datetime:
-    """A time, or a duration before now.
+    """A time, or a duration before now. A date alone is its start in UTC.
 
     Raises:
         UsageError: it is neither.
@@ -83,6 +92,8 @@ def read_since(text: str, today: datetime) -> datetime:
         if isinstance(ago, str):
             raise UsageError(f"--since: {text!r} is not a time", hint=f"allowed: {SINCE}") from None
         return today - ago
+    if moment.tzinfo is None and _DATE.fullmatch(text):
+        return moment.replace(tzinfo=UTC)
     if moment.tzinfo is None:
         raise UsageError(f"--since: {text!r} has no time zone", hint=f"for UTC: {text}Z")
     return moment.astimezone(UTC)

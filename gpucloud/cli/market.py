@@ -3,42 +3,63 @@
 from __future__ import annotations
 
 import re
-import shutil
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 
-from gpucloud.cli.output import Output
+from gpucloud.cli.output import Output, refuse_unwritable
+from gpucloud.cli.palette import Cell, Role
 from gpucloud.errors import UsageError
-from gpucloud_pricing import (
-    Offer,
-    Rate,
-    format_count,
-    format_money,
-)
+from gpucloud.market.search import way_text
+from gpucloud_pricing import Offer, Rate, format_count, format_money
+from gpucloud_pricing.rules import caution
 
 Columns = Mapping[str, Sequence[object]]
 """A table by columns: heading to cells."""
 
+_UNIT_HEADINGS = {"gpu": "PER GPU", "memory": "PER GIB", "bandwidth": "PER TB/S"}
+_PER_TFLOPS = "PER TFLOPH"
+UNIT_HEADINGS = (*_UNIT_HEADINGS.values(), _PER_TFLOPS)
+"""The headings of columns of what work costs per hour."""
+
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
-def load_plots(flag: str, file: Path | None = None) -> ModuleType:
+def load_plots(flag: str, files: Sequence[Path] = ()) -> ModuleType:
     """What draws: :mod:`gpucloud.cli.plots`, an extra.
 
     Raises:
-        UsageError: it is not installed, or draws no such file.
+        UsageError: it is not installed, draws no such files, or a file cannot be written.
     """
     try:
         from gpucloud.cli import plots
     except ImportError as error:
         raise UsageError(f"{flag} needs matplotlib: {error}", hint="pip install 'gpucloud[plot]'") from error
-    if file is not None and file.suffix not in plots.SUFFIXES:
-        raise UsageError(f"{flag}: {file} is neither FILE.svg nor FILE.png")
+    for file in files:
+        if file.suffix not in plots.SUFFIXES:
+            raise UsageError(f"{flag}: {file} is neither FILE.svg nor FILE.png")
+        refuse_unwritable("the plot", file)
     return plots
+
+
+def draw_into(
+    output: Output, figure: object, files: Sequence[Path], plots: ModuleType, what: str = ""
+) -> None:
+    """Writes a figure to files, and says so; ``what`` is in it.
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    for file in files:
+        plots.save(figure, file)
+        output.say(f"Drawn: {file}{what and f', {what}'}")
+
+
+def span_text(first: object, last: object) -> str:
+    """``X to Y``; ``X`` where both are the same."""
+    return " to ".join(dict.fromkeys((str(first), str(last))))
 
 
 def read_age(text: str | None, flag: str = "--max-age") -> timedelta | None:
@@ -78,15 +99,27 @@ def zones_text(zones: Iterable[str | None]) -> str | None:
     return ",".join(names)
 
 
-def flags_text(offer: Offer) -> str | None:
+def flags_cell(offer: Offer) -> Cell | None:
     """The flags; a commitment is one to buy."""
     flags = [flag.replace("_", " ") for flag in offer.flags] + (["to buy"] if offer.to_buy else [])
-    return ", ".join(flags) or None
+    return Cell(", ".join(flags), Role.STALE if caution(offer.flags) else None) if flags else None
+
+
+def paid_cell(purchase: str, terms: str = "") -> Cell:
+    """A way of paying with its terms."""
+    return Cell(way_text(purchase, terms), Role.SPOT if purchase == "spot" else None)
+
+
+def price_cells(prices: Sequence[Decimal | None]) -> list[Cell]:
+    """Prices in USD; the cheapest ones are marked if others are higher."""
+    known = {price for price in prices if price is not None}
+    cheapest = min(known) if len(known) > 1 else None
+    return [Cell(usd_text(p), Role.CHEAPEST if p is not None and p == cheapest else None) for p in prices]
 
 
 def unit_heading(measure: str) -> str:
     """The heading of a column of what work costs per hour."""
-    return {"gpu": "PER GPU", "memory": "PER GIB"}.get(measure, "PER TFLOPH")
+    return _UNIT_HEADINGS.get(measure, _PER_TFLOPS)
 
 
 def total_text(amount: Decimal | None) -> str:
@@ -105,26 +138,29 @@ def own_price_text(offer: Offer) -> str | None:
 def show_table(
     output: Output, columns: Columns, *, right: Iterable[str], optional: Iterable[str] = ()
 ) -> None:
-    """Prints a table without the columns that have nothing to say.
-
-    On a terminal, ``optional`` columns are left out one after the other until the rest fits its width.
-    """
-    kept = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
-    if sys.stdout.isatty():
-        for name in optional:
-            if _width(kept) > shutil.get_terminal_size().columns:
-                kept.pop(name, None)
-    output.table(list(kept), list(zip(*kept.values(), strict=True)), right=[r for r in right if r in kept])
+    """Prints a table by columns: see :meth:`gpucloud.cli.output.Output.table`."""
+    rows = list(zip(*columns.values(), strict=True))
+    output.table(list(columns), rows, right=list(right), optional=list(optional))
 
 
-def _width(columns: Columns) -> int:
-    """How wide a table is on a terminal: the widest cells and three characters between columns."""
-    return sum(max(map(len, [name, *map(str, cells)])) + 3 for name, cells in columns.items())
+def at(offer: Offer) -> str:
+    """The place and the type of an offer: cloud, region, type."""
+    return f"{offer.cloud} {offer.region} {offer.instance_type}"
 
 
-def say_rates(output: Output, rates: Iterable[Rate], offers: Iterable[Offer]) -> None:
-    """Says at which rates the foreign ones of these offers' prices were compared."""
+def rate_notes(rates: Iterable[Rate], offers: Iterable[Offer]) -> Iterator[str]:
+    """The exchange rates at which the foreign ones of these offers' prices are compared."""
     foreign = {offer.quote.currency for offer in offers if offer.quote}
     for rate in rates:
         if rate.quote in foreign:
-            output.say(f"1 {rate.base} = {rate.rate} {rate.quote}, the reference rate of {rate.as_of}.")
+            yield f"1 {rate.base} = {rate.rate} {rate.quote}, the reference rate of {rate.as_of}."
+
+
+def doubt_notes(offers: Iterable[Offer], measure: str) -> Iterator[str]:
+    """Which figures of these offers' GPUs may be wrong, and why."""
+    from gpucloud_pricing.work import figure_of
+
+    figures = [(offer, figure_of(offer.kind, measure)) for offer in offers]
+    doubts = {(o.gpu_model, o.gpu_memory_gib, f.doubt) for o, f in figures if f and f.doubt}
+    for model, memory, doubt in sorted(doubts):
+        yield f"{measure} of {model} {memory.normalize():f}GB is doubtful: {doubt}."

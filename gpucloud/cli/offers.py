@@ -10,9 +10,13 @@ import typer
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
+from gpucloud.cli.defaults import completed
+from gpucloud.cli.listing import lists
 from gpucloud.cli.options import takes_spec
+from gpucloud.cli.output import counted
 from gpucloud.errors import UsageError
-from gpucloud.market.search import MEASURES, Offers, Sort, offer_text, paid_text, relaxation_text, rule_text
+from gpucloud.market.search import MEASURES, Offers, Sort, offer_text, relaxation_text, rule_text
+from gpucloud.spec.defaults import OF_OFFERS
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Explanation, Offer
 
@@ -42,6 +46,7 @@ CSV_COLUMNS = (
 )
 
 
+@lists("offers", name="instance_type")
 @takes_spec
 def offers(
     app: App,
@@ -68,6 +73,7 @@ def offers(
     """Search the market: every matching offer, cheapest first. Changes nothing."""
     if csv and app.output.json:
         raise UsageError("--csv and --json contradict each other")
+    spec, _ = completed(app, spec, OF_OFFERS)
     most = limit or None
     # Zones of equal price share a row of the table, so how many offers fill it is not known beforehand.
     as_table = not (app.output.json or csv)
@@ -82,7 +88,7 @@ def offers(
     if app.output.json:
         app.output.document("offers", found.document(most))
     elif csv:
-        _write_csv(found.offers)
+        _write_csv(app, found.offers)
     else:
         _show(app, found, ROWS if limit is None else limit or sys.maxsize, MEASURES.get(sort))
         if found.explanation:
@@ -93,19 +99,16 @@ def offers(
     return None
 
 
-def _write_csv(found: Sequence[Offer]) -> None:
-    import csv
+def _write_csv(app: App, found: Sequence[Offer]) -> None:
+    app.output.csv(CSV_COLUMNS, map(_csv_row, found))
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for offer in found:
-        price = offer.price
-        plain = [getattr(offer, name) for name in CSV_COLUMNS[:13]]
-        usd = offer.document()["price_usd"]
-        money = [price.amount, price.currency] if price else [None, None]
-        writer.writerow(
-            [*plain, *money, usd and usd["amount"], offer.as_of, offer.source, " ".join(offer.flags)]
-        )
+
+def _csv_row(offer: Offer) -> list[object]:
+    price = offer.price
+    plain = [getattr(offer, name) for name in CSV_COLUMNS[:13]]
+    usd = offer.document()["price_usd"]
+    money = [price.amount, price.currency] if price else [None, None]
+    return [*plain, *money, usd and usd["amount"], offer.as_of, offer.source, " ".join(offer.flags)]
 
 
 def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
@@ -117,9 +120,9 @@ def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
     if not rows:
         return
     heads = [group[0] for group in rows]
-    purchases = {offer.purchase for offer in heads}
+    varied = {offer.purchase for offer in heads} != {"on_demand"}
     columns: dict[str, Sequence[object]] = {
-        "PER HOUR": [shown.usd_text(o.price_usd) for o in heads],
+        "PER HOUR": shown.price_cells([o.price_usd for o in heads]),
         "BILLED AS": [shown.own_price_text(o) for o in heads],
         "PER GPU": [shown.usd_text(o.price_usd and o.price_usd / o.gpu_count) for o in heads],
         **_unit_column(heads, measure),
@@ -131,22 +134,24 @@ def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
         "VCPUS": [o.vcpus for o in heads],
         "GIB": [f"{o.memory_gib.normalize():f}" for o in heads],
         "LINK": [o.interconnect for o in heads],
-        "PAID AS": [paid_text(o) if purchases != {"on_demand"} else None for o in heads],
-        "PRICE OF": [o.as_of for o in heads],
-        "FLAGS": [shown.flags_text(o) for o in heads],
+        "PAID AS": [shown.paid_cell(o.purchase, o.terms) for o in heads] if varied else [None] * len(heads),
+        "AS OF": [o.as_of for o in heads],
+        "FLAGS": [shown.flags_cell(o) for o in heads],
     }
     shown.show_table(
         app.output,
         columns,
-        right=("PER HOUR", "BILLED AS", "PER GPU", "PER GIB", "PER TFLOPH", "VCPUS", "GIB"),
-        optional=("LINK", "GIB", "VCPUS", "PER GPU", "PRICE OF", "ZONES", "GPU"),
+        right=("PER HOUR", "BILLED AS", *shown.UNIT_HEADINGS, "VCPUS", "GIB"),
+        optional=("LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU"),
     )
     if len(groups) > len(rows):
-        app.output.say(f"{len(groups) - len(rows)} more rows: --limit 0 shows all.")
+        app.output.say(f"{counted(len(groups) - len(rows), 'more row')}: --limit 0 shows all.")
     dates = sorted(offer.as_of for offer in heads if offer.as_of)
     if dates:
-        app.output.say(f"List prices before tax, of {dates[0]} to {dates[-1]}.")
-    shown.say_rates(app.output, found.rates, heads)
+        app.output.say(f"List prices before tax, of {shown.span_text(dates[0], dates[-1])}.")
+    app.output.say_each(shown.rate_notes(found.rates, heads))
+    if measure is not None:
+        app.output.say_each(shown.doubt_notes(heads, measure))
     app.output.say("Next: the same flags with `cost`, `plan` or `launch`.")
 
 
@@ -161,9 +166,10 @@ def _unit_column(heads: Sequence[Offer], measure: str | None) -> dict[str, Seque
 
 
 def _show_why(app: App, explanation: Explanation) -> None:
-    line = app.output.line
+    line = app.output.sentence
     line("")
-    line(f"{len(explanation.matched)} offers match, {len(explanation.refused)} were refused:")
+    matched, refused = len(explanation.matched), len(explanation.refused)
+    line(f"{counted(matched, 'offer')} {'matches' if matched == 1 else 'match'}, {refused} refused:")
     for rule, count in explanation.counts.items():
         line(f"  {count:5}  by {rule_text(rule)}")
     if explanation.relaxations:

@@ -5,18 +5,25 @@ Text from a cloud or a box passes :func:`clean`, so that it cannot control the u
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shutil
 import sys
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from json import dumps
+from functools import partial
+from json import dumps, loads
 from pathlib import Path
 from typing import Any, TextIO
 
+from gpucloud.cli.listing import AS_TABLE, Form, Layout, csv_lines, rendered
+from gpucloud.cli.palette import Cell, Role, paint
+from gpucloud.cli.tables import Column, by_column, chosen, fit, lines_of
 from gpucloud.errors import UsageError
 
 Document = Mapping[str, Any]
@@ -70,11 +77,12 @@ class Output:
     """All output of a command.
 
     ``json`` asks for documents instead of tables; ``color`` allows colour, which also needs a terminal and
-    no ``NO_COLOR``.
+    no ``NO_COLOR``; ``layout`` is the form of a list.
     """
 
     json: bool = False
     color: bool = True
+    layout: Layout = AS_TABLE
 
     @property
     def interactive(self) -> bool:
@@ -93,12 +101,22 @@ class Output:
         )
 
     def document(self, schema: str, fields: Document) -> None:
-        """Writes one JSON document to stdout: ``schema`` is ``offers`` for ``gpucloud.offers/v1``.
+        """Writes one document to stdout: ``schema`` is ``offers`` for ``gpucloud.offers/v1``.
 
-        A program is given one line: writing a thousand offers indented takes four times as long.
+        It is JSON, or what ``-o`` asks for. A program is given one line: writing a thousand offers indented
+        takes four times as long.
         """
-        indent = 2 if sys.stdout.isatty() else None
-        self.line(encode({"schema": f"gpucloud.{schema}/v1", **fields}, indent=indent))
+        document = {"schema": f"gpucloud.{schema}/v1", **fields}
+        if self.layout.form in {Form.TABLE, Form.JSON}:
+            self.line(encode(document, indent=2 if sys.stdout.isatty() else None))
+            return
+        for line in rendered(self.layout, loads(encode(document))):
+            self.line(line)
+
+    def csv(self, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Writes comma-separated values to stdout, with the columns and the order that were asked for."""
+        for line in csv_lines(self.layout, names, list(rows)):
+            self.line(line)
 
     def record(self, fields: Document) -> None:
         """Writes one line of NDJSON to stdout, at once."""
@@ -109,54 +127,74 @@ class Output:
         """Writes a line of the answer to stdout."""
         sys.stdout.write(text + "\n")
 
+    def sentence(self, text: str, *, indent: int = 0) -> None:
+        """Writes prose of the answer to stdout; on a terminal it wraps between words.
+
+        What continues it is indented by so many spaces.
+        """
+        self.line(_wrapped(text, sys.stdout, indent=indent))
+
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Collection[str] = ()
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        right: Collection[str] = (),
+        optional: Sequence[str] = (),
     ) -> None:
         """Writes a table to stdout; it fits a terminal's width, and has one uncut line per row elsewhere.
+
+        A column without any value is left out, unless ``--columns`` names it.
 
         Args:
             columns: the headings.
             rows: one cell per column; ``None`` is shown as ``-``.
             right: the headings of columns that are aligned to the right (numbers).
+            optional: the headings of columns that are left out first where a terminal is narrow.
+
+        Raises:
+            UsageError: ``--columns`` or ``--sort-by`` names no column.
         """
-        cells = [["-" if cell is None else clean(str(cell)) for cell in row] for row in rows]
-        lines = (self._framed if sys.stdout.isatty() else _aligned)(columns, cells, right)
-        sys.stdout.write("".join(line.rstrip() + "\n" for line in lines))
+        lines = list(rows)
+        every = [
+            Column(name, [_cell(row[number]) for row in lines], right=name in right)
+            for number, name in enumerate(columns)
+        ]
+        layout = self.layout
+        if layout.sort_by:
+            every = by_column(every, layout.sort_by)
+        shown = (
+            chosen(every, layout.columns)
+            if layout.columns
+            else [each for each in every if not lines or any(cell != _EMPTY for cell in each.cells)]
+        )
+        framed = sys.stdout.isatty()
+        narrow = framed and not layout.columns and layout.form is not Form.WIDE
+        fitted = fit(shown, shutil.get_terminal_size().columns if narrow else None, optional)
+        text = lines_of(fitted, framed=framed, styled=self.styled(sys.stdout))
+        sys.stdout.write("".join(line + "\n" for line in text))
+        if fitted.hidden:
+            ways = "-o wide or --columns" if layout.rows else "widen the terminal, or use a pipe"
+            self.say(f"Not shown at this width: {', '.join(fitted.hidden)}. To see them: {ways}.")
 
-    def _framed(
-        self, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str]
-    ) -> Iterable[str]:
-        """A table in the terminal's width: long cells are folded."""
-        import io
+    def say(self, text: str, *, role: Role | None = None) -> None:
+        """Writes progress, a sentence or a hint to stderr. A closed stderr does not stop the command.
 
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        buffer = io.StringIO()
-        styled = self.styled(sys.stdout)
-        Console(
-            file=buffer,
-            force_terminal=styled,
-            color_system="standard" if styled else None,
-            highlight=False,
-        ).print(table)
-        return buffer.getvalue().splitlines()
-
-    def say(self, text: str) -> None:
-        """Writes progress, a sentence or a hint to stderr. A closed stderr does not stop the command."""
+        With a role, what is before the first colon gets its colour.
+        """
         gone = (OSError, ValueError, AttributeError)
         with suppress(*gone):  # keeps the order where both streams go to one place
             sys.stdout.flush()
         with suppress(*gone):
-            sys.stderr.write(clean(text) + "\n")
+            head, colon, rest = _wrapped(clean(text), sys.stderr).partition(":")
+            head = paint(head, role) if self.styled(sys.stderr) else head
+            sys.stderr.write(f"{head}{colon}{rest}\n")
             sys.stderr.flush()
+
+    def say_each(self, texts: Iterable[str]) -> None:
+        """Writes each of some sentences as :meth:`say` does."""
+        for text in texts:
+            self.say(text)
 
     def ask(self, question: str) -> bool:
         """Asks a yes-or-no question on the terminal; any other answer, or the end of input, is a no."""
@@ -165,25 +203,40 @@ class Output:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _aligned(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str]) -> Iterator[str]:
-    """A table without a frame, one line a row: quick, without rich."""
-    lines = [list(columns), *([cell.replace("\n", " ").replace("\t", " ") for cell in row] for row in rows)]
-    widths = [max(map(_cells_of, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        spaces = [" " * (width - _cells_of(cell)) for cell, width in zip(line, widths, strict=True)]
-        yield "  ".join(
-            space + cell if column in right else cell + space
-            for column, cell, space in zip(columns, line, spaces, strict=True)
-        )
+def counted(number: int, thing: str) -> str:
+    """A number of things: ``1 row``, ``2 rows``, ``0 queries``."""
+    if number == 1:
+        return f"1 {thing}"
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{number} {plural}"
 
 
-def _cells_of(text: str) -> int:
-    """How wide a text is in a font whose characters are one or two cells wide."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
+_EMPTY = Cell("-")
 
-    return cell_len(text)
+
+def _cell(value: object) -> Cell:
+    """A value as a cell; foreign text cannot steer the terminal."""
+    if value is None:
+        return _EMPTY
+    role = value.role if isinstance(value, Cell) else None
+    return Cell(clean(str(value)).replace("\n", " ").replace("\t", " "), role)
+
+
+def _wrapped(text: str, stream: TextIO, *, indent: int = 0) -> str:
+    """Prose wrapped between words where a stream is a terminal; no word or identifier is broken.
+
+    What continues a line is indented as the line is, and by ``indent``.
+    """
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    wrap = partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(
+        "\n".join(wrap(line, subsequent_indent=" " * (len(line) - len(line.lstrip()) + indent)))
+        if len(line) > width
+        else line
+        for line in text.split("\n")
+    )
 
 
 def abandon_stdout() -> None:
@@ -205,6 +258,21 @@ def writing(what: str, file: Path) -> Generator[None]:
             f"cannot write {what} to {file}: {error.strerror or error}",
             hint="free disk space, or name another file",
         ) from error
+
+
+def refuse_unwritable(what: str, file: Path) -> None:
+    """Refuses a file that cannot be written, before anything is asked or computed for it. Makes no file.
+
+    Raises:
+        UsageError: it is a folder, its folder does not exist, or it may not be written.
+    """
+    with writing(what, file):
+        if file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not file.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {file.parent}")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def encode(document: Document, *, indent: int | None = None) -> str:

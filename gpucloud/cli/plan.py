@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.defaults import completed
+from gpucloud.cli.market import paid_cell
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import duration_text, time_text, writing
+from gpucloud.cli.output import counted, duration_text, refuse_unwritable, time_text, writing
+from gpucloud.cli.palette import Cell, Role
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import format_money
 
@@ -36,6 +39,9 @@ def plan(
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
     """Show what a launch would do: attempts in order, prices, and what ends the box."""
+    if output is not None:
+        refuse_unwritable("the plan", output)
+    spec, defaults = completed(app, spec)
     with app.working() as (client, _):
         made = client.plan(spec, accept_snapshot_price=accept_snapshot_price)
         limit = client.cost_limit(made)
@@ -45,7 +51,12 @@ def plan(
     if app.output.json:
         document = made.as_json()
         del document["schema"]
-        fields = {**document, "ends": ends_text(made, limit), "at_most": limit.document()}
+        fields = {
+            **document,
+            "ends": ends_text(made, limit),
+            "at_most": limit.document(),
+            "defaults": defaults,
+        }
         app.output.document("plan", fields)
         return
     show_plan(app, made, limit)
@@ -62,19 +73,24 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
         (
             number,
             price_text(attempt),
-            attempt.purchase.replace("_", "-"),
+            paid_cell(attempt.purchase),
             f"{attempt.gpu_count.normalize():f} {attempt.gpu_model}",
             attempt.cloud,
             attempt.zone or attempt.region,
             attempt.instance_type,
-            "today" if attempt.quoted else attempt.as_of.isoformat(),
+            Cell(
+                "today" if attempt.quoted else attempt.as_of.isoformat(),
+                Role.STALE if "stale" in attempt.flags else None,
+            ),
         )
         for number, attempt in enumerate(shown, start=1)
     ]
-    columns = ("TRY", "PER HOUR", "PAID AS", "GPU", "CLOUD", "ZONE", "TYPE", "PRICE OF")
-    app.output.table(columns, rows, right=("TRY", "PER HOUR"))
+    columns = ("TRY", "PER NODE-HOUR", "PAID AS", "GPU", "CLOUD", "ZONE", "TYPE", "AS OF")
+    optional = ("AS OF", "GPU", "PAID AS")
+    app.output.table(columns, rows, right=("TRY", "PER NODE-HOUR"), optional=optional)
     if len(made.attempts) > len(shown):
-        app.output.say(f"{len(made.attempts) - len(shown)} more attempts: gpucloud plan shows them.")
+        more = counted(len(made.attempts) - len(shown), "more attempt")
+        app.output.say(f"{more}: gpucloud plan shows all.")
     for flag in sorted({flag for attempt in shown for flag in attempt.flags}):
         flagged = sorted({attempt.instance_type for attempt in shown if flag in attempt.flags})
         app.output.say(f"Flagged {flag}: {', '.join(flagged)}")
@@ -89,19 +105,17 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
 
 
 def price_text(candidate: Candidate) -> str:
-    """A price per hour as text: in the cloud's currency, and in USD if that differs."""
+    """A price per hour and node as text: in the cloud's currency, and in USD if that differs."""
     own = format_money(candidate.price, candidate.currency)
     return own if candidate.currency == "USD" else f"{own} ({format_money(candidate.price_usd)})"
 
 
 def limit_text(limit: CostLimit) -> str:
-    """The most that a plan may cost: ``up to $1.10 per hour for 2 nodes, disks included, until TIME``."""
+    """The most that a plan may cost: ``up to $1.10 per hour for 2 nodes, everything included, ...``."""
     parts = [f"up to {format_money(limit.usd_per_hour)} per hour for {limit.nodes} node"]
     parts[0] += "s" if limit.nodes > 1 else ""
-    parts += [f"{' and '.join(limit.known)} included"] if limit.known else []
-    parts += (
-        [f"{' and '.join(limit.unknown)} not included where their price is unknown"] if limit.unknown else []
-    )
+    unknown = " and ".join(limit.unknown)
+    parts.append(f"without {unknown} where their price is unknown" if unknown else "everything included")
     parts += [f"until {time_text(limit.until)}" if limit.until else "until you end it"]
     return ", ".join(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib import dates
 from matplotlib.figure import Figure
 
 from gpucloud.cli.output import writing
@@ -20,7 +22,35 @@ from gpucloud_pricing.values import Offer
 
 SUFFIXES = (".svg", ".png")
 _MATPLOTLIB: Any = matplotlib
+_DATES: Any = dates
 _TEXT_AS_TEXT = {"svg.fonttype": "none", "svg.hashsalt": "gpucloud"}
+_LARGE, _SMALL = (10, 6), (4.7, 3.3)
+"""Sizes in inches: of a file, and of a drawing in a page, whose text is as large as the page's on a phone."""
+
+COLOURS = {
+    "ink": ("#1b1f24", "#e6edf3"),
+    "muted": ("#57606a", "#9aa4af"),
+    "grid": ("#d8dee4", "#30363d"),
+    "paper": ("#ffffff", "#0d1117"),
+    "track": ("#eef1f4", "#1c222a"),
+    "link": ("#0550ae", "#79b8ff"),
+    "line0": ("#1f6feb", "#58a6ff"),
+    "line1": ("#bc4c00", "#f0883e"),
+    "line2": ("#1a7f37", "#3fb950"),
+    "line3": ("#8250df", "#bc8cff"),
+    "line4": ("#0e7490", "#39c5cf"),
+    "line5": ("#9a6700", "#d29922"),
+}
+"""The colours of drawings and pages by role: on light, and on dark."""
+_LINES = [light for role, (light, _) in COLOURS.items() if role.startswith("line")]
+
+
+def theme() -> str:
+    """The colours as CSS variables, for light and dark screens; paper is light."""
+    light, dark = (
+        "".join(f"--{role}: {pair[index]}; " for role, pair in COLOURS.items()) for index in (0, 1)
+    )
+    return f":root {{ {light}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
 
 
 def draw_trends(
@@ -28,6 +58,8 @@ def draw_trends(
     start: datetime,
     end: datetime,
     usd: Callable[[Decimal, str], Decimal | None],
+    *,
+    small: bool = False,
 ) -> Figure:
     """Draws how prices went, in USD, each as a stair; what was not sold for a while has a gap.
 
@@ -36,8 +68,9 @@ def draw_trends(
         start: where the time begins.
         end: where it ends.
         usd: converts an amount of a currency.
+        small: for a page.
     """
-    figure, axes = _empty("USD per hour")
+    figure, axes = _empty("USD per hour", _SMALL if small else _LARGE)
     for series, spans in trends.items():
         times: list[datetime] = []
         amounts: list[float] = []
@@ -55,32 +88,51 @@ def draw_trends(
         label = " ".join(filter(None, (cloud, zone or region, name, purchase, terms)))
         axes.plot(times, amounts, label=label, linewidth=1.5)
     axes.set_xlim(start, end)
-    axes.tick_params("x", rotation=30)
-    _finish(figure, axes)
+    axes.xaxis.set_major_formatter(_DATES.ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    _finish(figure, axes, columns=1 if small else 2)
     return figure
 
 
-def draw_ways(ways: Sequence[Way], name: Callable[[Offer], str]) -> Figure:
+def draw_ways(
+    ways: Sequence[Way], name: Callable[[Offer], str], *, asked: Decimal | None = None, small: bool = False
+) -> Figure:
     """Draws what a month costs in each way of paying, by its hours; dots where another way gets cheaper.
 
     Args:
-        ways: of one place.
-        name: what a way is called.
+        ways: the ways of paying in one place.
+        name: returns the name of a way.
+        asked: the hours of a month to mark.
+        small: for a page.
     """
-    figure, axes = _empty("USD per month and box")
+    figure, axes = _empty("USD per month and machine", _SMALL if small else _LARGE)
     month = float(HOURS_PER_MONTH)
     for way in ways:
         costs = [float(way.cost(hours)) for hours in (Decimal(0), HOURS_PER_MONTH)]
         axes.plot([0, month], costs, label=name(way.offer), linewidth=1.5)
     for stretch in cheapest_by_hours(ways)[:-1]:
         cost = float(stretch.way.cost(stretch.end))
-        axes.plot([float(stretch.end)], [cost], "o", color="black", markersize=4)
+        axes.plot([float(stretch.end)], [cost], "o", color=COLOURS["ink"][0], markersize=4)
         axes.annotate(
-            f"{stretch.end:.0f} h", (float(stretch.end), cost), (4, -12), textcoords="offset points"
+            f"{stretch.end:.0f} h",
+            (float(stretch.end), cost),
+            (4, -12),
+            textcoords="offset points",
+            color=COLOURS["ink"][0],
+        )
+    if asked is not None:
+        axes.axvline(float(asked), color=COLOURS["muted"][0], linestyle="--", linewidth=1)
+        axes.annotate(
+            f"{asked.normalize():f} h asked",
+            (float(asked), 1),
+            (4 if asked < HOURS_PER_MONTH / 2 else -4, -10),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="left" if asked < HOURS_PER_MONTH / 2 else "right",
+            color=COLOURS["muted"][0],
         )
     axes.set_xlim(0, month)
     axes.set_xlabel("hours per month")
-    _finish(figure, axes)
+    _finish(figure, axes, columns=2)
     return figure
 
 
@@ -91,22 +143,38 @@ def save(figure: Any, file: Path) -> None:
 
 
 def svg(figure: Any) -> str:
-    """A figure as an element of a page; the same figure gives the same text."""
+    """A figure as an element of a page, in its colours and font; the same figure gives the same text."""
     text = io.StringIO()
     with _MATPLOTLIB.rc_context(_TEXT_AS_TEXT):
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
     written = text.getvalue()
-    return written[written.index("<svg") :]
+    written = re.sub(r" font-family: [^;\"]*;?", "", written[written.index("<svg") :])
+    for role, (light, _) in COLOURS.items():
+        written = written.replace(light, f"var(--{role})")
+    return re.sub(r"<metadata>.*?</metadata>", "", written, flags=re.DOTALL)
 
 
-def _empty(unit: str) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(10, 6), layout="constrained")
+def _empty(unit: str, size: tuple[float, float]) -> tuple[Figure, Any]:
+    figure = Figure(figsize=size, layout="constrained")
     axes: Any = figure.subplots()  # pyright: ignore[reportUnknownMemberType]
-    axes.set_ylabel(unit)
+    axes.set_prop_cycle(color=_LINES)
+    axes.set_title(unit, loc="left", fontsize="medium", color=COLOURS["muted"][0])
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(COLOURS["muted"][0])
+    axes.tick_params(length=0, colors=COLOURS["muted"][0])
+    axes.xaxis.label.set_color(COLOURS["muted"][0])
     return figure, axes
 
 
-def _finish(figure: Any, axes: Any) -> None:
+def _finish(figure: Any, axes: Any, *, columns: int) -> None:
     axes.set_ylim(bottom=0)
-    axes.grid(visible=True, alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
+    axes.yaxis.set_major_formatter("${x:,.10g}")
+    axes.grid(visible=True, axis="y", color=COLOURS["grid"][0], linewidth=0.8)
+    axes.set_axisbelow(True)
+    figure.legend(
+        loc="outside lower left",
+        ncols=columns,
+        fontsize="medium",
+        frameon=False,
+        labelcolor=COLOURS["ink"][0],
+    )

@@ -12,10 +12,10 @@ import typer
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.options import takes_spec
-from gpucloud.cli.output import time_text, utc_now
+from gpucloud.cli.output import counted, time_text, utc_now
 from gpucloud.errors import UsageError
-from gpucloud.market.search import way_text
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import format_money
 from gpucloud_pricing.price_trend import moments, sparkline, trend
@@ -30,6 +30,7 @@ POINTS = 24
 """How many moments a sparkline shows."""
 
 
+@lists("series", name="instance_type")
 @takes_spec
 def history(
     app: App,
@@ -42,22 +43,24 @@ def history(
         typer.Option("--limit", "-n", min=1, help="Maximum number of prices, the cheapest now.", metavar="N"),
     ] = ROWS,
     plot: Annotated[
-        Path | None,
-        typer.Option("--plot", help="Also plot the prices: FILE.svg or FILE.png.", metavar="FILE"),
+        list[Path] | None,
+        typer.Option(
+            "--plot", help="Also plot the prices: FILE.svg or FILE.png; repeatable.", metavar="FILE"
+        ),
     ] = None,
 ) -> None:
     """Show the history of prices since the first refresh. Makes no call."""
     age = shown.read_age(since, flag="--since")
-    plots = None if plot is None else shown.load_plots("--plot", plot)
+    plots = shown.load_plots("--plot", plot) if plot else None
     now = utc_now()
     found = app.client.prices.history(spec, since=None if age is None else now - age, limit=limit)
     if app.output.json:
         app.output.document("prices-history", found.document())
     else:
         _show(app, found, now)
-    if plot is not None and plots is not None:
-        plots.save(plots.draw_trends(found.series, found.since, now, app.client.catalog.shipped.usd), plot)
-        app.output.say(f"Drawn: {plot}")
+    if plot and plots is not None:
+        figure = plots.draw_trends(found.series, found.since, now, app.client.catalog.shipped.usd)
+        shown.draw_into(app.output, figure, plot, plots)
 
 
 def _show(app: App, found: PriceTrends, end: datetime) -> None:
@@ -77,7 +80,7 @@ def _show(app: App, found: PriceTrends, end: datetime) -> None:
                 sparkline(values),
                 f"{price.cloud} {price.zone or price.region}",
                 price.instance_type,
-                way_text(price.purchase, price.terms),
+                shown.paid_cell(price.purchase, price.terms),
             )
         )
     names = ("NOW", "LOWEST", "HIGHEST", "CHANGE", "TREND", "WHERE", "TYPE", "PAID AS")
@@ -86,12 +89,17 @@ def _show(app: App, found: PriceTrends, end: datetime) -> None:
     app.output.say(
         f"Per hour, from {time_text(found.since)} to {time_text(end)}; each trend has its own scale."
     )
+    if found.known > len(found.series):
+        app.output.say(
+            f"The {len(found.series)} cheapest of {found.known} prices; all: --limit {found.known}"
+        )
 
 
 def _percent(before: Decimal, after: Decimal) -> str:
     return f"{(after / before - 1) * 100:+.1f} %"
 
 
+@lists("changes", name="instance_type")
 @takes_spec
 def diff(
     app: App,
@@ -111,7 +119,8 @@ def diff(
         app.output.document("prices-diff", found.document())
         return
     _show_changes(app, found.changes)
-    app.output.say(f"{len(found.changes)} of {found.compared} prices differ.")
+    differ = "differs" if len(found.changes) == 1 else "differ"
+    app.output.say(f"{len(found.changes)} of {counted(found.compared, 'price')} {differ}.")
 
 
 def _moment(text: str) -> datetime:
@@ -140,7 +149,7 @@ def _show_changes(app: App, changes: Sequence[Change]) -> None:
                 _percent(before.amount, after.amount) if before and after else "gone" if before else "new",
                 f"{price.cloud} {price.zone or price.region}",
                 price.instance_type,
-                way_text(price.purchase, price.terms),
+                shown.paid_cell(price.purchase, price.terms),
             )
         )
     names = ("BEFORE", "AFTER", "CHANGE", "WHERE", "TYPE", "PAID AS")

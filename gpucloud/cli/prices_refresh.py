@@ -19,6 +19,7 @@ from gpucloud.spec.model import Spec
 if TYPE_CHECKING:
     from gpucloud.market.refresh import Refreshed
     from gpucloud_pricing.history import Change
+    from gpucloud_pricing.tariff_history import TariffChange
 
 SHOWN = 10
 """How many changed prices to show one by one."""
@@ -33,6 +34,8 @@ def refresh(
     ] = False,
 ) -> int:
     """Refresh prices from the clouds: all, or those of --gpu, --cloud and --region. Buys nothing.
+
+    Tariffs (disks, addresses, data transfer, snapshots) and the exchange rate are refreshed too.
 
     If a cloud does not answer, its earlier prices stay. An interrupted refresh is resumed.
     """
@@ -89,6 +92,7 @@ def _show(app: App, results: Mapping[str, Refreshed]) -> None:
         "NEW": [result.new for _, result in rows],
         "MOVED": [len(result.moved) for _, result in rows],
         "GONE": [result.gone for _, result in rows],
+        "TARIFFS": [result.tariffs for _, result in rows],
         "SET ASIDE": [len(result.set_aside) for _, result in rows],
     }
     if rows:
@@ -99,6 +103,11 @@ def _show(app: App, results: Mapping[str, Refreshed]) -> None:
         say(f"Moved: {_change_text(change)}")
     if len(moved) > SHOWN:
         say(f"{len(moved) - SHOWN} more moved: gpucloud prices diff")
+    moved_tariffs = [change for _, result in rows for change in result.moved_tariffs]
+    for tariff in moved_tariffs[:SHOWN]:
+        say(f"Moved: {_tariff_change_text(tariff)}")
+    if len(moved_tariffs) > SHOWN:
+        say(f"{len(moved_tariffs) - SHOWN} more tariffs moved: all are in --json")
     for name, result in rows:
         if result.skipped:
             say(
@@ -111,6 +120,13 @@ def _show(app: App, results: Mapping[str, Refreshed]) -> None:
     for name, result in sorted(results.items()):
         if result.absent is not None:
             say(f"Left out: {name}: {result.absent}")
+
+
+def _tariff_change_text(change: TariffChange) -> str:
+    before, after = change.before, change.after
+    words = (after.cloud, after.region, after.kind.replace("_", "-"), after.to and f"to {after.to}")
+    was, is_ = (f"{each.amount.normalize():f} {each.currency}" for each in (before, after))
+    return f"{' '.join(filter(None, words))}: {was} → {is_} per {after.unit.replace('_', '-')}"
 
 
 def _change_text(change: Change) -> str:

@@ -17,6 +17,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
+from gpucloud.cli.output import counted
 from gpucloud.errors import UsageError
 from gpucloud.market.search import offer_text
 from gpucloud.resources import rfc3339
@@ -98,7 +99,9 @@ def _tell(app: App, look: Look) -> None:
     app.output.line(f"{rfc3339(look.at)}  {'BELOW' if look.below else 'above'}  {offer}")
     sys.stdout.flush()
     if look.failures:
-        app.output.say(f"{look.failures} queries were not answered: gpucloud prices refresh says why")
+        were = "was" if look.failures == 1 else "were"
+        queries = counted(look.failures, "query")
+        app.output.say(f"{queries} {were} not answered: gpucloud prices refresh says why")
 
 
 def _run(app: App, command: Sequence[str], offer: Offer) -> int:

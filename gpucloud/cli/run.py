@@ -13,6 +13,7 @@ import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
+from gpucloud.cli.defaults import completed
 from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
@@ -51,7 +52,10 @@ class JobOptions(Options):
         ),
     ] = None
     keep_on_failure: Annotated[
-        bool, typer.Option("--keep-on-failure", help="Keep the box if the command fails, until its deadline.")
+        bool,
+        typer.Option(
+            "--keep-on-failure", help="Keep the box until its deadline if the command or its setup fails."
+        ),
     ] = False
 
     @property
@@ -79,6 +83,7 @@ def run(
     command: Annotated[
         list[str] | None, typer.Argument(help="Command to run, after --.", metavar="-- COMMAND...")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Has no effect: run never asks.")] = False,  # noqa: ARG001
     run_id: RunId = None,
     job: JobOptions,
     summary: Annotated[
@@ -93,6 +98,7 @@ def run(
     the home folder of the first node, where --sync copies its files.
     """
     timeout_s, reasons, files = job.timeout_s, job.reasons, job.files
+    spec, _ = completed(app, spec)
     with app.working() as (client, timeline), _summarised(app, client, timeline, run_id, summary) as told:
         ran = client.run(
             spec,

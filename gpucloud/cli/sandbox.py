@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.output import time_text
 from gpucloud.errors import UsageError
 from gpucloud.resources import short_id
 from gpucloud.sandbox.review import Review
@@ -327,12 +329,16 @@ def interrupt(
 
     client = _client(app)
     try:
-        nodes = app.client.get(name).nodes
-        instances = [str(node.instance_id) for node in nodes]
+        box = app.client.get(name)
+        instances, called = [str(node.instance_id) for node in box.nodes], f"{box.name}: "
     except UsageError:
-        instances = [name]
+        instances, called = [name], ""
     taken = [{"instance": instance, **client.interrupt(instance, notice_s=notice)} for instance in instances]
-    _answer(app, {"taken": taken}, "\n".join(f"{each['instance']} ends at {each['at']}." for each in taken))
+    told = [
+        f"{called}{short_id(each['instance'])} ends at {time_text(datetime.fromisoformat(each['at']))}."
+        for each in taken
+    ]
+    _answer(app, {"taken": taken}, "\n".join(told))
 
 
 def gpu(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import guard_text
+from gpucloud.cli.boxes import guard_text, left_text, state_text
 from gpucloud.cli.context import App
+from gpucloud.cli.output import utc_now
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import short_id
+from gpucloud_pricing import format_money
 
 
 def show(
@@ -27,11 +31,22 @@ def show(
     if app.output.json:
         app.output.document("show", {"box": document})
         return
-    shown = {key: value for key, value in document.items() if value is not None and value != []}
-    width = max(map(len, shown))
-    for key, value in shown.items():
-        text = "; ".join(map(guard_text, box.guards)) if key == "guards" else _text(key, value)
-        app.output.line(f"{key.replace('_', ' '):<{width}} {text}")
+    texts = {key: _text(key, value) for key, value in document.items() if value is not None and value != []}
+    if "guards" in texts:
+        texts["guards"] = "; ".join(map(guard_text, box.guards))
+    texts["state"] = state_text(box)
+    if left := left_text(box, utc_now()):
+        texts["time_left"] = left
+    if box.state is BoxState.READY:
+        texts["ssh"] = f"gpucloud ssh {box.name}"
+    width = max(map(len, texts))
+    for key in dict.fromkeys((*FIRST, *texts)):
+        if key in texts:
+            app.output.sentence(f"{key.replace('_', ' '):<{width}} {texts[key]}", indent=width + 1)
+
+
+FIRST = ("name", "state", "time_left", "per_hour", "cost_so_far", "ssh")
+"""What a user looks for first."""
 
 
 def _text(key: str, value: Any) -> str:
@@ -41,15 +56,24 @@ def _text(key: str, value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
-        case {"amount": amount, "currency": currency}:
-            return f"{amount} {currency}"
+        case {"amount": _, "currency": _}:
+            return _money_text(value)
         case {"total": _}:
-            parts = ((name, part) for name, part in value.items() if part)
-            return ", ".join(f"{name} {part['amount']} {part['currency']}" for name, part in parts)
+            return _parts_text(value)
         case {"model": model, "count": count, "memory_gib": memory}:
             return f"{count} x {model}, {memory} GiB each"
         case _:
             return str(value)
+
+
+def _money_text(money: Mapping[str, str]) -> str:
+    return format_money(Decimal(money["amount"]), money["currency"])
+
+
+def _parts_text(parts: Mapping[str, Any]) -> str:
+    """The present price with its parts: ``$0.6150 (compute $0.5260, disk $0.0890, address unknown)``."""
+    total, *known = (f"{name} {_money_text(part) if part else 'unknown'}" for name, part in parts.items())
+    return f"{total.removeprefix('total ')} ({', '.join(known)})"
 
 
 def _node_text(node: dict[str, Any]) -> str:

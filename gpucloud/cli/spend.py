@@ -2,52 +2,144 @@
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import SINCE, read_since
-from gpucloud.cli.market import show_table
+from gpucloud.cli.market import paid_cell, show_table
 from gpucloud.cli.options import RunId
 from gpucloud.cli.output import duration_text, time_text, utc_now
-from gpucloud.costs.focus import COLUMNS, rows
+from gpucloud.costs.grouping import KEYS, TAG, Group, grouped, read_keys, unknown_of
+from gpucloud.costs.periods import Granularity
 from gpucloud.costs.spend import PARTS, Charge, Spend
 from gpucloud.errors import UsageError
+from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
+from gpucloud_pricing.values import Money
 
 
+@lists("boxes", name="name")
 def spend(
     app: App,
     since: Annotated[
         str | None, typer.Option("--since", help=f"Leave out earlier costs: {SINCE}.", metavar="TIME")
     ] = None,
     run_id: RunId = None,
-    focus: Annotated[
-        bool, typer.Option("--focus", help="Print comma-separated values in the FOCUS 1.2 format.")
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            help=f"Add up by {', '.join(KEYS)} or {TAG}NAME; several with commas.",
+            metavar="KEYS",
+        ),
+    ] = None,
+    all_owners: Annotated[
+        bool, typer.Option("--all-owners", help="Include the boxes of other owners in this journal.")
     ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    focus: Annotated[
+        bool,
+        typer.Option("--focus", help="Print FOCUS 1.2: CSV, one row per resource and charge period."),
+    ] = False,
+    granularity: Annotated[
+        Granularity | None,
+        typer.Option("--granularity", help="With --focus: the charge period. [default: day]"),
+    ] = None,
 ) -> None:
     """Show what boxes have cost, with those that are gone, at the prices of their launch.
 
     The costs are computed from the journal, not from invoices: discounts and data transfer are not included.
+    Periods and months are in UTC.
     """
-    if focus and app.output.json:
-        raise UsageError("--focus and --json contradict each other")
-    spent = app.client.spend(since=None if since is None else read_since(since, utc_now()), run_id=run_id)
+    _refuse_contradictions({"--json": app.output.json, "--csv": csv, "--focus": focus})
+    if focus and by is not None:
+        raise UsageError("--focus and --by contradict each other: FOCUS has one row per resource")
+    if granularity is not None and not focus:
+        raise UsageError("--granularity needs --focus")
+    keys = None if by is None else read_keys(by)
+    first = None if since is None else read_since(since, utc_now())
     if focus:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(rows(spent.charges))
-    elif app.output.json:
-        app.output.document("spend", spent.document())
-    elif spent.boxes:
+        period = granularity or Granularity.DAY
+        rows = app.client.focus(since=first, run_id=run_id, all_owners=all_owners, granularity=period)
+        _write_focus(app, rows)
+        return
+    spent = app.client.spend(since=first, run_id=run_id, all_owners=all_owners)
+    groups = None if keys is None else grouped(spent, keys)
+    if app.output.json:
+        app.output.document("spend", _document(spent, keys, groups))
+    elif csv:
+        lines = _charge_rows(spent) if keys is None or groups is None else _group_rows(keys, groups)
+        app.output.csv(next(lines), lines)
+    elif not spent.boxes:
+        app.output.say("No box has cost anything yet.")
+    elif keys is None or groups is None:
         _show(app, spent)
     else:
-        app.output.say("No box has cost anything yet.")
+        _show_groups(app, spent, keys, groups)
+
+
+def _refuse_contradictions(forms: dict[str, bool]) -> None:
+    asked = [name for name, given in forms.items() if given]
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} contradict each other")
+
+
+def _document(spent: Spend, keys: Sequence[str] | None, groups: Sequence[Group] | None) -> dict[str, object]:
+    if keys is None or groups is None:
+        return spent.document()
+    return {**spent.document(), "by": list(keys), "groups": [group.document() for group in groups]}
+
+
+# --- comma-separated values
+
+CHARGE_COLUMNS = (
+    *("box", "id", "run_id", "owner", "cloud", "region", "instance_type", "purchase"),
+    *("part", "from", "to", "quantity", "unit", "unit_price", "cost", "currency", "unknown", "at_least"),
+)
+
+
+def _write_focus(app: App, rows: Iterable[Mapping[str, str | None]]) -> None:
+    from gpucloud.costs.focus import COLUMNS
+
+    app.output.csv(list(COLUMNS), ([row[name] for name in COLUMNS] for row in rows))
+
+
+def _charge_rows(spent: Spend) -> Iterator[Sequence[Any]]:
+    """A heading, then a row for each charge."""
+    yield CHARGE_COLUMNS
+    for charge in spent.charges:
+        box, place, offer = charge.box, charge.box.place, charge.box.offer
+        yield (
+            *(box.name, box.id, box.run_id, box.owner, place and place.cloud, place and place.region),
+            *(offer and offer.instance_type, offer and str(offer.purchase)),
+            *(charge.part, rfc3339(charge.start), rfc3339(charge.end)),
+            *(f"{round(charge.quantity, 6):f}", charge.unit, charge.unit_price),
+            *(_digits(charge.amount), charge.currency, charge.unknown, _digits(charge.least_amount)),
+        )
+
+
+def _digits(amount: Decimal | None) -> str | None:
+    return None if amount is None else f"{round(amount, 6):f}"
+
+
+def _group_rows(keys: Sequence[str], groups: Sequence[Group]) -> Iterator[Sequence[Any]]:
+    """A heading, then a row for each group and currency; a group without a known cost has one row."""
+    yield *keys, "boxes", "cost", "currency", "unknown"
+    for group in groups:
+        unknown = "; ".join(group.unknown) or None
+        money: list[tuple[str | None, str | None]] = [
+            (f"{total.amount:f}", total.currency) for total in group.totals
+        ] or [(None, None)]
+        for cost, currency in money:
+            yield *group.values.values(), group.boxes, cost, currency, unknown
+
+
+# --- for people
 
 
 def _show(app: App, spent: Spend) -> None:
@@ -58,16 +150,46 @@ def _show(app: App, spent: Spend) -> None:
         parts = [_part_text(found, part) for part in PARTS]
         times = (time_text(found[0].start), duration_text(found[-1].end - found[0].start))
         kind, paid = (box.offer.instance_type, box.offer.purchase) if box.offer else (None, "?")
-        table.append((box.name, *times, where, kind, paid.replace("_", "-"), *parts))
+        table.append((box.name, *times, where, kind, paid_cell(paid), *parts))
     names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", *(part.upper() for part in PARTS))
     columns: dict[str, Sequence[object]] = dict(zip(names, zip(*table, strict=True), strict=True))
     show_table(app.output, columns, right=("FOR", *names[-3:]), optional=("PAID AS", "TYPE", "FROM"))
-    sums = " and ".join(format_money(total.amount, total.currency) for total in spent.totals if total.amount)
-    app.output.say(
-        f"In all: {sums or 'nothing'}, at the prices of the launch; discounts and traffic are not in it."
-    )
-    if any(charge.amount is None for charge in spent.charges):
-        app.output.say("?: no price is known; it is left out of the sum.")
+    _say_total(app, spent)
+
+
+def _show_groups(app: App, spent: Spend, keys: Sequence[str], groups: Sequence[Group]) -> None:
+    names = (*(key.removeprefix(TAG).upper() for key in keys), "BOXES", "COST")
+    rows = [(*group.values.values(), group.boxes, _cost_text(group)) for group in groups]
+    app.output.table(names, rows, right=names[-2:])
+    _say_total(app, spent)
+
+
+def _say_total(app: App, spent: Spend) -> None:
+    unknown = unknown_of(spent.charges)
+    sums = _sums_text(spent.totals)
+    loose = list(dict.fromkeys(charge.box.name for charge in spent.charges if charge.is_at_most))
+    bound = "at least " if unknown and sums else "at most " if loose else ""
+    total = f"{bound}{sums or 'nothing'}"
+    app.output.say(f"In all: {total}, at the prices of the launch; discounts and traffic are not in it.")
+    for reason, boxes in unknown.items():
+        app.output.say(f"Not in the sum: {reason} ({', '.join(boxes)}).")
+    if loose:
+        app.output.say(
+            f"≤: until the latest time at which machines of {', '.join(loose)} can have ended; when somebody"
+            " looked, the cloud did not tell any more when they ended."
+        )
+
+
+def _cost_text(group: Group) -> str:
+    """The cost of a group; with "≥" if a part of it is unknown, "≤" if it is a limit, and "?" if all is."""
+    sums = _sums_text(group.totals)
+    if not group.unknown:
+        return _limit_mark(group.charges) + (sums or format_money(Decimal(0), "USD"))
+    return f"≥ {sums}" if sums else "?"
+
+
+def _sums_text(totals: Sequence[Money]) -> str:
+    return " and ".join(format_money(total.amount, total.currency) for total in totals if total.amount)
 
 
 def _part_text(found: Sequence[Charge], part: str) -> str:
@@ -76,4 +198,10 @@ def _part_text(found: Sequence[Charge], part: str) -> str:
     amounts = [charge.amount for charge in of_part]
     if None in amounts:
         return "?"
-    return format_money(sum(filter(None, amounts), Decimal(0)), of_part[0].currency)
+    total = format_money(sum(filter(None, amounts), Decimal(0)), of_part[0].currency)
+    return _limit_mark(of_part) + total
+
+
+def _limit_mark(found: Sequence[Charge]) -> str:
+    """The mark of a sum that is an upper limit."""
+    return "≤ " if any(charge.is_at_most for charge in found) else ""

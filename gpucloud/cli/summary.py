@@ -54,12 +54,13 @@ def _outcome(code: int | None, failure: BaseException | None) -> str:
 def _box_lines(box: Mapping[str, Any]) -> list[str]:
     gpu: Mapping[str, Any] = box["gpu"] or {}
     price, cost = box["price"], box["cost_so_far"]
+    bound = "" if cost == box["cost_at_least"] else "at most "
     rows = [
         ("box", f"{box['name']} (`{box['id']}`), {box['state']}"),
         ("where", " ".join(filter(None, (box["cloud"], box["zone"] or box["region"])))),
         ("machine", f"{box['instance_type']}, {gpu.get('count')} x {gpu.get('model')}, {box['purchase']}"),
         ("price", f"{price['amount']} {price['currency']} per hour and node" if price else "unknown"),
-        ("cost so far", f"{cost['amount']} {cost['currency']}" if cost else "nothing"),
+        ("cost so far", f"{bound}{cost['amount']} {cost['currency']}" if cost else "nothing"),
     ]
     return ["| | |", "| --- | --- |", *(f"| {name} | {_cell(text)} |" for name, text in rows), ""]
 

@@ -13,7 +13,8 @@ import typer
 from gpucloud.api.sweeping import tags_of
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.output import money
+from gpucloud.cli.listing import lists
+from gpucloud.cli.output import counted, money
 from gpucloud.cli.unread import say_unjudged, say_unread, unread_document, wrong_in
 from gpucloud.errors import OwedError, UsageError
 from gpucloud.resources import Ref, ResourceKind, rfc3339, short_id
@@ -21,9 +22,9 @@ from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Searched
+    from gpucloud.costs.found_prices import FoundPrice
     from gpucloud.inventory.sweep import Find
     from gpucloud_pricing import Market
-    from gpucloud_pricing.values import Money
 
 WHY = {
     "past_deadline": "past its end",
@@ -38,6 +39,7 @@ WHY = {
 STILL_OWED = OwedError.exit_code
 
 
+@lists("found", name="id")
 def sweep(
     app: App,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list resources, delete nothing.")] = False,
@@ -76,12 +78,12 @@ def sweep(
         swept = client.sweep(older_than=_age(older_than), owner=owner, dry_run=dry_run, confirm=confirmed)
         report = _Report(app, client.catalog.market, swept.finds)
     ended = sum(find.resource.ref in swept.ended for find in swept.finds if find.unwanted)
-    with answering(f"{ended} of {swept.tried} resources deleted", swept.living):
+    with answering(f"{ended} of {counted(swept.tried, 'resource')} deleted", swept.living):
         if app.output.json:
             around = unread_document(swept.searched)
             app.output.document("sweep", {**report.document(swept.ended), **around})
     if swept.tried:
-        app.output.say(f"{ended} of {swept.tried} resources deleted.")
+        app.output.say(f"{ended} of {counted(swept.tried, 'resource')} deleted.")
     for trouble in swept.troubles:
         app.output.say(f"Still owed: {trouble.message}")
     if swept.troubles or swept.left:
@@ -96,16 +98,29 @@ class _Report:
     """The list with its prices, as a table and as a document."""
 
     def __init__(self, app: App, market: Market, finds: Sequence[Find]) -> None:
-        from gpucloud.costs.resource_prices import price_of
+        from gpucloud.costs.found_prices import found_price
 
         self._app = app
         self._market = market
         self._finds = finds
-        self._prices = [price_of(market, find.resource) for find in finds]
+        self._prices = [found_price(market, find.resource, find.record) for find in finds]
 
     def per_hour(self) -> Decimal:
         """The cost of this owner's part of the list, in USD; unknown prices are left out."""
-        return self._usd(n for n, find in enumerate(self._finds) if find.reason != "other_owner")
+        return self._usd(self._own)
+
+    @property
+    def cost(self) -> str:
+        """The cost of this owner's part of the list, as text; a lower bound if a price is unknown."""
+        least = "at least " if self._is_bound(self._own) else ""
+        return f"{least}{format_money(self.per_hour())} per hour"
+
+    @property
+    def _own(self) -> list[int]:
+        return [number for number, find in enumerate(self._finds) if find.reason != "other_owner"]
+
+    def _is_bound(self, members: Iterable[int]) -> bool:
+        return any(self._prices[number].unknown for number in members)
 
     def show(self) -> None:
         """Prints the table."""
@@ -121,9 +136,9 @@ class _Report:
             key = (*whose, ref.cloud, ref.region, str(find.reason))
             groups.setdefault(key, []).append(number)
         rows = [self._row(key, members) for key, members in groups.items()]
-        columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "MADE", "PER HOUR", "WHY")
+        columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "CREATED", "PER HOUR", "WHY")
         self._app.output.table(columns, rows, right=("PER HOUR",))
-        self._app.output.say(f"Your resources in this list cost {format_money(self.per_hour())} per hour.")
+        self._app.output.say(f"Your resources in this list cost {self.cost}.")
 
     def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:
         """The resources of one box in one region that are listed for one reason."""
@@ -135,7 +150,7 @@ class _Report:
         others = Counter(
             str(resource.ref.kind) for resource in resources if resource.ref.kind is not ResourceKind.INSTANCE
         )
-        what = machines + [kind if count == 1 else f"{count} {kind}s" for kind, count in others.items()]
+        what = machines + [kind if count == 1 else counted(count, kind) for kind, count in others.items()]
         made = min((resource.created_at for resource in resources if resource.created_at), default=None)
         return (
             ", ".join(what),
@@ -144,13 +159,13 @@ class _Report:
             box,
             run or None,
             rfc3339(made) if made else None,
-            format_money(self._usd(members)),
+            ("≥ " if self._is_bound(members) else "") + format_money(self._usd(members)),
             WHY[str(reason)],
         )
 
     def _usd(self, members: Iterable[int]) -> Decimal:
         """The cost per hour of part of the list, in USD; unknown prices are left out."""
-        prices = [price for number in members if not isinstance(price := self._prices[number], str)]
+        prices = [price for number in members for price in self._prices[number].known]
         known = [self._market.usd(price.amount, price.currency) for price in prices]
         return sum((amount for amount in known if amount is not None), Decimal(0))
 
@@ -160,7 +175,7 @@ class _Report:
         found = [self._entry(find, price, find.resource.ref in gone) for find, price in pairs]
         return {"found": found, "price_per_hour": money(self.per_hour())}
 
-    def _entry(self, find: Find, price: Money | str, gone: bool) -> dict[str, Any]:
+    def _entry(self, find: Find, price: FoundPrice, gone: bool) -> dict[str, Any]:
         resource, tags = find.resource, tags_of(find.resource)
         return {
             "kind": str(resource.ref.kind),
@@ -172,8 +187,9 @@ class _Report:
             "run_id": tags.run or None if tags else None,
             "created_at": rfc3339(resource.created_at) if resource.created_at else None,
             "expires_at": tags.expires if tags and tags.expires != "none" else None,
-            **({"price": None, "unknown": {"price": price}} if isinstance(price, str) else {}),
-            **({} if isinstance(price, str) else {"price": price.document()}),
+            "price": price.own and price.own.document(),
+            **({"address_price": price.address.document()} if price.address else {}),
+            **({"unknown": {"price": price.unknown}} if price.unknown else {}),
             "reason": str(find.reason),
             "wrong": wrong_in(resource),
             "unwanted": find.unwanted,
@@ -201,7 +217,8 @@ def _agreed(app: App, finds: Sequence[Find], report: _Report, *, yes: bool) -> b
     """Whether the unwanted resources may be deleted."""
     if yes or not finds:
         return True
-    what = f"{len(finds)} resources that cost {format_money(report.per_hour())} per hour"
+    cost = f"cost{'s' if len(finds) == 1 else ''} {report.cost}"
+    what = f"{counted(len(finds), 'resource')} that {cost}"
     if not app.output.interactive:
         raise UsageError(f"deleting {what} needs confirmation", hint="add --yes, or list only: --dry-run")
     return app.output.ask(f"Delete {what}? All data on the disks is lost.")

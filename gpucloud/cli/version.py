@@ -1,21 +1,48 @@
-"""``gpucloud version``: the version, and the folders of its files."""
+"""``gpucloud version``: the version, the folders of its files, and the user's defaults."""
 
 from __future__ import annotations
 
 import platform
 from dataclasses import asdict
+from typing import Annotated
+
+import typer
 
 from gpucloud import __version__
 from gpucloud.cli.context import App
 
 
-def version(app: App) -> None:
-    """Show the version and the folders in use. Creates no folder."""
-    paths = {name: str(path) for name, path in asdict(app.paths).items()}
+def version(
+    app: App,
+    paths: Annotated[
+        bool,
+        typer.Option("--paths", help="Only the folders, and the file of your defaults with its fields."),
+    ] = False,
+) -> None:
+    """Show the version and the folders in use. Creates no folder.
+
+    Your defaults for offers, plan, launch and run are a YAML file of clouds, regions, purchase, max_price,
+    ttl and tags. A flag wins over a spec file, and a spec file over the defaults.
+    """
+    found = {name: str(path) for name, path in asdict(app.paths).items()}
     if app.output.json:
-        fields = {"version": __version__, "python": platform.python_version(), "paths": paths}
-        app.output.document("version", fields)
+        from gpucloud.spec.defaults import FILE
+
+        fields = {"version": __version__, "python": platform.python_version(), "paths": found}
+        app.output.document("version", {**fields, "defaults": str(app.paths.config / FILE)})
         return
-    app.output.line(f"gpucloud {__version__} (Python {platform.python_version()})")
-    for name, path in paths.items():
+    if not paths:
+        app.output.line(f"gpucloud {__version__} (Python {platform.python_version()})")
+    for name, path in found.items():
         app.output.line(f"{name:8} {path}")
+    if paths:
+        app.output.line(f"defaults {_defaults_text(app)}")
+
+
+def _defaults_text(app: App) -> str:
+    from gpucloud.cli.defaults import defaults_of, fields_text
+
+    defaults = defaults_of(app)
+    if not defaults.file.exists():
+        return f"{defaults.file} (does not exist)"
+    return f"{defaults.file}: {fields_text(defaults.spec.document()) or 'nothing'}"

@@ -41,6 +41,7 @@ from gpucloud.clouds.provider import (
     ReadsAhead,
     Record,
     Remarks,
+    TariffSource,
     Verdict,
     Witness,
 )
@@ -249,6 +250,13 @@ class Cloud:
         if not isinstance(source, PriceSource):
             return ()
         return self._call("list the price queries", lambda: source.inquiries(instance_types, regions))
+
+    def tariff_inquiries(self, regions: Sequence[str] | None) -> Sequence[Inquiry]:
+        """The queries for every tariff of these regions; empty if this cloud has no such call."""
+        source = self.provider
+        if not isinstance(source, TariffSource):
+            return ()
+        return self._call("list the tariff queries", lambda: source.tariff_inquiries(regions))
 
     def ask(self, inquiry: Inquiry, *, once: bool = False) -> PriceList:
         """Sends a price query. ``once``: without retries."""

@@ -243,11 +243,16 @@ def bid(order: Order, currency: str, step: Decimal) -> Decimal:
 
 def amount_of(value: Any) -> Decimal | None:
     """A price; ``None`` for a value that cannot be one: text, zero, negative, infinite."""
+    return step_amount(value) or None
+
+
+def step_amount(value: Any) -> Decimal | None:
+    """The price of a step of a tariff: an allowance costs 0; ``None`` for a value that cannot be one."""
     try:
         amount = Decimal(str(value))
     except InvalidOperation:
         return None
-    return amount if amount.is_finite() and amount > 0 else None
+    return amount if amount.is_finite() and amount >= 0 else None
 
 
 # --- images

@@ -38,7 +38,7 @@ from gpucloud.resources import (
 from gpucloud_pricing.demand import Purchase
 
 if TYPE_CHECKING:
-    from gpucloud_pricing import Commitment, Interruption, Price
+    from gpucloud_pricing import Commitment, Interruption, Price, Tariff
     from gpucloud_pricing.history import Coverage, SetAside
     from gpucloud_templates import Image, Metadata, SelfDelete
 
@@ -243,6 +243,7 @@ class PriceList:
     """The answer to a price query: prices, and the rows that are none.
 
     ``interruptions`` are the rates at which spot machines are interrupted, by region and type, if known.
+    ``tariffs`` are prices other than compute: lists, each with all its steps in order.
     ``further`` are the next queries, for an answer that only lists these.
     """
 
@@ -251,6 +252,7 @@ class PriceList:
     interruptions: Mapping[tuple[str, str], Interruption] = field(
         default_factory=dict["tuple[str, str]", "Interruption"]
     )
+    tariffs: Sequence[Sequence[Tariff]] = ()
     further: Sequence[Inquiry] | None = None
 
     @classmethod
@@ -300,6 +302,15 @@ class PriceSource(Protocol):
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
         """The queries for every price of these types, in these regions or in all those of the account."""
+        ...
+
+
+@runtime_checkable
+class TariffSource(Protocol):
+    """Clouds with calls for prices other than compute: disks, addresses, data transfer, snapshots."""
+
+    def tariff_inquiries(self, regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        """The queries for every tariff of these regions, or of all those of the account."""
         ...
 
 
@@ -489,7 +500,7 @@ class Checkup(Protocol):
 
     @property
     def credentials_hint(self) -> str:
-        """The command or page to get credentials with."""
+        """The commands or pages to get credentials with: the shortest way, then after ``;`` the others."""
         ...
 
     @property

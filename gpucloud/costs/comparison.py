@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.costs.experience import with_experience
 from gpucloud.costs.workload import Workload
 from gpucloud.errors import NoOfferError, PriceError, UsageError
 from gpucloud.market.catalog import Catalog
-from gpucloud.market.search import MEASURES, nothing_matches, paid_text, work_order
+from gpucloud.market.search import MEASURES, nothing_matches, work_order
 from gpucloud.spec.model import Spec
-from gpucloud_pricing import PURCHASES, Market, Offer
-from gpucloud_pricing.demand import HOURS_PER_MONTH, OWNED
-from gpucloud_pricing.estimate import (
-    Estimate,
-    Place,
-    Usage,
-    compare,
-    hourly,
-    on_demand_prices,
-    place_of,
-    usage_document,
-    ways,
-)
+from gpucloud_pricing import PURCHASES, Demand, Market, Offer
+from gpucloud_pricing.demand import OWNED
+from gpucloud_pricing.estimate import Estimate, Place, compare, hourly, on_demand_prices, place_of, ways
 from gpucloud_pricing.figures import Figure, Row, figures
 from gpucloud_pricing.payment import (
     Layer,
     Share,
-    Stretch,
     Way,
-    cheapest_by_hours,
     cheapest_mix,
+    month_of,
     way_of,
+    ways_for,
 )
-from gpucloud_pricing.values import usd_document
+from gpucloud_pricing.rules import STALE, caution
+from gpucloud_pricing.terms import is_longer
+from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.values import Experience
 
 if TYPE_CHECKING:
     from gpucloud.market.discounts import OwnConditions
@@ -48,8 +42,6 @@ CONDITIONS = "conditions.yaml"
 TOTAL = "total"
 """The order by expected total cost."""
 
-PERIODS = {"hour": Decimal(1), "day": Decimal(24), "month": HOURS_PER_MONTH}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -58,12 +50,13 @@ class Comparison:
     Attributes:
         market: the source of prices.
         usage: the usage of the boxes; ``assumed`` if no hours were specified.
-        estimates: the lowest expected cost first.
-        layers: how many boxes run for how long in a month; empty without a profile.
+        estimates: the lowest expected cost first; lower bounds come after complete totals.
+        layers: how many machines run for how long in a month; empty without a profile.
         credit: the credit at each cloud, in USD.
         measure: the unit of work to sort by, if any; see :mod:`gpucloud_pricing.work`.
         budget: the limit for the total cost, in USD, if the spec has one.
         uncounted: the account's savings plans whose rates are unknown, so that they do not count; for people.
+        cost_of_capital: in a year, as a share: 0.08; ``None`` to compare payments as if all were due at once.
     """
 
     market: Market
@@ -75,15 +68,36 @@ class Comparison:
     measure: str | None = None
     budget: Decimal | None = None
     uncounted: Sequence[str] = ()
+    cost_of_capital: Decimal | None = None
 
     def by_work(self) -> Comparison:
         """The same comparison, sorted by the cost per unit of work."""
+        return self._sorted_by(self.unit_cost)
 
-        def key(estimate: Estimate) -> tuple[bool, bool, Decimal]:
-            cost = self.unit_cost(estimate)
-            return cost is None, bool(estimate.offer.flags), cost or Decimal(0)
+    def by_present_value(self) -> Comparison:
+        """The same comparison, sorted by the expected cost as a payment at the start."""
+        return self._sorted_by(self.cost_of)
+
+    def _sorted_by(self, cost_of: Callable[[Estimate], Decimal | None]) -> Comparison:
+        """The same comparison, sorted by a cost: unknown ones last, and lower bounds after what is known."""
+
+        def key(estimate: Estimate) -> tuple[bool, int, int, Decimal]:
+            cost = cost_of(estimate)
+            return cost is None, estimate.rank, caution(estimate.offer.flags), cost or Decimal(0)
 
         return replace(self, estimates=sorted(self.estimates, key=key))
+
+    def present_value(self, estimate: Estimate) -> Decimal | None:
+        """The expected cost as a payment at the start, in USD; ``None`` without a cost of capital."""
+        if self.cost_of_capital is None:
+            return None
+        from gpucloud_pricing.capital import present_value
+
+        return present_value(estimate, self.usage, self.cost_of_capital)
+
+    def cost_of(self, estimate: Estimate) -> Decimal | None:
+        """The cost by which ways of paying are compared: expected, as of the start if capital has a cost."""
+        return estimate.expected_total if self.cost_of_capital is None else self.present_value(estimate)
 
     def unit_cost(self, estimate: Estimate) -> Decimal | None:
         """The expected cost of an hour per unit of the measure, in USD; ``None`` if unknown."""
@@ -108,21 +122,27 @@ class Comparison:
             row = Row(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)
             formula = "expected_total less credits"
             found.append(Figure(part="after_credit", amount=left, formula=formula, rows=(row,)))
+        worth = self.present_value(estimate)
+        if worth is not None and self.cost_of_capital is not None:
+            rate = f"{self.cost_of_capital:f}"
+            formula = f"each payment / (1 + {rate}) ^ years until it is due; hours are due as they are used"
+            found.append(Figure(part="present_value", amount=worth, formula=formula, rows=()))
         return [*found, *self._unit_cost_figure(estimate)]
 
     def _unit_cost_figure(self, estimate: Estimate) -> Iterator[Figure]:
-        from gpucloud_pricing.work import UNITS, amount_of, source_of
+        from gpucloud_pricing.work import UNITS, amount_of, figure_of
 
         cost, kind, usage = self.unit_cost(estimate), estimate.offer.kind, self.usage
         if self.measure is None or cost is None:
             return
         amount, unit = amount_of(kind, self.measure) or Decimal(0), UNITS[self.measure]
+        basis = figure_of(kind, self.measure)
         row = Row(
             what=f"{kind.name}, {self.measure}",
             amount=amount,
             currency=unit,
             as_of=None,
-            source=source_of(kind.gpu_model, self.measure) or "no source that can be relied on",
+            source="; ".join(filter(None, (basis.source, basis.doubt))) if basis else "unknown",
         )
         hour = "an hour of running" if self.assumed else f"expected_total / {usage.hours:f} h"
         formula = f"{hour} / ({usage.nodes} x {amount.normalize():f} {unit})"
@@ -141,16 +161,26 @@ class Comparison:
 
     @property
     def best(self) -> Estimate | None:
-        """The launchable estimate with the lowest expected cost; ``None`` if no such cost is known."""
-        return min(self.launchable, key=lambda each: each.expected_total or Decimal(0), default=None)
+        """The launchable estimate with the lowest expected cost; ``None`` if no such cost is known.
+
+        One at a stale price only if there is no other, and one with an unknown part only if each has some.
+        """
+
+        def key(each: Estimate) -> tuple[int, int, Decimal]:
+            return each.rank, caution(each.offer.flags), self.cost_of(each) or Decimal(0)
+
+        return min(self.launchable, key=key, default=None)
 
     @property
     def launchable(self) -> list[Estimate]:
-        """The estimates that can be launched, are not flagged, and have a known expected cost."""
+        """The estimates that can be launched, are not flagged but as stale, and have a known expected cost.
+
+        A launch asks the cloud for today's price, so a stale one is no obstacle.
+        """
         return [
             each
             for each in self.estimates
-            if not each.offer.to_buy and not each.offer.flags and each.expected_total is not None
+            if not each.offer.to_buy and not {*each.offer.flags} - {STALE} and each.expected_total is not None
         ]
 
     def lasting(self) -> list[list[Way]]:
@@ -167,38 +197,34 @@ class Comparison:
 
     def mixes(self) -> list[list[Share]]:
         """The cheapest mix in each place, the cheapest place first."""
-        mixes = [cheapest_mix(found, self.layers) for found in self.lasting()] if self.layers else []
+        mixes = [cheapest_mix(found, self.layers) for found in self._for_the_need()] if self.layers else []
         return sorted(mixes, key=month_of)
+
+    def _for_the_need(self) -> list[list[Way]]:
+        """The ways of :meth:`lasting`, for the hours asked: a term that lasts longer is owed whole."""
+        if self.assumed:
+            return self.lasting()
+        on_demand = on_demand_prices(self.market, self.offers)
+        return [
+            [
+                each
+                for way in found
+                for each in ways_for(way.offer, self.usage.hours, on_demand.get(place_of(way.offer)))
+            ]
+            for found in self.lasting()
+        ]
 
     @property
     def over_budget(self) -> PriceError | None:
         """Why the budget does not hold; ``None`` if there is no budget, or an offer is within it."""
-        if self.budget is None:
-            return None
-        best = self.best
-        if best is None or best.expected_total is None:
-            return PriceError("no offer that can be launched has a known cost to compare with the budget")
-        where = f"{best.offer.cloud} {best.offer.region} {paid_text(best.offer)}"
-        if best.expected_total > self.budget:
-            return PriceError(
-                f"the cheapest way is expected to cost {best.expected_total:.2f} USD ({where}), "
-                f"the budget is {self.budget:f} USD",
-                hint="fewer --hours, other ways to pay, or a larger --budget",
-            )
-        if any(each.complete and (each.expected_total or 0) <= self.budget for each in self.launchable):
-            return None
-        unknown = " and ".join(name for name in best.parts if name in best.unknown)
-        return PriceError(
-            f"the budget cannot be shown to hold: the price of {unknown} is not known ({where})"
-        )
+        from gpucloud.costs.against import over_budget
 
-    def difference(self, before: Comparison) -> tuple[Decimal, Decimal, Decimal] | None:
-        """The lowest cost of another spec, that of this one, and the difference, in USD.
+        return over_budget(self)
 
-        ``None`` if one of the two is unknown.
-        """
-        was, now = (None if each.best is None else each.best.expected_total for each in (before, self))
-        return None if was is None or now is None else (was, now, now - was)
+    def due(self, estimate: Estimate) -> Decimal | None:
+        """The expected total, less the credit at its cloud if there is one; ``None`` if unknown."""
+        left = self.after_credit(estimate)
+        return estimate.expected_total if left is None else left
 
     def document(self, before: Comparison | None = None, *, explain: bool = False) -> dict[str, Any]:
         """The fields of ``gpucloud.cost/v1``.
@@ -207,63 +233,9 @@ class Comparison:
             before: the cost of another spec, for the difference.
             explain: add how each figure was computed.
         """
-        return {
-            "usage": {**usage_document(self.usage), "hours_assumed": self.assumed},
-            "options": [self._option_document(estimate, explain=explain) for estimate in self.estimates],
-            "cheapest_by_hours": [
-                {
-                    **_place_document(found[0].offer),
-                    "stretches": [_stretch_document(stretch) for stretch in cheapest_by_hours(found)],
-                }
-                for found in self.lasting()
-            ],
-            "mixes": [
-                {
-                    **_place_document(shares[0].way.offer),
-                    "month": usd_document(round(month_of(shares), 2)),
-                    "shares": [_share_document(share) for share in shares],
-                }
-                for shares in self.mixes()
-            ],
-            "against": before and self._against_document(before),
-            "rates": [rate.document() for rate in self.market.rates_of(self.offers)],
-        }
+        from gpucloud.costs.comparison_document import comparison_document
 
-    def _option_document(self, estimate: Estimate, *, explain: bool) -> dict[str, Any]:
-        """One way of paying."""
-        from gpucloud_pricing.work import source_of
-
-        option, usage = estimate.document(), self.usage
-        if usage.nodes > 1 and estimate.expected_total is not None:
-            option["expected_per_node"] = usd_document(round(estimate.expected_total / usage.nodes, 4))
-        if self.credit:
-            left = self.after_credit(estimate)
-            option["after_credit"] = None if left is None else usd_document(round(left, 4))
-        if self.measure is not None:
-            unit_cost = self.unit_cost(estimate)
-            option["unit_cost"] = {
-                "measure": self.measure,
-                "usd_per_hour": None if unit_cost is None else usd_document(unit_cost),
-                "source": source_of(estimate.offer.gpu_model, self.measure),
-            }
-        if self.assumed:
-            option["running"] = _running_document(self.market, estimate.offer, usage)
-        if explain:
-            option["figures"] = [figure.document() for figure in self.figures(estimate)]
-        return option
-
-    def _against_document(self, before: Comparison) -> dict[str, Any]:
-        """The difference to another spec."""
-        names = ("before", "after", "difference")
-        amounts = self.difference(before) or (None, None, None)
-        return {
-            **{
-                name: None if amount is None else usd_document(round(amount, 4))
-                for name, amount in zip(names, amounts, strict=True)
-            },
-            "best_before": before.best and before.best.document(),
-            "best_after": self.best and self.best.document(),
-        }
+        return comparison_document(self, before, explain=explain)
 
 
 def compare_ways(
@@ -273,10 +245,13 @@ def compare_ways(
     today: date,
     *,
     own: OwnConditions | None = None,
+    experience: Callable[[], Mapping[Place, Experience]] = dict,
     places: int = 1,
     measure: str | None = None,
     max_age: timedelta | None = None,
     include_hidden: bool = False,
+    max_term: Decimal | None = None,
+    cost_of_capital: Decimal | None = None,
 ) -> Comparison:
     """The costs of a spec in every way of paying that it allows; in all ways, if it has none.
 
@@ -286,10 +261,13 @@ def compare_ways(
         workload: the work of its boxes.
         today: the date for the age of prices and the end of commitments.
         own: the user's discounts, credits and commitments.
+        experience: returns the user's own history on spot; called only if spot is compared.
         places: how many places to compare per way of paying.
         measure: sort by the cost of this unit of work; see :mod:`gpucloud_pricing.work`.
         max_age: leave out older prices.
         include_hidden: include types that are retired or not sold publicly.
+        max_term: leave out commitments for longer than these hours.
+        cost_of_capital: in a year, as a share; sort by the value at the start.
 
     Raises:
         NoOfferError: no offer matches, or no price is known.
@@ -303,12 +281,12 @@ def compare_ways(
     credit: dict[str, Decimal] = {}
     if own is not None:
         market, credit = own.apply(market, usage, today), own.credits_usd(market, today)
-    found = market.search(demand, today)
-    if not found:
-        raise nothing_matches(market.explain(demand, today))
+    found = _matching(market, demand, today, usage, max_term)
     if measure is not None:
         found.sort(key=lambda offer: work_order(offer, measure))
-    chosen = ways(found, demand.purchases, places)
+    chosen = ways(market, found, demand.purchases, usage, places)
+    if any(offer.purchase == "spot" for offer in chosen):
+        chosen = with_experience(chosen, experience())
     estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
     if not any(estimate.total is not None for estimate in estimates):
         raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
@@ -317,13 +295,34 @@ def compare_ways(
         usage=usage,
         assumed=workload.hours is None,
         estimates=estimates,
-        layers=workload.layers(),
+        layers=workload.layers(spec.nodes),
         credit=credit,
         measure=measure,
         budget=spec.budget,
         uncounted=own.uncounted(market, chosen, usage, today) if own else (),
+        cost_of_capital=cost_of_capital,
     )
-    return comparison if measure is None else comparison.by_work()
+    if measure is not None:
+        return comparison.by_work()
+    return comparison if cost_of_capital is None else comparison.by_present_value()
+
+
+def _matching(
+    market: Market, demand: Demand, today: date, usage: Usage, max_term: Decimal | None
+) -> list[Offer]:
+    """The offers that match, in the order of choice, without longer terms.
+
+    Raises:
+        NoOfferError: there are none.
+        PriceError: they cost more than the limit.
+    """
+    found = market.search(demand, today)
+    if not found:
+        raise nothing_matches(market.explain(demand, today))
+    fitting = [offer for offer in found if max_term is None or not is_longer(offer, usage, max_term)]
+    if not fitting:
+        raise NoOfferError("every offer that matches is a longer commitment", hint="a longer --max-term")
+    return fitting
 
 
 def measure_named(sort: str) -> str | None:
@@ -361,42 +360,3 @@ def own_conditions(catalog: Catalog, file: Path, *, named: bool) -> OwnCondition
     from gpucloud.market.discounts import OwnConditions
 
     return OwnConditions.load(file, held) if written else OwnConditions(held=held)
-
-
-def month_of(shares: Sequence[Share]) -> Decimal:
-    """The cost of a mix in a month."""
-    return sum((share.cost for share in shares), Decimal(0))
-
-
-def _place_document(offer: Offer) -> dict[str, str]:
-    return {"cloud": offer.cloud, "region": offer.region, "instance_type": offer.instance_type}
-
-
-def _way_document(way: Way) -> dict[str, Any]:
-    return {"purchase": way.offer.purchase, "terms": way.offer.terms or None}
-
-
-def _stretch_document(stretch: Stretch) -> dict[str, Any]:
-    return {
-        "from_hours": float(round(stretch.start, 1)),
-        "to_hours": float(round(stretch.end, 1)),
-        **_way_document(stretch.way),
-    }
-
-
-def _share_document(share: Share) -> dict[str, Any]:
-    return {
-        "machines": share.layer.machines,
-        "hours_per_month": float(round(share.layer.hours, 1)),
-        **_way_document(share.way),
-        "month": usd_document(round(share.cost, 2)),
-    }
-
-
-def _running_document(market: Market, offer: Offer, usage: Usage) -> dict[str, Any]:
-    """The cost of a running box per hour, day and month, without boot and egress."""
-    per_hour, _ = hourly(market, offer, usage)
-    return {
-        name: None if per_hour is None else {"amount": f"{round(per_hour * period, 4):f}", "currency": "USD"}
-        for name, period in PERIODS.items()
-    }

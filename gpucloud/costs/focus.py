@@ -1,106 +1,345 @@
-"""Charges in the format of FOCUS 1.2 (focus.finops.org), which FinOps tools read."""
+"""Charges in the format of FOCUS 1.2 (focus.finops.org), which FinOps tools read.
+
+The rows have every mandatory, conditional and recommended column of the data set; the columns whose names
+start with ``x_`` are gpucloud's own. The journal knows prices and hours, not invoices: what an invoice adds
+(its number, names of accounts, negotiated prices, commitment discounts) is null.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING
 
-from gpucloud.costs.spend import Charge, first_of_month, first_of_next_month
-from gpucloud.resources import rfc3339
+from gpucloud.costs.billed_resources import BilledResources
+from gpucloud.costs.periods import Granularity, periods
+from gpucloud.costs.spend import BillingOf, Charge, charges, first_of_month, first_of_next_month
+from gpucloud.journal.facts import Usage, hours_of
+from gpucloud.resources import TAG_PREFIX, rfc3339
 from gpucloud_pricing.demand import Purchase
 
-_SERVICES = {
-    "compute": ("Compute", "Virtual Machines", "Virtual Machine"),
-    "disk": ("Storage", "Block Storage", "Disk"),
-    "address": ("Networking", "Public Addresses", "Public Address"),
+if TYPE_CHECKING:
+    from gpucloud.journal.records import Box
+
+Row = Mapping[str, str | None]
+RegionName = Callable[[str, str], str]
+"""Gives a region's name for people, by cloud and region."""
+
+QUANTITY_PLACES = 10
+"""The decimal places of quantities: an error of 1e-10 h is below 1e-7 of any currency in a million rows."""
+_JUST_UNDER_A_SECOND = timedelta(microseconds=999_999)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The words of FOCUS for one part of a box. ``sku`` stands for the part where it has no type."""
+
+    category: str
+    subcategory: str
+    name: str
+    resource_type: str
+    meter: str
+    sku: str
+
+
+SERVICES = {
+    "compute": Service(
+        category="Compute",
+        subcategory="Virtual Machines",
+        name="Virtual Machines",
+        resource_type="Virtual Machine",
+        meter="Compute Usage",
+        sku="virtual-machine",
+    ),
+    "disk": Service(
+        category="Storage",
+        subcategory="Block Storage",
+        name="Block Storage",
+        resource_type="Disk",
+        meter="Block Volume Usage",
+        sku="disk",
+    ),
+    "address": Service(
+        category="Networking",
+        subcategory="Network Infrastructure",
+        name="Public Addresses",
+        resource_type="Public Address",
+        meter="Public Address Usage",
+        sku="public-address",
+    ),
 }
-"""Service category, service and type of resource of each part, in FOCUS."""
-_PRICING = {Purchase.ON_DEMAND: "Standard", Purchase.SPOT: "Dynamic", Purchase.RESERVED: "Committed"}
-"""FOCUS's pricing category of each way of paying."""
+"""By part of a box. Categories are allowed values of FOCUS 1.2, ServiceCategory and ServiceSubcategory."""
 
 
-def rows(charges: Iterable[Charge]) -> Iterator[list[object]]:
-    """The values of :data:`COLUMNS`, a row for each charge whose price is known."""
-    for charge in charges:
-        if charge.amount is not None:
-            yield [value(charge) for value in COLUMNS.values()]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceCharge:
+    """The charge for one resource within one charge period.
+
+    Attributes:
+        charge: the charge; its box has the usage of one machine alone.
+        resource: the cloud's own id of the machine, disk or address.
+        region_name: the region's name for people.
+        account_type: the cloud's word for what its bill is for.
+    """
+
+    charge: Charge
+    resource: str
+    region_name: str | None
+    account_type: str
+
+    @property
+    def quantity(self) -> Decimal:
+        """The quantity as the row shows it, so that prices times quantities are exactly the costs."""
+        return round(self.charge.quantity, QUANTITY_PLACES)
+
+    @property
+    def unit_price(self) -> Decimal:
+        """The price per unit; zero if it is unknown, because FOCUS allows no null in the row of a usage."""
+        return self.charge.unit_price or Decimal(0)
+
+    @property
+    def cost(self) -> Decimal:
+        """The cost at the price of the launch; zero if it is unknown."""
+        return self.unit_price * self.quantity
 
 
-def _tags(charge: Charge) -> str:
-    run = {"gpucloud:run": charge.box.run_id} if charge.box.run_id else {}
-    return json.dumps({"gpucloud:box": charge.box.id, **run})
+def rows(found: Iterable[ResourceCharge]) -> Iterator[Row]:
+    """The row of each charge: the text of every column of :data:`COLUMNS`, ``None`` for null."""
+    for each in found:
+        yield {name: value(each) for name, value in COLUMNS.items()}
 
 
-def _pricing(charge: Charge) -> str:
-    offer = charge.box.offer
-    return _PRICING[offer.purchase] if offer and charge.part == "compute" else "Standard"
+def resource_charges(
+    boxes: Iterable[Box],
+    resources: BilledResources,
+    *,
+    since: datetime | None,
+    now: datetime,
+    granularity: Granularity,
+    billing_of: BillingOf,
+    region_name: RegionName,
+) -> Iterator[ResourceCharge]:
+    """The charges of boxes, one for each resource and charge period, box by box, by time.
+
+    Args:
+        boxes: the boxes.
+        resources: every resource that they ever had.
+        since: the start; earlier charges are left out.
+        now: the end of the charges of living boxes.
+        granularity: the longest charge period.
+        billing_of: how a cloud bills.
+        region_name: the names of regions for people.
+    """
+    split = partial(periods, granularity=granularity)
+    for box in boxes:
+        found = [
+            (machine, charge)
+            for machine, usage in _by_machine(box).items()
+            for charge in charges(replace(box, usage=usage), since, now, billing_of, split)
+            if _is_used(charge)
+        ]
+        for machine, charge in sorted(found, key=lambda each: each[1].start):
+            place = box.place
+            yield ResourceCharge(
+                charge=charge,
+                resource=resources.id_of(box.id, machine, charge.part),
+                region_name=region_name(place.cloud, place.region) if place else None,
+                account_type=billing_of(box.cloud).account_type,
+            )
 
 
-def _sku(charge: Charge) -> str | None:
-    offer = charge.box.offer
-    if charge.part != "compute":
-        return charge.part
-    return offer.instance_type if offer else None
+def _by_machine(box: Box) -> dict[str, tuple[Usage, ...]]:
+    machines = dict.fromkeys(usage.resource for usage in box.usage)
+    return {each: tuple(usage for usage in box.usage if usage.resource == each) for each in machines}
 
 
-def _region(charge: Charge) -> str | None:
-    return charge.box.place.region if charge.box.place else None
+def _is_used(charge: Charge) -> bool:
+    """Whether the part was there within the period: compute that was stopped for a day has no row for it."""
+    return any(
+        usage.part == charge.part and hours_of(usage, charge.end, charge.start) for usage in charge.box.usage
+    )
 
 
-def _digits(amount: Decimal | None) -> str:
-    return f"{round(amount or Decimal(0), 6):f}"
+# --- the values of columns
 
 
-def _cost(charge: Charge) -> str:
-    return _digits(charge.amount)
+def _digits(amount: Decimal) -> str:
+    return f"{amount.normalize():f}"
 
 
-def _unit_price(charge: Charge) -> str:
-    return f"{charge.unit_price or Decimal(0):f}"
+def _cost(each: ResourceCharge) -> str:
+    return _digits(each.cost)
 
 
-def _vendor(charge: Charge) -> str:
-    return charge.vendor
+def _billed_cost(each: ResourceCharge) -> str:
+    return "0" if each.charge.paid_before else _cost(each)
 
 
-COLUMNS: dict[str, Callable[[Charge], object]] = {
-    "AvailabilityZone": lambda charge: charge.box.place and charge.box.place.zone,
-    "BilledCost": _cost,
-    "BillingAccountId": lambda charge: (charge.box.place and charge.box.place.account) or None,
-    "BillingAccountName": lambda _: None,
-    "BillingCurrency": lambda charge: charge.currency,
-    "BillingPeriodEnd": lambda charge: rfc3339(first_of_next_month(charge.start)),
-    "BillingPeriodStart": lambda charge: rfc3339(first_of_month(charge.start)),
+def _unit_price(each: ResourceCharge) -> str:
+    return _digits(each.unit_price)
+
+
+def _quantity(each: ResourceCharge) -> str:
+    return _digits(each.quantity)
+
+
+def _unit(each: ResourceCharge) -> str:
+    return each.charge.unit
+
+
+def _currency(each: ResourceCharge) -> str:
+    return each.charge.currency
+
+
+def _vendor(each: ResourceCharge) -> str:
+    return each.charge.vendor
+
+
+def _account(each: ResourceCharge) -> str | None:
+    place = each.charge.box.place
+    return (place.account or None) if place else None
+
+
+def _zone(each: ResourceCharge) -> str | None:
+    place = each.charge.box.place
+    return place.zone if place else None
+
+
+def _region(each: ResourceCharge) -> str | None:
+    place = each.charge.box.place
+    return place.region if place else None
+
+
+def _description(each: ResourceCharge) -> str:
+    unknown = each.charge.unknown
+    note = f"; cost unknown: {unknown}" if unknown else ""
+    if each.charge.is_at_most:
+        note += "; at most: the time of the end is not known"
+    return f"{each.charge.part} of {each.charge.box.name}{note}"
+
+
+def _pricing(each: ResourceCharge) -> str:
+    """Spot prices change at any time; what is held or bought on demand has the agreed price."""
+    spot = each.charge.part == "compute" and each.charge.box.is_spot
+    return "Dynamic" if spot else "Standard"
+
+
+def _sku(each: ResourceCharge) -> str:
+    offer = each.charge.box.offer
+    return offer.instance_type if offer and each.charge.part == "compute" else _service(each).sku
+
+
+def _sku_price(each: ResourceCharge) -> str:
+    """The price's place in gpucloud's market: cloud, region, zone for spot, SKU, way of paying."""
+    box, place = each.charge.box, each.charge.box.place
+    spot = each.charge.part == "compute" and box.is_spot
+    where = (place.cloud, place.region, place.zone if spot else None) if place else ()
+    way = Purchase.SPOT if spot else Purchase.ON_DEMAND
+    return "/".join(word for word in (*where, _sku(each), str(way)) if word)
+
+
+def _sku_details(each: ResourceCharge) -> str | None:
+    offer = each.charge.box.offer
+    if each.charge.part != "compute" or offer is None:
+        return None
+    gpu = offer.gpu
+    details: dict[str, object] = {"InstanceType": offer.instance_type}
+    if gpu is not None:
+        count = int(gpu.count) if gpu.count == int(gpu.count) else float(gpu.count)
+        details |= {"GpuCount": count, "x_GpuModel": gpu.model}
+    return json.dumps(details)
+
+
+def _service(each: ResourceCharge) -> Service:
+    return SERVICES[each.charge.part]
+
+
+def _tags(each: ResourceCharge) -> str:
+    """The user's tags, and those of gpucloud's that never change: the end of a box may be moved."""
+    box = each.charge.box
+    own = {"owner": box.owner, "box": box.id, "op": box.op, "run": box.run_id or ""}
+    return json.dumps({**box.wanted.tags, **{f"{TAG_PREFIX}{name}": value for name, value in own.items()}})
+
+
+def _reservation(each: ResourceCharge) -> str | None:
+    offer = each.charge.box.offer
+    return offer.reservation if offer and each.charge.part == "compute" else None
+
+
+def _null(_: ResourceCharge) -> None:
+    return None
+
+
+COLUMNS: dict[str, Callable[[ResourceCharge], str | None]] = {
+    "AvailabilityZone": _zone,
+    "BilledCost": _billed_cost,
+    "BillingAccountId": _account,
+    "BillingAccountName": _null,
+    "BillingAccountType": lambda each: each.account_type if _account(each) else None,
+    "BillingCurrency": _currency,
+    "BillingPeriodEnd": lambda each: rfc3339(first_of_next_month(each.charge.start)),
+    "BillingPeriodStart": lambda each: rfc3339(first_of_month(each.charge.start)),
+    "CapacityReservationId": _reservation,
+    "CapacityReservationStatus": lambda each: "Used" if _reservation(each) else None,
     "ChargeCategory": lambda _: "Usage",
-    "ChargeClass": lambda _: None,
-    "ChargeDescription": lambda charge: f"{charge.part} of {charge.box.name}",
+    "ChargeClass": _null,
+    "ChargeDescription": _description,
     "ChargeFrequency": lambda _: "Usage-Based",
-    "ChargePeriodEnd": lambda charge: rfc3339(charge.end),
-    "ChargePeriodStart": lambda charge: rfc3339(charge.start),
-    "ConsumedQuantity": lambda charge: _digits(charge.quantity),
-    "ConsumedUnit": lambda charge: charge.unit,
+    "ChargePeriodEnd": lambda each: rfc3339(each.charge.end + _JUST_UNDER_A_SECOND),
+    "ChargePeriodStart": lambda each: rfc3339(each.charge.start),
+    "CommitmentDiscountCategory": _null,
+    "CommitmentDiscountId": _null,
+    "CommitmentDiscountName": _null,
+    "CommitmentDiscountQuantity": _null,
+    "CommitmentDiscountStatus": _null,
+    "CommitmentDiscountType": _null,
+    "CommitmentDiscountUnit": _null,
+    "ConsumedQuantity": _quantity,
+    "ConsumedUnit": _unit,
     "ContractedCost": _cost,
     "ContractedUnitPrice": _unit_price,
     "EffectiveCost": _cost,
+    "InvoiceId": _null,
     "InvoiceIssuerName": _vendor,
     "ListCost": _cost,
     "ListUnitPrice": _unit_price,
     "PricingCategory": _pricing,
-    "PricingQuantity": lambda charge: _digits(charge.quantity),
-    "PricingUnit": lambda charge: charge.unit,
+    "PricingCurrency": _currency,
+    "PricingCurrencyContractedUnitPrice": _unit_price,
+    "PricingCurrencyEffectiveCost": _cost,
+    "PricingCurrencyListUnitPrice": _unit_price,
+    "PricingQuantity": _quantity,
+    "PricingUnit": _unit,
     "ProviderName": _vendor,
     "PublisherName": _vendor,
     "RegionId": _region,
-    "RegionName": _region,
-    "ResourceId": lambda charge: charge.box.id,
-    "ResourceName": lambda charge: charge.box.name,
-    "ResourceType": lambda charge: _SERVICES[charge.part][2],
-    "ServiceCategory": lambda charge: _SERVICES[charge.part][0],
-    "ServiceName": lambda charge: _SERVICES[charge.part][1],
+    "RegionName": lambda each: each.region_name,
+    "ResourceId": lambda each: each.resource,
+    "ResourceName": lambda each: each.charge.box.name,
+    "ResourceType": lambda each: _service(each).resource_type,
+    "ServiceCategory": lambda each: _service(each).category,
+    "ServiceName": lambda each: _service(each).name,
+    "ServiceSubcategory": lambda each: _service(each).subcategory,
     "SkuId": _sku,
+    "SkuMeter": lambda each: _service(each).meter,
+    "SkuPriceDetails": _sku_details,
+    "SkuPriceId": _sku_price,
+    "SubAccountId": _null,
+    "SubAccountName": _null,
+    "SubAccountType": _null,
     "Tags": _tags,
-    "x_PriceAsOf": lambda charge: charge.as_of,
-    "x_PriceSource": lambda charge: charge.source,
+    "x_BoxId": lambda each: each.charge.box.id,
+    "x_PriceAsOf": lambda each: each.charge.as_of,
+    "x_PriceSource": lambda each: each.charge.source,
+    "x_UnknownCostReason": lambda each: each.charge.unknown,
 }
-"""The columns: the mandatory ones, and those of the others with known values."""
+"""How the text of each column comes about; ``None`` is null.
+
+FOCUS allows no null in the costs and unit prices of a usage (BilledCost-C-003-M and ListUnitPrice-C-005-C of
+its requirements model 1.2.0.1). An unknown price is therefore zero, and ``x_UnknownCostReason`` says why.
+Capacity that was paid for before the launch has no billed cost; its effective cost is that of its hours.
+"""

@@ -8,13 +8,13 @@ from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
 from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
-from gpucloud_pricing.estimate import tariff_at
+from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price
 from gpucloud_pricing.values import Money
 
 
 def price_of(market: Market, resource: Resource) -> Money | str:
     """The price per hour of a resource, or why it is unknown. Zero, if it is not billed."""
-    kind = resource.ref.kind
+    kind, place = resource.ref.kind, (resource.ref.cloud, resource.ref.region)
     if isinstance(resource, Machine):
         price = compute_price(market, resource)
         unknown = f"no price of {resource.instance_type} in {resource.ref.region} is known"
@@ -22,29 +22,62 @@ def price_of(market: Market, resource: Resource) -> Money | str:
     if kind is ResourceKind.DISK and resource.size_gib is None:
         return "the cloud's list does not show its size"
     if kind is ResourceKind.DISK:
-        gib = market.billing_of(resource.ref.cloud).disk_gib(resource.size_gib or 0)
-        return _tariff(market, resource, "disk_gb_month", gib / HOURS_PER_MONTH)
+        size = resource.size_gib or 0
+        gib = market.billing_of(resource.ref.cloud).disk_gib(size)
+        return _tariff(resource, disk_price(market.tariffs, place, size), gib / HOURS_PER_MONTH)
     if kind is ResourceKind.ADDRESS:
-        return _tariff(market, resource, "public_ip_hour", Decimal(1))
+        return _tariff(resource, address_price(market.tariffs, place), Decimal(1))
     if kind is ResourceKind.SNAPSHOT:
-        return "no price of a snapshot is known"
+        return "the cloud's list does not show how much data it holds"
     return Money(amount=Decimal(0), currency="USD")  # a spot request costs what its instance costs
 
 
-BESIDE = {"disk_gb_month": "a disk", "public_ip_hour": "an address"}
-"""The kinds of tariffs other than compute, and their names for people."""
+DISK, ADDRESS = "disk_gb_month", "public_ip_hour"
+"""The parts other than compute, as the journal names their prices."""
+BESIDE = {DISK: "a disk", ADDRESS: "an address"}
+"""The same, for people."""
 
 
-def listed_prices(market: Market, cloud: str, region: str) -> dict[str, PaidPrice]:
-    """The known list prices of disks and addresses, by kind of tariff."""
-    tariffs = {kind: tariff_at(market.tariffs, cloud, region, kind) for kind in BESIDE}
+def beside_prices(
+    market: Market, cloud: str, region: str, disk_gib: int | None
+) -> dict[str, TariffCost | None]:
+    """The list prices of one node's disk, per GiB of its billed size and month, and address, per hour."""
+    place = (cloud, region)
     return {
-        kind: PaidPrice(
-            amount=tariff.amount, currency=tariff.currency, as_of=tariff.as_of, source=tariff.source
-        )
-        for kind, tariff in tariffs.items()
-        if tariff is not None
+        DISK: None if disk_gib is None else disk_price(market.tariffs, place, disk_gib),
+        ADDRESS: address_price(market.tariffs, place),
     }
+
+
+def listed_prices(
+    market: Market, cloud: str, region: str, disk_gib: int | None, currency: str | None
+) -> dict[str, PaidPrice]:
+    """The known list prices of a box's disk and address, as its journal keeps them.
+
+    A cloud bills an account in one currency: a tariff in another is converted at the reference rate.
+
+    Args:
+        market: the tariffs.
+        cloud: the provider's name.
+        region: where the box is.
+        disk_gib: the size of the disk of each node, on which its price depends; ``None`` if it is unknown,
+            and then so is the price.
+        currency: that of the box's compute; ``None`` for that of the tariffs.
+    """
+    listed: dict[str, PaidPrice] = {}
+    for kind, price in beside_prices(market, cloud, region, disk_gib).items():
+        if price is None:
+            continue
+        row = price.items[0].tariff
+        amount = market.converted(price.amount, price.currency, currency or price.currency)
+        billed_in = price.currency if amount is None else currency or price.currency
+        listed[kind] = PaidPrice(
+            amount=price.amount if amount is None or billed_in == price.currency else round(amount, 10),
+            currency=billed_in,
+            as_of=row.as_of,
+            source=row.source,
+        )
+    return listed
 
 
 def compute_price(market: Market, machine: Machine) -> Price | None:
@@ -74,8 +107,7 @@ def price_at(market: Market, place: tuple[str, str, str], instance_type: str, wa
     return max(fitting, key=lambda price: (price.zone is not None, price.as_of), default=None)
 
 
-def _tariff(market: Market, resource: Resource, kind: str, quantity: Decimal) -> Money | str:
-    tariff = tariff_at(market.tariffs, resource.ref.cloud, resource.ref.region, kind)
-    if tariff is None:
+def _tariff(resource: Resource, price: TariffCost | None, quantity: Decimal) -> Money | str:
+    if price is None:
         return f"no {resource.ref.kind} price is known for {resource.ref.cloud} {resource.ref.region}"
-    return Money(amount=round(tariff.amount * quantity, 6), currency=tariff.currency)
+    return Money(amount=round(price.amount * quantity, 6), currency=price.currency)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.journal.facts import Price, Usage, hours_of
-from gpucloud.journal.lifecycle import OVER
-from gpucloud.resources import State, rfc3339
+from gpucloud.resources import rfc3339
 from gpucloud_pricing.billing import Billing
-from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
+from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
 PARTS = ("compute", "disk", "address")
+Split = Callable[[datetime, datetime], Iterator[tuple[datetime, datetime]]]
+"""Splits an interval into the periods of charges."""
 BillingOf = Callable[[str], Billing]
 """Gives how a cloud bills, by its name (:meth:`gpucloud.market.catalog.Catalog.billing_of`)."""
 
@@ -42,6 +43,8 @@ class Charge:
         source: an id of the market's sources; for compute, the source of the price.
         vendor: the issuer of the bill.
         paid_before: whether it was paid for before the launch: capacity that the account held.
+        least_quantity: the part of ``quantity`` that is certain. It is less where a machine's end is known by
+            an upper limit only: its cloud did not tell the end when somebody looked.
     """
 
     box: Box
@@ -56,15 +59,42 @@ class Charge:
     source: str | None
     vendor: str
     paid_before: bool = False
+    least_quantity: Decimal
 
     @property
     def amount(self) -> Decimal | None:
-        """The cost; ``None`` if the price is unknown."""
-        return None if self.unit_price is None else self.unit_price * self.quantity
+        """The new spending: zero for what was paid for before; ``None`` if the price is unknown."""
+        return self._cost(self.quantity)
+
+    @property
+    def least_amount(self) -> Decimal | None:
+        """The part of :attr:`amount` that is certain: less if the end is known by an upper limit only."""
+        return self._cost(self.least_quantity)
+
+    @property
+    def is_at_most(self) -> bool:
+        """Whether :attr:`amount` is an upper limit."""
+        return self.amount != self.least_amount
+
+    def _cost(self, quantity: Decimal) -> Decimal | None:
+        if self.paid_before:
+            return Decimal(0)
+        return None if self.unit_price is None else self.unit_price * quantity
+
+    @property
+    def unknown(self) -> str | None:
+        """Why the cost is unknown; ``None`` if it is known."""
+        if self.unit_price is not None:
+            return None
+        if self.part == "disk" and self.source is not None:
+            return "the size of the disk is not known"
+        place = self.box.place
+        where = f" in {place.cloud} {place.region}" if place else ""
+        return f"no {self.part} price{where} was known at the launch"
 
     def document(self) -> dict[str, Any]:
         """A charge of ``gpucloud.spend/v1``."""
-        amount = self.amount
+        amount, least = self.amount, self.least_amount
         return {
             "part": self.part,
             "from": rfc3339(self.start),
@@ -73,6 +103,8 @@ class Charge:
             "unit": self.unit,
             "unit_price": self._money(self.unit_price),
             "amount": self._money(amount and round(amount, 6)),
+            "at_least": self._money(least and round(least, 6)),
+            "unknown": self.unknown,
             "as_of": self.as_of,
             "source": self.source,
         }
@@ -119,10 +151,7 @@ class Spend:
     @property
     def totals(self) -> list[Money]:
         """The known amounts, by currency."""
-        totals: dict[str, Decimal] = defaultdict(Decimal)
-        for charge in self.charges:
-            totals[charge.currency] += charge.amount or Decimal(0)
-        return [Money(amount=round(totals[name], 4), currency=name) for name in sorted(totals)]
+        return totals_of(self.charges)
 
     def document(self) -> dict[str, Any]:
         """The fields of ``gpucloud.spend/v1``."""
@@ -133,29 +162,42 @@ class Spend:
         }
 
 
+def totals_of(charges: Iterable[Charge], places: int = 4) -> list[Money]:
+    """The known amounts of charges by currency, rounded to decimal places; zero only if all are zero."""
+    totals: dict[str, Decimal] = defaultdict(Decimal)
+    for charge in charges:
+        totals[charge.currency] += charge.amount or Decimal(0)
+    names = sorted(name for name in totals if totals[name]) or sorted(totals)[:1]
+    return [Money(amount=round(totals[name], places), currency=name) for name in names]
+
+
 def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime, billing_of: BillingOf) -> Spend:
     """The cost of boxes, without those that cost nothing. Arguments as :func:`charges`."""
     found = [BoxSpend(box=box, charges=tuple(charges(box, since, now, billing_of))) for box in boxes]
     return Spend(since=since, boxes=[each for each in found if each.charges])
 
 
-def charges(box: Box, since: datetime | None, now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
-    """The charges of a box, by month, part and price; empty for one that was never billed.
+def charges(
+    box: Box, since: datetime | None, now: datetime, billing_of: BillingOf, split: Split | None = None
+) -> Iterator[Charge]:
+    """The charges of a box, by month, part, price and region; empty for one that was never billed.
+
+    They are those of every machine that it ever had: nodes, machines that were replaced, failed attempts.
 
     Args:
         box: the box.
         since: the start; earlier charges are left out.
         now: the end of the charges of a living box.
-        billing_of: how its cloud bills.
+        billing_of: how a cloud bills.
+        split: the periods of charges within months; by default, whole months.
     """
-    billing = billing_of(box.cloud)
-    groups: dict[tuple[str, Price | None], list[Usage]] = {}
+    groups: dict[tuple[str, Price | None, str | None, str | None], list[Usage]] = {}
     for usage in sorted(box.usage, key=lambda each: PARTS.index(each.part)):
-        groups.setdefault((usage.part, usage.price), []).append(usage)
+        groups.setdefault((usage.part, usage.price, usage.cloud, usage.region), []).append(usage)
     found = [
-        _charge(box, billing, usages, start, end)
+        _charge(box, billing_of(usages[0].cloud or box.cloud), usages, start, end)
         for usages in groups.values()
-        for start, end in months(*_span(usages, since, now))
+        for start, end in (split or months)(*_span(usages, since, now))
     ]
     yield from sorted(found, key=lambda charge: first_of_month(charge.start))
 
@@ -171,6 +213,7 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
     first = usages[0]
     price = first.price
     hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
+    certain = sum((hours_of(_certain(box, usage), end, start) for usage in usages), Decimal(0))
     gib = None if first.part != "disk" else billing.disk_gib(first.gib or 0)
     known = price is not None and (first.part != "disk" or bool(first.gib))
     return Charge(
@@ -179,49 +222,59 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
         start=start,
         end=end,
         quantity=hours if gib is None else hours * gib / HOURS_PER_MONTH,
+        least_quantity=certain if gib is None else certain * gib / HOURS_PER_MONTH,
         unit=HOURS if gib is None else GIB_MONTHS,
         unit_price=price.amount if price and known else None,
-        currency=price.currency if price else "USD",
+        currency=price.currency if price else box.currency,
         as_of=price.as_of.isoformat() if price and price.as_of else None,
         source=price.source if price else None,
-        vendor=billing.vendor or box.cloud,
+        vendor=billing.vendor or first.cloud or box.cloud,
         paid_before=first.paid_before,
     )
 
 
-def cost_so_far(box: Box, now: datetime, billing_of: BillingOf) -> Money | None:
+def _certain(box: Box, usage: Usage) -> Usage:
+    """An interval, until its machine was last seen to be billed if its end is an upper limit."""
+    until = box.billed_until.get(usage.resource)
+    if until is None or usage.end is None or usage.end <= until:
+        return usage
+    return replace(usage, end=max(usage.start, until))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostSoFar:
+    """The cost of a box: ``amount``, of which ``least`` is certain. They differ if its end is not known."""
+
+    amount: Money
+    least: Money
+
+
+def cost_so_far(box: Box, now: datetime, billing_of: BillingOf) -> CostSoFar | None:
     """The cost of a box until now, in the currency of its compute; ``None`` if no part of it has a price.
 
-    Parts without a known price are left out, and so is capacity that was paid for before the launch.
+    Parts without a known price are left out; capacity that was paid for before the launch costs nothing.
     """
-    amounts = [
-        charge.amount
+    found = [
+        (charge.amount, charge.least_amount)
         for charge in charges(box, None, now, billing_of)
-        if charge.amount is not None and charge.currency == box.currency and not charge.paid_before
+        if charge.currency == box.currency
     ]
-    return Money(amount=round(sum(amounts, Decimal(0)), 4), currency=box.currency) if amounts else None
-
-
-def paid_per_hour(box: Box, billing_of: BillingOf) -> dict[str, Decimal]:
-    """The present spending on a box per hour, by currency: the parts of :func:`per_hour` with a known price.
-
-    The compute of held capacity was paid for before the launch, and is left out.
-    """
-    parts = per_hour(box, billing_of)
-    held = box.offer is not None and box.offer.purchase is Purchase.RESERVED
-    sums: dict[str, Decimal] = {}
-    for part in (None if held else parts.compute, parts.disk, parts.address):
-        if part is not None and part.amount:
-            sums[part.currency] = sums.get(part.currency, Decimal(0)) + part.amount
-    return sums
+    known = [(amount, least) for amount, least in found if amount is not None and least is not None]
+    if not known:
+        return None
+    amount, least = (
+        Money(amount=round(sum(column, Decimal(0)), 4), currency=box.currency)
+        for column in zip(*known, strict=True)
+    )
+    return CostSoFar(amount=amount, least=least)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerHour:
-    """The present price of a box per hour, all nodes together, by its machines' last known state.
+    """The present spending on a box per hour: what of its machines, disks and addresses is billed now.
 
     A part is ``None`` if its price is unknown; ``total`` is ``None`` then, and if the parts have several
-    currencies. All are zero for a box that has ended.
+    currencies. Capacity that was paid for before the launch costs nothing.
     """
 
     total: Money | None
@@ -229,30 +282,46 @@ class PerHour:
     disk: Money | None
     address: Money | None
 
+    @property
+    def known(self) -> tuple[Money, ...]:
+        """The sums of the known parts, one for each currency; empty if nothing is spent."""
+        sums: dict[str, Decimal] = defaultdict(Decimal)
+        for part in (self.compute, self.disk, self.address):
+            if part is not None and part.amount:
+                sums[part.currency] += part.amount
+        return tuple(Money(amount=amount, currency=currency) for currency, amount in sorted(sums.items()))
+
 
 def per_hour(box: Box, billing_of: BillingOf) -> PerHour:
-    """The present price of a box per hour: its machines while billed, disks and addresses while kept."""
-    nodes = box.nodes if box.state not in OVER else ()
-    billed = sum(node.billed for node in nodes)
-    kept = sum(node.state is not State.GONE for node in nodes)
-    gib_months = billing_of(box.cloud).disk_gib(box.wanted.disk_gib or 0) / HOURS_PER_MONTH
-    parts = [
-        _times(box, box.price, Decimal(billed)),
-        _times(box, box.listed.get("disk_gb_month") if gib_months else None, kept * gib_months),
-        _times(box, box.listed.get("public_ip_hour"), Decimal(kept)),
-    ]
-    known = [part for part in parts if part is not None]
-    total = None
-    if len(known) == len(parts) and len({part.currency for part in known if part.amount}) <= 1:
-        currency = next((part.currency for part in known if part.amount), box.currency)
-        total = Money(amount=sum((part.amount for part in known), Decimal(0)), currency=currency)
-    return PerHour(total=total, compute=parts[0], disk=parts[1], address=parts[2])
+    """The present spending on a box per hour, by its open intervals of usage, which its costs are made of."""
+    compute, disk, address = (
+        _rate(box, [each for each in box.usage if each.end is None and each.part == part], billing_of)
+        for part in PARTS
+    )
+    parts = PerHour(total=None, compute=compute, disk=disk, address=address)
+    if None in (compute, disk, address) or len(parts.known) > 1:
+        return parts
+    nothing = Money(amount=Decimal(0), currency=box.currency)
+    return replace(parts, total=next(iter(parts.known), nothing))
 
 
-def _times(box: Box, price: Price | None, quantity: Decimal) -> Money | None:
-    if price is None:
-        return Money(amount=Decimal(0), currency=box.currency) if not box.nodes or box.state in OVER else None
-    return Money(amount=round(price.amount * quantity, 6), currency=price.currency)
+def _rate(box: Box, usages: Sequence[Usage], billing_of: BillingOf) -> Money | None:
+    """The price per hour of one part, as billed now; ``None`` if it is unknown, or has two currencies."""
+    sums: dict[str, Decimal] = {}
+    for usage in usages:
+        if usage.paid_before:
+            continue
+        if usage.price is None or (usage.part == "disk" and not usage.gib):
+            return None
+        quantity = Decimal(1)
+        if usage.part == "disk":
+            quantity = billing_of(usage.cloud or box.cloud).disk_gib(usage.gib or 0) / HOURS_PER_MONTH
+        currency = usage.price.currency
+        sums[currency] = sums.get(currency, Decimal(0)) + usage.price.amount * quantity
+    if len(sums) > 1:
+        return None
+    currency, amount = next(iter(sums.items()), (box.currency, Decimal(0)))
+    return Money(amount=round(amount, 6), currency=currency)
 
 
 def months(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:

@@ -10,8 +10,8 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import STEP_TIMEOUT_S
 from gpucloud.spec.model import Spec
 from gpucloud_pricing.demand import HOURS_PER_MONTH
-from gpucloud_pricing.estimate import Usage
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
+from gpucloud_pricing.usage import Usage
 
 MOST = 1_000_000
 """The most hours or GiB that are accepted."""
@@ -57,7 +57,7 @@ class Workload:
         ):
             if time is not None and time < timedelta(seconds=1):
                 raise UsageError(f"{flag}: {time} is not allowed; allowed: 1s or more")
-        self.layers()
+        self.layers(1)
 
     def usage(self, spec: Spec) -> Usage:
         """The usage of boxes of a spec that do this work."""
@@ -76,8 +76,11 @@ class Workload:
             idle_s=0 if idle is None else int(idle.total_seconds()),
         )
 
-    def layers(self) -> list[Layer]:
-        """How many boxes run for how long in a month; empty without a profile.
+    def layers(self, nodes: int) -> list[Layer]:
+        """How many machines run for how long in a month; empty without a profile.
+
+        Args:
+            nodes: the machines of a box.
 
         Raises:
             UsageError: the profile is not valid, or is missing.
@@ -91,8 +94,8 @@ class Workload:
         except BadProfileError as error:
             raise UsageError(f"--profile: {error}") from None
         layers = [
-            Layer(machines=self.steady, hours=HOURS_PER_MONTH),
-            Layer(machines=self.burst, hours=hours),
+            Layer(machines=self.steady * nodes, hours=HOURS_PER_MONTH),
+            Layer(machines=self.burst * nodes, hours=hours),
         ]
         return [layer for layer in layers if layer.machines]
 

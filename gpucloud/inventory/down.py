@@ -12,6 +12,7 @@ from gpucloud.boxes.teardown import take_down
 from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Asked, begin_strays, refuse_strays
+from gpucloud.inventory.reconcile import refresh_all
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box
@@ -24,6 +25,8 @@ from gpucloud.ssh.keys import key_folder
 
 BUDGET_S = 600.0
 """How long to wait until all boxes have ended."""
+LOOK_S = 5.0
+"""How long to wait for the present state of a box before it is deleted."""
 AT_ONCE = 16
 """The number of boxes that are ended at the same time."""
 SAYING_S = 5.0
@@ -87,6 +90,8 @@ def _end_one(context: Context, box: Box) -> Box:
         taken = context.take(box, by_force=True)
         assert taken is not None  # noqa: S101  (by force, nobody keeps it)
         try:
+            # A machine that has ended was billed until then; once it is deleted, nothing tells when that was.
+            refresh_all(context, [taken], timeout_s=LOOK_S)
             done = take_down(
                 context, taken, when_unbilled=lambda: strays.append(begin_strays(context, taken))
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, partial
 
 from gpucloud.boxes.settlement import settle_box
@@ -29,6 +29,8 @@ from gpucloud_templates import GUARD_LAST_WORDS
 DEFAULT_BUDGET_S = 2.0
 SAYING_S = 0.2
 """The part of the budget for journalling and reporting at its end."""
+NEAR_THE_END = timedelta(minutes=2)
+"""How much earlier than the deadline a cloud's timer may fire: some know only whole minutes."""
 MOST_NAMES = 5
 """How many boxes to name of those for which the budget was too short."""
 
@@ -128,7 +130,11 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         new = _unwanted(context, [context.journal.box(box.id) for box in due.ended])
         known = {box.id for box in due.unwanted}
         unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
-        troubles += _take_down_all(context, catch_up(context, unwanted, troubles), clouds)
+        unwanted = catch_up(context, unwanted, troubles)
+        # What nobody looked after may have ended by itself long ago: its bill ended then.
+        with context.tasks.within(context.tasks.left_s / 2):  # looking leaves time to delete
+            refresh_all(context, [box for box in unwanted if box.state is not BoxState.DELETING])
+        troubles += _take_down_all(context, unwanted, clouds)
         for box in due.over:
             if not context.tasks.left_s:
                 break
@@ -377,13 +383,20 @@ def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]
     ended_by: EndedBy | None = None
     state: BoxState | None = None
     if box.state is BoxState.READY:
-        ended_by = None if any(node.billed for node in nodes) else _why_ended(box, nodes, now)
+        ended_by = None if any(node.billed for node in nodes) else _why_ended(box, nodes)
         over = all(node.state is State.GONE for node in nodes)
         if ended_by in {None, EndedBy.ITSELF} and not over:  # a user may want to start it again
             ended_by = EndedBy.ITSELF if _ended_by_guard(context, resources) else None
         if ended_by is not None:
             state = BoxState.INTERRUPTED if ended_by is EndedBy.CLOUD else BoxState.DELETING
-    context.journal.observe(box, Facts(nodes=nodes, ended_by=ended_by), state=state)
+    unsure = {
+        node.instance_id: seen_at
+        for known, seen, node in zip(box.nodes, resources, nodes, strict=True)
+        if (seen_at := _billed_until(box, known, seen, node)) is not None
+    }
+    billed_until = {**box.billed_until, **unsure} if unsure else None
+    news = Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until)
+    context.journal.observe(box, news, state=state)
 
 
 def _is_in_doubt(known: Node, seen: Resource | None) -> bool:
@@ -399,7 +412,7 @@ def _node(context: Context, box: Box, known: Node, seen: Resource | None, now: d
     if known.state is State.GONE:
         return known
     past_end = box.expires_at is not None and now >= box.expires_at
-    ended_at = known.ended_at or min(now, box.expires_at or now)
+    ended_at = known.ended_at or _told_end(seen) or _latest_end(box, now)
     if isinstance(seen, Machine):
         shown = node_of(seen)
         if seen.billed:
@@ -420,12 +433,37 @@ def _node(context: Context, box: Box, known: Node, seen: Resource | None, now: d
     return known
 
 
-def _why_ended(box: Box, nodes: Sequence[Node], now: datetime) -> EndedBy:
+def _told_end(seen: Resource | None) -> datetime | None:
+    """The cloud's own time since when a machine is not billed; ``None`` if it tells none."""
+    return seen.ended_at if isinstance(seen, Machine) else None
+
+
+def _latest_end(box: Box, now: datetime) -> datetime:
+    """The latest time at which a machine can have ended: now, or its armed end unless it was seen later."""
+    ends = [moment for moment in (box.expires_at, box.seen_at) if moment is not None]
+    return now if box.expires_at is None else min(now, max(ends))
+
+
+def _billed_until(box: Box, known: Node, seen: Resource | None, node: Node) -> datetime | None:
+    """When a node was last seen to be billed, if its end is known by an upper limit only; otherwise ``None``.
+
+    A machine that nothing else ends was ended by its armed end, which has passed.
+    """
+    if node.ended_at is None or known.ended_at or _told_end(seen) or box.seen_at is None:
+        return None
+    armed = node.ended_at == box.expires_at and not box.is_spot and not box.wanted.has_idle_limit
+    sure = armed or node.ended_at - box.seen_at <= NEAR_THE_END
+    return None if sure else box.seen_at
+
+
+def _why_ended(box: Box, nodes: Sequence[Node]) -> EndedBy:
     """Why no machine of a box is billed any more."""
     if any(node.taken_back for node in nodes):
         return EndedBy.CLOUD
-    past_end = box.expires_at is not None and now >= box.expires_at
-    return EndedBy.TTL if past_end else EndedBy.ITSELF
+    if box.expires_at is None:
+        return EndedBy.ITSELF
+    near = box.expires_at - NEAR_THE_END
+    return EndedBy.TTL if any(node.ended_at and node.ended_at >= near for node in nodes) else EndedBy.ITSELF
 
 
 def _cloud_time(context: Context, box: Box) -> datetime:

@@ -160,7 +160,7 @@ def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> Fact
         price=None
         if price is None
         else Price(amount=price.amount, currency=price.currency, as_of=price.as_of, source=price.source),
-        listed=listed_prices(market, ref.cloud, ref.region),
+        listed=listed_prices(market, ref.cloud, ref.region, None, price.currency if price else None),
         nodes=tuple(node_of(machine) for machine in machines if machine.state is not State.GONE),
         recovered=True,
     )

@@ -48,10 +48,14 @@ UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """One resource that no living box of this journal accounts for."""
+    """One resource that no living box of this journal accounts for.
+
+    ``record`` is what the journal has of its box; ``None`` for a box that it does not know.
+    """
 
     resource: Resource
     reason: Reason
+    record: Box | None = None
 
     @property
     def unwanted(self) -> bool:
@@ -102,7 +106,7 @@ def judge(
             else:
                 reason = _of_known(resource, box, now, free=may_take(box.lease))
             if reason is not None:
-                finds.append(Find(resource=resource, reason=reason))
+                finds.append(Find(resource=resource, reason=reason, record=box))
     return finds
 
 

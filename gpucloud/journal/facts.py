@@ -43,12 +43,17 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The offer that was bought. ``gpu`` is ``None`` if the market does not have the type."""
+    """The offer that was bought.
+
+    ``gpu`` is ``None`` if the market does not have the type; ``reservation`` is the id of the capacity that
+    the account held, if the box was launched into such.
+    """
 
     instance_type: str
     purchase: Purchase
     gpu: Gpu | None = None
     interconnect: str | None = None
+    reservation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,12 @@ class Wanted:
     spec: Data
     disk_gib: int | None = None
     image: str | None = None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The user's own tags; empty for a box that was recovered by its tags."""
+        tags: Data = self.spec.get("tags") or {}
+        return {name: str(value) for name, value in tags.items()}
 
     @property
     def has_idle_limit(self) -> bool:
@@ -182,6 +193,8 @@ class Usage:
         price: per hour (a disk: per GiB and month); ``None`` if unknown.
         gib: the size of a disk.
         paid_before: whether it was paid for before the launch: capacity that the account held.
+        cloud: the cloud of the machine, which for a failed attempt may differ from that of the box.
+        region: the region of the machine.
     """
 
     box: str
@@ -192,6 +205,8 @@ class Usage:
     price: Price | None
     gib: int | None = None
     paid_before: bool = False
+    cloud: str | None = None
+    region: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +215,10 @@ class Facts:
 
     ``zone`` is set alone if only the cloud's answer has it; ``listed`` has the list prices of disks and
     addresses. An ``attended`` box ends with the ``run`` that launched it; a ``recovered`` one was found by
-    its tags; ``replaced`` is the reason why its first machine was not kept; ``timers`` are the ids of the
-    cloud's own timers that end it.
+    its tags; ``replaced`` is the reason why its first machine was not kept; ``setup_error`` is the reason
+    why its set-up failed, though it was kept, and empty once the set-up was repeated with success;
+    ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
+    end is known by an upper limit only, when it was last seen to be billed.
     """
 
     place: Place | None = None
@@ -219,8 +236,10 @@ class Facts:
     timers: tuple[str, ...] | None = None
     guards: tuple[GuardReport | None, ...] | None = None
     replaced: str | None = None
+    setup_error: str | None = None
     ended_by: EndedBy | None = None
     recovered: bool | None = None
+    billed_until: Mapping[str, datetime] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -251,6 +270,7 @@ def node_of(machine: Machine) -> Node:
         private_ip=machine.private_ip,
         billed=machine.billed,
         started_at=machine.created_at,
+        ended_at=machine.ended_at,
     )
 
 
@@ -316,6 +336,7 @@ def _read_offer(data: Data) -> Offer:
         instance_type=data["instance_type"],
         purchase=Purchase(data["purchase"]),
         interconnect=data.get("interconnect"),
+        reservation=data.get("reservation"),
         gpu=None
         if gpu is None
         else Gpu(
@@ -364,6 +385,10 @@ def _read_wanted(data: Data) -> Wanted:
     return Wanted(**data)
 
 
+def _read_times(data: Data) -> dict[str, datetime]:
+    return {name: datetime.fromisoformat(text) for name, text in data.items()}
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "place": _read_place,
     "offer": _read_offer,
@@ -378,6 +403,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "timers": tuple,
     "guards": _read_guards,
     "ended_by": EndedBy,
+    "billed_until": _read_times,
 }
 
 

@@ -65,8 +65,10 @@ class Box:
     timers: tuple[str, ...] = ()
     guards: tuple[GuardReport | None, ...] = ()
     replaced: str | None = None
+    setup_error: str | None = None
     ended_by: EndedBy | None = None
     recovered: bool = False
+    billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
 
     @property
     def cloud(self) -> str:
@@ -118,6 +120,16 @@ class Box:
         return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
     @property
+    def shown_state(self) -> BoxState:
+        """Its state as users see it.
+
+        A box that was kept after its set-up failed lives like one that is ready, until its end, and is
+        journalled as such: what ends, finds or bills boxes need not know of it. It is shown as failed.
+        """
+        failed = self.state is BoxState.READY and bool(self.setup_error)
+        return BoxState.FAILED if failed else self.state
+
+    @property
     def known(self) -> Facts:
         """What its events have told."""
         shared = {name: getattr(self, name) for name in Facts.__dataclass_fields__ if name != "zone"}
@@ -154,6 +166,22 @@ class ResourceRow:
     name: str
     state: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotRun:
+    """An interval in which one machine ran on spot, as far as somebody looked.
+
+    ``taken_back`` means that its cloud interrupted the machine, in this interval or in a later one.
+    """
+
+    machine: str
+    cloud: str
+    region: str
+    instance_type: str
+    start: datetime
+    end: datetime
+    taken_back: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterErro
 from gpucloud.journal.events import Event, Planned, Recovered, Released, Seen, Taken
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
-from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, StoredEvent
+from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, SpotRun, StoredEvent
 from gpucloud.journal.sqlite.database import Database
 from gpucloud.journal.sqlite.writing import Writer
 from gpucloud.resources import Tags
@@ -287,8 +287,8 @@ class Journal:
         with self._database.reading() as reader:
             return reader.box(id)
 
-    def boxes(self, *, owner: str, over: bool = False) -> list[Box]:
-        """An owner's boxes, oldest first; ``over`` adds those that are deleted or failed."""
+    def boxes(self, *, owner: str | None, over: bool = False) -> list[Box]:
+        """An owner's boxes, or all, oldest first; ``over`` adds those that are deleted or failed."""
         with self._database.reading() as reader:
             return reader.boxes(owner, over=over)
 
@@ -313,9 +313,14 @@ class Journal:
             return reader.resources(box, present=present)
 
     def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
-        """Every resource that these boxes ever had, in whatever state."""
+        """Every resource that these boxes ever had, in whatever state, in the order of their making."""
         with self._database.reading() as reader:
             return reader.resources_of(ids)
+
+    def spot_runs(self, *, owner: str) -> list[SpotRun]:
+        """The intervals in which machines of an owner ran on spot, in the order of their start."""
+        with self._database.reading() as reader:
+            return reader.spot_runs(owner)
 
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""

@@ -33,18 +33,21 @@ def shipped_market() -> Market:
     return market
 
 
+def refreshed_by(market: Market, history: PriceHistory) -> Market:
+    """A market with what refreshes have stored."""
+    return market.refreshed(history.current, history.interruptions, history.tariffs(), history.rates())
+
+
 def check_places(market: Market, demand: Demand) -> None:
-    """Checks that the places of a demand exist.
+    """Checks that the places and types of a demand exist.
 
     Raises:
-        UsageError: a cloud, region or zone does not.
+        UsageError: a cloud, region, zone or instance type does not.
     """
     try:
         market.check(demand)
     except BadPlaceError as error:
-        raise UsageError(
-            f"{flag_of(error.field)}: {error}", hint="gpucloud offers shows clouds, regions and zones"
-        ) from None
+        raise UsageError(f"{flag_of(error.field)}: {error}", hint=error.existing) from None
 
 
 class Catalog:
@@ -146,10 +149,10 @@ class Catalog:
 
         try:
             self._history = PriceHistory.open(file)
+            return refreshed_by(market, self._history)
         except HistoryError as error:
             self.tell(f"Older prices are used: {error}. To refresh: rm {file}; gpucloud prices refresh")
             return market
-        return market.refreshed(self._history.current, self._history.interruptions)
 
     def _version(self) -> object:
         """A value that changes with each change of the price history, by any process."""

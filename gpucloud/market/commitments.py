@@ -118,7 +118,8 @@ def clouds_to_ask(names: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
     known = frozenset(names)
     for pattern in patterns:
         if not knows(known, pattern):
-            raise UsageError(f"--cloud: {BadPlaceError('clouds', pattern, known)}")
+            error = BadPlaceError("clouds", pattern, known, {name: (name,) for name in names})
+            raise UsageError(f"--cloud: {error}", hint=error.existing)
     return [name for name in names if not patterns or admits(patterns, frozenset({name}))]
 
 

@@ -14,14 +14,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpucloud.errors import UsageError
+from gpucloud.market.yaml_lines import YamlDocument
 from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Price
 from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
 from gpucloud_pricing.demand import OWNED, PURCHASES
-from gpucloud_pricing.estimate import Usage
+from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import SavingsPlan, Source
 
 SOURCE = "own-conditions"
@@ -139,11 +139,13 @@ class OwnConditions:
         file: the user's file; ``None`` without one.
         written: the content of the file.
         held: the commitments that clouds reported.
+        document: the file with its lines; ``None`` without one.
     """
 
     file: Path | None = None
     written: Conditions = field(default_factory=Conditions)
     held: Sequence[Commitment] = ()
+    document: YamlDocument | None = None
 
     @classmethod
     def load(cls, file: Path, held: Sequence[Commitment] = ()) -> OwnConditions:
@@ -157,13 +159,16 @@ class OwnConditions:
                 data = stream.read(MAX_BYTES + 1)
             if len(data) > MAX_BYTES:
                 raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB")
-            return cls(file, Conditions.model_validate(yaml.safe_load(data) or {}), held)
         except OSError as error:
             raise UsageError(f"cannot read the discounts file {str(file)!r}: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            raise UsageError(f"{file}: not YAML: {error}") from None
+        document = YamlDocument.parse(data, str(file))
+        try:
+            return cls(file, Conditions.model_validate(document.data or {}), held, document)
         except ValidationError as error:
-            problems = [f"{file}: {_where(each['loc'])}: {each['msg']}" for each in error.errors()]
+            problems = [
+                document.error(each["loc"], f"{_where(each['loc'])}: {each['msg']}").message
+                for each in error.errors()
+            ]
             raise UsageError("; ".join(problems)) from None
 
     def apply(self, market: Market, usage: Usage, today: date) -> Market:
@@ -234,38 +239,49 @@ class OwnConditions:
     def _check(self, market: Market) -> None:
         clouds = sorted({cloud for cloud, _ in market.types})
         written = self.written
-        for part in (*written.discounts, *written.credits, *written.commitments, *written.savings_plans):
-            if part.cloud not in clouds:
-                raise self._wrong(f"there is no cloud {part.cloud!r}; allowed: {', '.join(clouds)}")
-        ways = [way.replace("_", "-") for way in PURCHASES if way != OWNED]
-        for discount in self.written.discounts:
-            if discount.purchase not in {None, *ways}:
-                raise self._wrong(f"{discount.purchase!r} is not a way of paying; allowed: {', '.join(ways)}")
-            if not any(c == discount.cloud and fnmatchcase(n, discount.types) for c, n in market.types):
-                raise self._wrong(f"{discount.cloud} has no type {discount.types!r}")
-        for own in self.written.commitments:
+        for name in ("discounts", "credits", "commitments", "savings_plans"):
+            parts: Sequence[_Part] = getattr(written, name)
+            for at, part in enumerate(parts):
+                if part.cloud not in clouds:
+                    why = f"there is no cloud {part.cloud!r}; allowed: {', '.join(clouds)}"
+                    raise self._wrong((name, at, "cloud"), why)
+        for at, discount in enumerate(written.discounts):
+            self._check_discount(at, discount, market)
+        for at, own in enumerate(written.commitments):
             if (own.cloud, own.type) not in market.types or (own.cloud, own.region) not in market.regions:
-                raise self._wrong(f"there is no {own.type} in {own.cloud} {own.region}")
-        for plan in self.written.savings_plans:
-            self._check_plan(plan, market)
-        for credit in self.written.credits:
+                raise self._wrong(("commitments", at), f"there is no {own.type} in {own.cloud} {own.region}")
+        for at, plan in enumerate(written.savings_plans):
+            self._check_plan(at, plan, market)
+        for at, credit in enumerate(written.credits):
             if market.usd(credit.amount, credit.currency) is None:
-                raise self._wrong(f"no exchange rate from {credit.currency} to USD is known")
+                why = f"no exchange rate from {credit.currency} to USD is known"
+                raise self._wrong(("credits", at, "currency"), why)
 
-    def _check_plan(self, plan: OwnPlan, market: Market) -> None:
+    def _check_discount(self, at: int, discount: Discount, market: Market) -> None:
+        ways = [way.replace("_", "-") for way in PURCHASES if way != OWNED]
+        if discount.purchase not in {None, *ways}:
+            why = f"{discount.purchase!r} is not a way of paying; allowed: {', '.join(ways)}"
+            raise self._wrong(("discounts", at, "purchase"), why)
+        if not any(c == discount.cloud and fnmatchcase(n, discount.types) for c, n in market.types):
+            why = f"{discount.cloud} has no type {discount.types!r}"
+            raise self._wrong(("discounts", at, "types"), why)
+
+    def _check_plan(self, at: int, plan: OwnPlan, market: Market) -> None:
+        place = ("savings_plans", at)
         if plan.plan == "compute":
             if plan.family or plan.region:
-                raise self._wrong("a compute plan covers all families and regions: omit family and region")
+                why = "a compute plan covers all families and regions: omit family and region"
+                raise self._wrong(place, why)
             return
         if plan.family is None or plan.region is None:
-            raise self._wrong("an instance plan needs a family and a region")
+            raise self._wrong(place, "an instance plan needs a family and a region")
         if (plan.cloud, plan.region) not in market.regions:
-            raise self._wrong(f"there is no {plan.cloud} {plan.region}")
+            raise self._wrong((*place, "region"), f"there is no {plan.cloud} {plan.region}")
         if not any(c == plan.cloud and n.startswith(f"{plan.family}.") for c, n in market.types):
-            raise self._wrong(f"{plan.cloud} has no family {plan.family!r}")
+            raise self._wrong((*place, "family"), f"{plan.cloud} has no family {plan.family!r}")
 
-    def _wrong(self, why: str) -> UsageError:
-        return UsageError(f"{self.file}: {why}")
+    def _wrong(self, path: tuple[str | int, ...], why: str) -> UsageError:
+        return UsageError(why) if self.document is None else self.document.error(path, why)
 
 
 def _where(parts: Iterable[Any]) -> str:

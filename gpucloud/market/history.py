@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -22,15 +22,20 @@ Series = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceTrends:
-    """The prices since a moment: the cheapest now first, each with its spans, oldest first."""
+    """The prices since a moment: the cheapest now first, each with its spans, oldest first.
+
+    ``known`` is the number of prices in force, of which ``series`` has the cheapest.
+    """
 
     since: datetime
     series: Mapping[Series, Sequence[Span]]
+    known: int
 
     def document(self) -> dict[str, Any]:
         """The fields of ``gpucloud.prices-history/v1``."""
         return {
             "since": rfc3339(self.since),
+            "known": self.known,
             "series": [
                 {
                     **spans[-1].price.subject(),
@@ -99,7 +104,7 @@ def price_trends(
         spans = history.spans((kind,), purchases=(price.purchase,), regions=(price.region,))
         found[series_of(price)] = [each for each in spans if series_of(each.price) == series_of(price)]
     first = min(spans[0].since for spans in found.values())
-    return PriceTrends(since=first if since is None else max(first, since), series=found)
+    return PriceTrends(since=first if since is None else max(first, since), series=found, known=len(in_force))
 
 
 def price_changes(
@@ -121,7 +126,6 @@ def price_changes(
     """
     demand = spec.demand()
     purchases = demand.purchases if "purchase" in spec.given else None
-    demand = demand if spec.wants_gpu else replace(demand, gpus=())
     kinds, regions = _kinds(market, demand), _regions(market, demand)
     then, later = (
         {
@@ -148,7 +152,7 @@ def series_of(price: Price) -> Series:
 
 def _kinds(market: Market, demand: Demand) -> list[InstanceType]:
     check_places(market, demand)
-    return [kind for kind in market.with_gpus(demand.gpus) if admits(demand.clouds, frozenset({kind.cloud}))]
+    return [kind for kind in market.types_named(demand) if admits(demand.clouds, frozenset({kind.cloud}))]
 
 
 def _regions(market: Market, demand: Demand) -> list[str] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from gpucloud_pricing import Market, Price, Rate, Source
+from gpucloud_pricing import Market, Price, Rate, Source, Tariff
+from gpucloud_pricing.tariff_table import EVERYWHERE, KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +33,47 @@ class PriceGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TariffGroup:
+    """The known tariffs of one cloud and kind, from one source.
+
+    Attributes:
+        cloud: the provider's name.
+        kind: the kind of tariff.
+        tariffs: how many there are, each step counted.
+        regions: in how many regions; 0 for tariffs that are the same everywhere.
+        oldest: the date of the oldest; ``None`` if the source has no dates.
+        newest: the date of the newest; likewise.
+        source: an id of the sources.
+    """
+
+    cloud: str
+    kind: str
+    tariffs: int
+    regions: int
+    oldest: date | None
+    newest: date | None
+    source: str
+
+    def document(self) -> dict[str, Any]:
+        """A group of ``gpucloud.prices/v1``."""
+        days = {"oldest": self.oldest and self.oldest.isoformat()}
+        return {**asdict(self), **days, "newest": self.newest and self.newest.isoformat()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PriceOverview:
     """An overview of the known prices.
 
     Attributes:
         groups: by cloud, way of paying and source.
-        sources: those of the prices and the exchange rates, by name.
+        tariffs: the prices other than compute, by cloud, kind and source.
+        sources: those of the prices, the tariffs and the exchange rates, by name.
         rates: the exchange rates.
         set_aside: the number of invalid rows in a refresh, by reason.
     """
 
     groups: Sequence[PriceGroup]
+    tariffs: Sequence[TariffGroup]
     sources: Sequence[Source]
     rates: Sequence[Rate]
     set_aside: Mapping[str, int]
@@ -64,6 +95,7 @@ class PriceOverview:
             "as_of": max(group.newest for group in self.groups).isoformat(),
             "prices": self.prices,
             "groups": [group.document() for group in self.groups],
+            "tariffs": [group.document() for group in self.tariffs],
             "sources": [asdict(source) for source in self.sources],
             "rates": [rate.document() for rate in self.rates],
         }
@@ -81,12 +113,40 @@ def overview(market: Market, today: date, set_aside: Counter[str]) -> PriceOverv
     for price in market.prices():
         prices[price.cloud, price.purchase, price.source].append(price)
     groups = [_group(found, today) for _, found in sorted(prices.items())]
-    used = {group.source for group in groups} | {rate.source for rate in market.rates}
+    tariffs = _tariff_groups(market)
+    used = {group.source for group in groups} | {group.source for group in tariffs}
+    used |= {rate.source for rate in market.rates}
     return PriceOverview(
         groups=groups,
+        tariffs=tariffs,
         sources=[market.sources[name] for name in sorted(used)],
         rates=market.rates,
         set_aside=dict(set_aside.most_common()),
+    )
+
+
+def _tariff_groups(market: Market) -> list[TariffGroup]:
+    clouds = {cloud: None for cloud, _ in market.regions}
+    places = [*market.regions, *((cloud, EVERYWHERE) for cloud in clouds)]
+    found: dict[tuple[str, str, str], set[Tariff]] = defaultdict(set)
+    for cloud, region in places:
+        for kind in KINDS:
+            for tariff in market.tariffs.at(cloud, region, kind):
+                found[cloud, kind, tariff.source].add(tariff)
+    return [_tariff_group(group) for _, group in sorted(found.items())]
+
+
+def _tariff_group(tariffs: Collection[Tariff]) -> TariffGroup:
+    first = next(iter(tariffs))
+    days = [tariff.as_of for tariff in tariffs if tariff.as_of]
+    return TariffGroup(
+        cloud=first.cloud,
+        kind=first.kind,
+        tariffs=len(tariffs),
+        regions=len({tariff.region for tariff in tariffs} - {EVERYWHERE}),
+        oldest=min(days, default=None),
+        newest=max(days, default=None),
+        source=first.source,
     )
 
 

@@ -22,7 +22,8 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
 from gpucloud_pricing.history import Change, PriceHistory, SetAside
 from gpucloud_pricing.places import admits, region_names
-from gpucloud_pricing.validation import validate_prices
+from gpucloud_pricing.tariff_history import TariffChange
+from gpucloud_pricing.validation import validate_prices, validate_tariffs
 
 ASKED_AT_ONCE = 32
 """Inquiries to one cloud at a time, to hide its latency. Clouds limit the calls of each region, so the
@@ -47,7 +48,9 @@ class Refreshed:
         new: how many of them were not known before.
         gone: how many known prices are no longer offered.
         moved: the prices that changed.
-        set_aside: the rows that are not valid prices.
+        tariffs: the number of lists of tariffs in the answers.
+        moved_tariffs: the lists of tariffs that changed.
+        set_aside: the rows that are not valid prices or tariffs.
         failures: errors by inquiry; the earlier prices stay as they were.
         absent: why this cloud was left out: it is not set up here.
     """
@@ -59,6 +62,8 @@ class Refreshed:
     new: int = 0
     gone: int = 0
     moved: list[Change] = field(default_factory=list[Change])
+    tariffs: int = 0
+    moved_tariffs: list[TariffChange] = field(default_factory=list[TariffChange])
     set_aside: list[SetAside] = field(default_factory=list[SetAside])
     failures: dict[str, CloudError] = field(default_factory=dict[str, CloudError])
     absent: str | None = None
@@ -73,6 +78,8 @@ class Refreshed:
             "new": self.new,
             "moved": [change.document() for change in self.moved],
             "gone": self.gone,
+            "tariffs": self.tariffs,
+            "moved_tariffs": [change.document() for change in self.moved_tariffs],
             "set_aside": [asdict(each) for each in self.set_aside],
             "failures": failure_documents(self.failures),
             "left_out": self.absent,
@@ -81,14 +88,21 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The types and regions to refresh in one cloud; ``None`` for all regions."""
+    """The types and regions to refresh in one cloud; ``None`` for all regions. With tariffs or without."""
 
     instance_types: Sequence[str]
     regions: Sequence[str] | None = None
+    tariffs: bool = False
 
 
-def wanted_of(market: Market, spec: Spec, clouds: Collection[str]) -> dict[str, Wanted]:
+def wanted_of(market: Market, spec: Spec, clouds: Collection[str], *, tariffs: bool) -> dict[str, Wanted]:
     """The types and regions to ask for, by cloud: those of the spec, or all.
+
+    Args:
+        market: the known types and regions.
+        spec: the GPUs, clouds and regions.
+        clouds: the clouds that can be asked.
+        tariffs: whether to ask for tariffs too.
 
     Raises:
         NoOfferError: none of them has such a GPU.
@@ -97,7 +111,7 @@ def wanted_of(market: Market, spec: Spec, clouds: Collection[str]) -> dict[str, 
     demand = spec.demand()
     check_places(market, demand)
     types: dict[str, list[str]] = defaultdict(list)
-    for kind in market.with_gpus(demand.gpus if spec.wants_gpu else ()):
+    for kind in market.types_named(demand):
         if kind.cloud in clouds and admits(demand.clouds, frozenset({kind.cloud})):
             types[kind.cloud].append(kind.name)
     if not types:
@@ -111,7 +125,11 @@ def wanted_of(market: Market, spec: Spec, clouds: Collection[str]) -> dict[str, 
         for cloud in types
     }
     return {
-        cloud: Wanted(instance_types=sorted(names), regions=regions[cloud] if demand.regions else None)
+        cloud: Wanted(
+            instance_types=sorted(names),
+            regions=regions[cloud] if demand.regions else None,
+            tariffs=tariffs,
+        )
         for cloud, names in types.items()
         if regions[cloud]
     }
@@ -178,7 +196,11 @@ class _Clerk:
 
         try:
             cloud = self.context.clouds[self.name]
-            inquiries = cloud.inquiries(wanted.instance_types, wanted.regions)
+            # Tariffs first: a list of many pages goes on while the rest is asked.
+            inquiries = [
+                *(cloud.tariff_inquiries(wanted.regions) if wanted.tariffs else ()),
+                *cloud.inquiries(wanted.instance_types, wanted.regions),
+            ]
         except (CloudError, ImportError) as error:
             if isinstance(error, CloudError) and not is_absent(error):
                 self.result.failures["everything"] = error
@@ -217,10 +239,12 @@ class _Clerk:
             with self.writing:
                 self.result.answered += 1
             return answer.further
-        prices, aside = validate_prices(self.market, answer.prices)
+        prices, refused = validate_prices(self.market, answer.prices)
+        tariffs, unbelieved = validate_tariffs(self.market, answer.tariffs)
+        aside = [*answer.set_aside, *refused, *unbelieved]
         with self.writing:
             if not self.stopping.is_set():
-                kept = replace(answer, prices=prices, set_aside=[*answer.set_aside, *aside])
+                kept = replace(answer, prices=prices, tariffs=tariffs, set_aside=aside)
                 self._keep(inquiry, kept, at)
         return ()
 
@@ -236,12 +260,15 @@ class _Clerk:
             at,
             answer.set_aside,
             interruptions=answer.interruptions,
+            tariffs=answer.tariffs,
         )
         self.result.answered += 1
         self.result.prices += len(answer.prices)
         self.result.new += recorded.new
         self.result.gone += recorded.gone
         self.result.moved += recorded.moved
+        self.result.tariffs += len(answer.tariffs)
+        self.result.moved_tariffs += recorded.moved_tariffs
         self.result.set_aside += answer.set_aside
         self._tell()
 

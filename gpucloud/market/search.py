@@ -11,7 +11,19 @@ from typing import Any
 
 from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec.file import flag_of
-from gpucloud_pricing import Demand, Explanation, Market, Offer, Rate, Refusal, Relaxation, format_money
+from gpucloud_pricing import (
+    Demand,
+    Explanation,
+    Market,
+    Offer,
+    Rate,
+    Refusal,
+    Relaxation,
+    format_count,
+    format_money,
+)
+from gpucloud_pricing.rules import caution
+from gpucloud_pricing.values import number
 
 _REFUSED_BY = {
     "cloud": "--cloud",
@@ -28,6 +40,9 @@ _RELAXED = {
     "region": "without --region",
     "zone": "without --zone",
     "purchase": "with any --purchase",
+    "gpu": "with another --gpu",
+    "instance_type": "with another --instance-type",
+    "arch": "with another --arch",
     "status": "with --include-hidden",
     "partition": "with --region of another partition",
     "opt_in_zone": "with --zone of an opt-in zone",
@@ -41,10 +56,12 @@ class Sort(StrEnum):
     PRICE = "price"
     PER_GPU = "gpu-price"
     PER_GIB = "gpu-memory-price"
+    PER_BANDWIDTH = "bandwidth-price"
     PER_FP64 = "fp64-price"
     PER_FP32 = "fp32-price"
     PER_TF32 = "tf32-price"
     PER_FP16 = "fp16-price"
+    PER_BF16 = "bf16-price"
     PER_FP8 = "fp8-price"
     GPU_MEMORY = "gpu-memory"
     VCPUS = "vcpus"
@@ -56,10 +73,12 @@ class Sort(StrEnum):
 MEASURES = {
     Sort.PER_GPU: "gpu",
     Sort.PER_GIB: "memory",
+    Sort.PER_BANDWIDTH: "bandwidth",
     Sort.PER_FP64: "fp64",
     Sort.PER_FP32: "fp32",
     Sort.PER_TF32: "tf32",
     Sort.PER_FP16: "fp16",
+    Sort.PER_BF16: "bf16",
     Sort.PER_FP8: "fp8",
 }
 """The unit of work of a sort order by the cost of work; see :mod:`gpucloud_pricing.work`."""
@@ -117,6 +136,10 @@ class Offers:
         if self.explanation:
             fields["turned_down"] = [_refusal(refusal) for refusal in self.explanation.refused[:limit]]
             fields["turned_down_by"] = self.explanation.counts
+            fields["other_counts"] = {
+                gpu: [number(count) for count in counts]
+                for gpu, counts in self.explanation.other_counts.items()
+            }
             fields["relax"] = [
                 {"rule": relaxation.rule, "offers": relaxation.offers, "best": relaxation.best.document()}
                 for relaxation in self.explanation.relaxations
@@ -168,15 +191,24 @@ def nothing_matches(explanation: Explanation) -> GpucloudError:
             hint="raise --max-price",
         )
     hints = [relaxation_text(relaxation) for relaxation in explanation.relaxations[:3]]
-    return NoOfferError("no offer matches", hint="; ".join(hints) or "see all reasons with --why")
+    counts = [counts_text(gpu, counts) for gpu, counts in explanation.other_counts.items()]
+    return NoOfferError(
+        ": ".join(filter(None, ("no offer matches", "; ".join(counts)))),
+        hint="; ".join(hints) or "see all reasons with --why",
+    )
 
 
-def work_order(offer: Offer, measure: str) -> tuple[bool, bool, Decimal]:
+def counts_text(gpu: str, counts: Sequence[Decimal]) -> str:
+    """The counts that a GPU comes in: ``H100 comes as 1, 2, 8``."""
+    return f"{gpu} comes as {', '.join(map(format_count, counts))}" if counts else f"no type has {gpu}"
+
+
+def work_order(offer: Offer, measure: str) -> tuple[bool, int, Decimal]:
     """The cost of an hour of work, as a sort key: unknown ones last, flagged ones before them."""
     from gpucloud_pricing.work import price_for
 
     price = price_for(offer, measure)
-    return price is None, bool(offer.flags), price or Decimal(0)
+    return price is None, caution(offer.flags), price or Decimal(0)
 
 
 def relaxation_text(relaxation: Relaxation) -> str:

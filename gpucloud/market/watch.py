@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.errors import UsageError
+from gpucloud.market.catalog import refreshed_by
 from gpucloud.market.refresh import refresh, wanted_of
 from gpucloud.resources import rfc3339
 from gpucloud.runtime.context import Context
@@ -84,7 +85,7 @@ def watch(
     Raises:
         NoOfferError: no cloud that can be asked has such a GPU.
     """
-    wanted, demand = wanted_of(market, spec, context.clouds.names()), spec.demand()
+    wanted, demand = wanted_of(market, spec, context.clouds.names(), tariffs=False), spec.demand()
     was_below = False
     while True:
         results = refresh(context, market, history, wanted, anew=True)
@@ -102,6 +103,5 @@ def watch(
 
 
 def _cheapest(market: Market, history: PriceHistory, demand: Demand, today: date) -> Offer | None:
-    refreshed = market.refreshed(history.current, history.interruptions)
-    found = refreshed.search(demand, today, limit=1)
+    found = refreshed_by(market, history).search(demand, today, limit=1)
     return next((offer for offer in found if offer.price_usd is not None), None)

@@ -26,15 +26,14 @@ def plan_launch(
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
         UsageError: the spec has no GPU, or its box would end before it can be used.
     """
-    if not spec.wants_gpu:
-        raise UsageError("specify a GPU: --gpu T4, --gpu A100:8, or --gpu-memory 24")
+    spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     context.tell("plan", "searching the market")
     wish = wish_for(spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
     with context.tasks.within(PLAN_S):
         plan = make_plan(context, market, wish)
     if spec.budget is not None:
-        plan = within_a_budget(plan, market)
+        plan = within_a_budget(plan, spec, market)
         refuse_short(lifetime(plan, spec, market), "--budget")
     return plan
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from typing import Any
 
-from gpucloud.costs.resource_prices import BESIDE
+from gpucloud.costs.resource_prices import ADDRESS, BESIDE, DISK, beside_prices
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import LEAST_LIFE
 from gpucloud.planning.plan import Candidate, Plan
@@ -16,12 +16,11 @@ from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec, deadline
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
-from gpucloud_pricing.estimate import tariff_at
 
 LAUNCH_TTL = timedelta(hours=24)
 """The lifetime of a box by default."""
-BESIDE_BOXES = {"disk_gb_month": "disks", "public_ip_hour": "addresses"}
-"""The kinds of tariffs other than compute, and their names for people (plural)."""
+BESIDE_BOXES = {DISK: "disks", ADDRESS: "addresses"}
+"""The parts other than compute, as the journal names their prices, and for people (plural)."""
 _STEP = Decimal("0.0001")
 
 
@@ -56,13 +55,13 @@ def lifetime(plan: Plan, spec: Spec, market: Market) -> timedelta | None:
         found = deadline(
             ttl=ttl,
             budget_usd=spec.budget,
-            compute_usd_per_hour=attempt.ceiling_usd,
+            compute_usd_per_hour=_new_spending(attempt),
             disk_usd_per_hour=disk,
             address_usd_per_hour=address,
             nodes=spec.nodes,
         )
         lives += [found] if found is not None else []
-    return min(lives)
+    return min(lives, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +82,6 @@ class CostLimit:
     lives: timedelta | None
     until: datetime | None
 
-    @property
-    def known(self) -> tuple[str, ...]:
-        """The included parts other than compute: ``disks``, ``addresses``."""
-        return tuple(name for name in BESIDE_BOXES.values() if name not in self.unknown)
-
     def document(self) -> dict[str, Any]:
         """For JSON."""
         amount = {"amount": format(self.usd_per_hour, "f"), "currency": "USD"}
@@ -105,10 +99,9 @@ def cost_limit(plan: Plan, spec: Spec, market: Market) -> CostLimit:
     sums: list[Decimal] = []
     unknown: set[str] = set()
     for attempt in plan.attempts:
-        held = attempt.purchase is Purchase.RESERVED
         beside = _beside_usd_per_hour(market, attempt, spec.disk)
         unknown |= {BESIDE_BOXES[kind] for kind, price in beside.items() if price is None}
-        sums.append(sum(filter(None, beside.values()), Decimal(0) if held else attempt.ceiling_usd))
+        sums.append(sum(filter(None, beside.values()), _new_spending(attempt)))
     return CostLimit(
         usd_per_hour=(max(sums) * spec.nodes).quantize(_STEP, rounding=ROUND_UP),
         nodes=spec.nodes,
@@ -118,13 +111,18 @@ def cost_limit(plan: Plan, spec: Spec, market: Market) -> CostLimit:
     )
 
 
-def within_a_budget(plan: Plan, market: Market) -> Plan:
+def _new_spending(attempt: Candidate) -> Decimal:
+    """The most that the compute of one node costs per hour; zero for held capacity, which is paid for."""
+    return Decimal(0) if attempt.purchase is Purchase.RESERVED else attempt.ceiling_usd
+
+
+def within_a_budget(plan: Plan, spec: Spec, market: Market) -> Plan:
     """The plan without attempts whose disk or address has no known price: a budget must cover all parts.
 
     Raises:
         UsageError: none is left.
     """
-    unknown = {attempt: _unpriced(market, attempt) for attempt in plan.attempts}
+    unknown = {attempt: _unpriced(market, attempt, spec.disk) for attempt in plan.attempts}
     left_out = {
         f"{attempt.cloud} {attempt.region}": f"for the budget: no price is known for {' and '.join(texts)}"
         for attempt, texts in unknown.items()
@@ -136,8 +134,9 @@ def within_a_budget(plan: Plan, market: Market) -> Plan:
     return replace(plan, attempts=attempts, left_out={**plan.left_out, **left_out})
 
 
-def _unpriced(market: Market, attempt: Candidate) -> list[str]:
-    return [text for kind, text in BESIDE.items() if _tariff_usd(market, attempt, kind) is None]
+def _unpriced(market: Market, attempt: Candidate, disk_gib: int) -> list[str]:
+    beside = _beside_usd_per_hour(market, attempt, disk_gib)
+    return [text for kind, text in BESIDE.items() if beside[kind] is None]
 
 
 def _no_budget(place: str) -> UsageError:
@@ -148,15 +147,11 @@ def _no_budget(place: str) -> UsageError:
 
 
 def _beside_usd_per_hour(market: Market, attempt: Candidate, disk_gib: int) -> dict[str, Decimal | None]:
-    """The cost of one node's disk and address, by kind of tariff; ``None`` if unknown."""
-    disk = _tariff_usd(market, attempt, "disk_gb_month")
+    """The cost of one node's disk and address, by part; ``None`` if unknown."""
     billed_gib = market.billing_of(attempt.cloud).disk_gib(disk_gib)
+    quantities = {DISK: billed_gib / HOURS_PER_MONTH, ADDRESS: Decimal(1)}
+    prices = beside_prices(market, attempt.cloud, attempt.region, disk_gib)
     return {
-        "disk_gb_month": disk and disk * billed_gib / HOURS_PER_MONTH,
-        "public_ip_hour": _tariff_usd(market, attempt, "public_ip_hour"),
+        kind: None if price is None else market.usd(price.amount * quantities[kind], price.currency)
+        for kind, price in prices.items()
     }
-
-
-def _tariff_usd(market: Market, attempt: Candidate, kind: str) -> Decimal | None:
-    tariff = tariff_at(market.tariffs, attempt.cloud, attempt.region, kind)
-    return None if tariff is None else market.usd(tariff.amount, tariff.currency)

@@ -14,7 +14,7 @@ from typing import Any
 from gpucloud.errors import UsageError
 from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
 from gpucloud_pricing.demand import Purchase
-from gpucloud_pricing.rules import IMPLAUSIBLE
+from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
 
 SCHEMA = "gpucloud.plan/v1"
 MAX_ATTEMPTS = 20
@@ -93,7 +93,7 @@ class Candidate:
     @property
     def stale(self) -> bool:
         """Whether the price is too old to buy at it without asking the cloud."""
-        return "stale" in self.flags and not self.quoted
+        return STALE in self.flags and not self.quoted
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON; decimals and times as strings."""
@@ -178,11 +178,11 @@ class Plan:
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The order of choice: unflagged, cheaper, newer price, smaller, then by name."""
+    """The order of choice: unflagged, plausible, cheaper, newer price, smaller, then by name."""
     return sorted(
         candidates,
         key=lambda c: (
-            bool(c.flags),
+            caution(c.flags),
             c.price_usd,
             -c.as_of.toordinal(),
             c.vcpus,
@@ -213,8 +213,8 @@ def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[
     return tuple(ordered[:most])
 
 
-def _price_level(candidate: Candidate) -> tuple[bool, Decimal]:
-    return bool(candidate.flags), candidate.price_usd
+def _price_level(candidate: Candidate) -> tuple[int, Decimal]:
+    return caution(candidate.flags), candidate.price_usd
 
 
 def _spread(level: Sequence[Candidate]) -> list[Candidate]:
@@ -270,9 +270,9 @@ def _at(
     price_usd = usd(quote.price_per_hour, quote.currency)
     if price_usd is None:
         return candidate
-    flags = [flag for flag in candidate.flags if flag not in {"stale", IMPLAUSIBLE}]
+    flags = _type_flags(candidate)
     if not plausible(candidate.gpu_model, price_usd / candidate.gpu_count):
-        flags.append(IMPLAUSIBLE)
+        flags += (IMPLAUSIBLE,)
     return replace(
         candidate,
         zone=candidate.zone or quote.zone or "",
@@ -283,7 +283,7 @@ def _at(
         source=quote.source,
         ceiling_usd=price_usd.normalize(),
         quoted_at=quote.as_of,
-        flags=tuple(flags),
+        flags=flags,
     )
 
 
@@ -325,11 +325,16 @@ def capped(
 
 
 def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The order of choice if old prices were still valid: for asking clouds, not for buying."""
+    """The order of choice if old and doubtful prices were valid: for asking clouds, not for buying."""
     return rank(
-        replace(c, flags=tuple(flag for flag in c.flags if flag != "stale")) if "stale" in c.flags else c
+        c if c.quoted or not PRICE_FLAGS.intersection(c.flags) else replace(c, flags=_type_flags(c))
         for c in candidates
     )
+
+
+def _type_flags(candidate: Candidate) -> tuple[str, ...]:
+    """The flags that today's price does not change."""
+    return tuple(flag for flag in candidate.flags if flag not in PRICE_FLAGS)
 
 
 def under(candidates: Iterable[Candidate], max_price_usd: Decimal | None) -> list[Candidate]:

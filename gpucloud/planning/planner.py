@@ -10,10 +10,20 @@ from functools import partial
 from typing import Any, NoReturn
 
 from gpucloud.costs.resource_prices import price_at
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, NoOfferError, PriceError, UsageError
+from gpucloud.errors import (
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    NoOfferError,
+    PriceError,
+    UsageError,
+    is_absent,
+)
+from gpucloud.market.search import search
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.limits import within_limits
+from gpucloud.planning.no_credentials import no_credentials
 from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
 from gpucloud.planning.vgpus import refused_vgpu, without_vgpus
@@ -65,10 +75,9 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
             to be bought, and this machine's clock is wrong.
         CloudError: no cloud can be used, with the error of the first one; or no quota suffices.
     """
-    offers = market.search(wish.demand, today=context.clock().date())
-    wanted = candidates_of(offers)
+    wanted = candidates_of(search(market, wish.demand, context.clock().date()).offers)
     if not wanted:
-        raise NoOfferError("no offer matches this spec", hint="see why: gpucloud offers --why")
+        raise NoOfferError("no offer that matches can be launched", hint="see why: gpucloud offers --why")
     driven, vgpus = without_vgpus(wanted, wish.image)
     if not driven:
         raise refused_vgpu(market, wish.demand, context.clock().date(), wanted[0])
@@ -322,8 +331,12 @@ class Access:
 
     def nobody(self) -> GpucloudError:
         """The error that explains why no cloud is left."""
-        if self.refusals:
-            return self.refusals[0]
+        wrong = [error for error in self.refusals if not is_absent(error)]
+        if wrong:
+            return wrong[0]
+        if self.refusals and not self.silent:
+            absent = sorted(str(error.cloud) for error in self.refusals)
+            return no_credentials([self.context.clouds[name] for name in absent])
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
         text = f"no cloud that offers this can be used: {reasons}"
         if self.silent:

@@ -47,6 +47,11 @@ class Shortfall:
             f"{self.quota.unit}{used}, {self.needed.normalize():f} needed"
         )
 
+    @property
+    def fix(self) -> str:
+        """How to ask for more: the console's page, and the command."""
+        return self.quota.more(self.needed)
+
 
 def shortfall(candidate: Candidate, nodes: int, quotas: Iterable[Quota]) -> Shortfall | None:
     """The first quota that a launch of this candidate would exceed; ``None`` if it exceeds none."""
@@ -54,10 +59,14 @@ def shortfall(candidate: Candidate, nodes: int, quotas: Iterable[Quota]) -> Shor
         same_place = (quota.cloud, quota.region) == (candidate.cloud, candidate.region)
         if not same_place or candidate.instance_type not in quota.instance_types:
             continue
-        needed = Decimal(candidate.vcpus if quota.unit == "vcpus" else 1) * nodes
+        needed = _needed(candidate, nodes, quota)
         if (quota.used or Decimal(0)) + needed > quota.limit:
             return Shortfall(quota=quota, needed=needed)
     return None
+
+
+def _needed(candidate: Candidate, nodes: int, quota: Quota) -> Decimal:
+    return Decimal(candidate.vcpus if quota.unit == "vcpus" else 1) * nodes
 
 
 def refusal(short: Shortfall) -> CloudError:
@@ -67,11 +76,31 @@ def refusal(short: Shortfall) -> CloudError:
         error_class=ErrorClass.QUOTA,
         cloud=short.quota.cloud,
         code=short.quota.name,
-        hint=short.quota.fix,
+        hint=short.fix,
     )
 
 
 # --- asking
+
+
+def advice(context: Context, candidate: Candidate, nodes: int) -> str | None:
+    """How to ask for more of the quota for which a cloud refused a launch; ``None`` if it does not say.
+
+    Args:
+        context: clouds and progress of this call.
+        candidate: what was refused.
+        nodes: how many machines were asked for.
+    """
+    cloud = context.clouds[candidate.cloud]
+    ask = partial(cloud.headroom, candidate.region, [candidate.instance_type], candidate.purchase)
+    try:
+        quotas: Sequence[Quota] = context.tasks.wait(context.tasks.start(ask), QUOTA_TIMEOUT_S)
+    except (CloudError, TimedOutError):
+        return None
+    if not quotas:
+        return None
+    short = shortfall(candidate, nodes, quotas)
+    return short.fix if short else quotas[0].more(_needed(candidate, nodes, quotas[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +231,7 @@ def _quota(values: Mapping[str, Any]) -> Quota:
         limit=Decimal(values["limit"]),
         used=None if used is None else Decimal(used),
         fix=values["fix"],
+        request=values["request"],
     )
 
 

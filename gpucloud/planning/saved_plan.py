@@ -6,6 +6,7 @@ Pure functions. :meth:`gpucloud.planning.plan.Plan.from_json` checks that the fi
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 from gpucloud.errors import PriceError, UsageError
 from gpucloud.planning.plan import MAKE_AGAIN, Candidate, Plan
@@ -53,19 +54,25 @@ def _differs(one: Candidate, other: Candidate, name: str) -> bool:
 def changes(saved: Plan, today: Plan) -> list[str]:
     """The attempts whose price or ceiling differs from the saved plan: one sentence each."""
     now = {candidate.key: candidate for candidate in today.attempts}
-    sentences: list[str] = []
-    for then in saved.attempts:
-        found = now.get(then.key)
-        if found is None:
-            sentences.append(f"{then.place}: no longer offered")
-        elif (found.price, found.currency) != (then.price, then.currency):
-            sentences.append(
-                f"{then.place}: {then.price} {then.currency} per hour then,"
-                f" {found.price} {found.currency} now ({found.source})"
-            )
-        elif (found.price_usd, found.ceiling_usd) != (then.price_usd, then.ceiling_usd):
-            sentences.append(
-                f"{then.place}: {then.price_usd:f} USD per hour and at most {then.ceiling_usd:f} then,"
-                f" {found.price_usd:f} and at most {found.ceiling_usd:f} now"
-            )
-    return sentences
+    moved = ((then, _change(then, now.get(then.key))) for then in saved.attempts)
+    return [f"{then.place}: {change}" for then, change in moved if change is not None]
+
+
+def _change(then: Candidate, now: Candidate | None) -> str | None:
+    """How an attempt's price changed: in the cloud's currency, else in USD, else its ceiling."""
+    if now is None:
+        return "no longer offered"
+    if now.currency != then.currency:
+        return f"the price was {then.price:f} {then.currency} per hour, it is {now.price:f} {now.currency}"
+    if now.price != then.price:
+        moved = _moved(then.price, now.price)
+        return f"the price {moved} {now.currency} per hour ({now.source})"
+    if now.price_usd != then.price_usd:
+        return f"the price in USD {_moved(then.price_usd, now.price_usd)} per hour"
+    if now.ceiling_usd != then.ceiling_usd:
+        return f"the most it may cost {_moved(then.ceiling_usd, now.ceiling_usd)} USD per hour"
+    return None
+
+
+def _moved(before: Decimal, after: Decimal) -> str:
+    return f"{'rose' if after > before else 'fell'} from {before:f} to {after:f}"

@@ -49,7 +49,7 @@ def nearest(market: Market, demand: Demand, today: date, *, min_memory_gib: Deci
     """
     least = max(min_memory_gib, demand.gpu_memory_gib or Decimal(0))
     same = replace(demand, gpus=tuple(map(_whole, demand.gpus)))
-    similar = replace(demand, gpus=(), gpu_memory_gib=least)
+    similar = replace(demand, gpus=(), instance_types=(), gpu_memory_gib=least)
     elsewhere = replace(same, clouds=(), regions=(), zones=())
     for wanted in (same, similar, elsewhere):
         for offer in market.search(wanted, today):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 
 from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import BoxLostError, CloudError, ErrorClass, InterruptedBySignal, UsageError
@@ -102,6 +103,7 @@ class Attendant:
             try:
                 code = follow_job(context, box, target, self.orders.job)
                 self._fetch(target, code)
+                keep_logs(context, [target])
             except ConnectionFailedError:
                 check_there(context, refresh(context, context.journal.box(box.id)))
                 raise

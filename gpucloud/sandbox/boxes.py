@@ -12,11 +12,13 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gpucloud.sandbox.boxes_disk import Disk
 from gpucloud.sandbox.boxes_machine import NOTICE, Box, BoxSpec
 from gpucloud.sandbox.boxes_nvidia import SICKNESSES
 
@@ -47,6 +49,7 @@ class Boxes:
         self._on_power_off = on_power_off
         self._now = now
         self._boxes: dict[str, Box] = {}
+        self._endings: dict[str, Future[None]] = {}
         self._sick: list[str] = []
         self._lock = threading.Lock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +60,7 @@ class Boxes:
         self._thread.start()
 
     def boot(self, spec: BoxSpec) -> None:
-        """Starts to boot a box and returns at once. Does nothing if the box runs.
+        """Starts to boot a box and returns at once; it boots once its last stop is done. Nothing if it runs.
 
         Raises:
             ValueError: the id cannot be a folder's name.
@@ -74,18 +77,22 @@ class Boxes:
                 spec,
                 now=self._now,
                 powered_off=lambda: self._begin(self._power_off(spec.id)),
-                restarting=lambda: self._begin(_restart(box)),
+                restarting=lambda: self._begin(self._restart(box)),
             )
             self._boxes[spec.id] = box
-        self._loop.call_soon_threadsafe(lambda: self._begin(_boot(box)))
+            ending = self._endings.pop(spec.id, None)
+        self._loop.call_soon_threadsafe(lambda: self._begin(self._boot(box, after=ending)))
 
-    def end(self, id: str) -> None:  # noqa: A002  (the field's own name)
-        """Ends a box: its connections, its processes, its disk. Keeps its console. May be repeated."""
-        with self._lock:
-            box = self._boxes.pop(id, None)
-        if box is not None:
-            self._wait(box.stop())
-            box.erase()
+    def stop(self, id: str) -> None:  # noqa: A002  (the field's own name)
+        """Starts to end a box's connections and processes and returns at once. May be repeated.
+
+        Its disk stays for the next boot.
+        """
+        self._finish(id, erase=False)
+
+    def end(self, id: str) -> None:  # noqa: A002
+        """Starts to end a box and to erase its disk; its console stays. May be repeated."""
+        self._finish(id, erase=True)
 
     def ssh_port(self, id: str) -> int | None:  # noqa: A002
         """The loopback port of a box's ssh server; ``None`` while there is none."""
@@ -122,11 +129,10 @@ class Boxes:
         """Stops every box, keeps their folders, and ends the thread."""
         if not self._thread.is_alive():
             return
-        with self._lock:
-            boxes = list(self._boxes.values())
-            self._boxes.clear()
-        for box in boxes:
-            self._wait(box.stop())
+        for id_ in list(self._boxes):
+            self.stop(id_)
+        for ending in list(self._endings.values()):
+            ending.result(_STOP_TIMEOUT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_TIMEOUT_S)
 
@@ -152,8 +158,26 @@ class Boxes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_TIMEOUT_S)
+    def _finish(self, id: str, *, erase: bool) -> None:  # noqa: A002
+        with self._lock:
+            box, before = self._boxes.pop(id, None), self._endings.get(id)
+            if self._thread.is_alive():
+                work = self._end(id, box, before, erase=erase)
+                self._endings[id] = asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _end(
+        self,
+        id: str,  # noqa: A002
+        box: Box | None,
+        before: Future[None] | None,
+        *,
+        erase: bool,
+    ) -> None:
+        await _done(before)
+        if box is not None:
+            await box.stop()
+        if erase:
+            await asyncio.to_thread(Disk(self._folder / id).erase)
 
     async def _tick(self) -> None:
         while True:
@@ -167,14 +191,21 @@ class Boxes:
             await box.stop()
             threading.Thread(target=self._on_power_off, args=(id,), daemon=True).start()
 
+    async def _restart(self, box: Box) -> None:
+        await box.stop()
+        await self._boot(box)
 
-async def _restart(box: Box) -> None:
-    await box.stop()
-    await _boot(box)
+    async def _boot(self, box: Box, *, after: Future[None] | None = None) -> None:
+        await _done(after)
+        if self._boxes.get(box.spec.id) is not box:  # it was stopped again meanwhile
+            return
+        try:
+            await box.boot()
+        except Exception as error:
+            box.say(f"boot failed: {type(error).__name__}: {error}\n")
 
 
-async def _boot(box: Box) -> None:
-    try:
-        await box.boot()
-    except Exception as error:
-        box.say(f"boot failed: {type(error).__name__}: {error}\n")
+async def _done(ending: Future[None] | None) -> None:
+    """Waits for the end of an earlier stop, however it went."""
+    if ending is not None:
+        await asyncio.wait([asyncio.wrap_future(ending)])

@@ -170,10 +170,6 @@ class Box:
         self._metadata.close()
         await asyncio.to_thread(end_processes, f"GPUCLOUD_BOX_ROOT={self._disk.root}")
 
-    def erase(self) -> None:
-        """Removes the box's disk; its console stays."""
-        self._disk.erase()
-
     def tick(self) -> None:
         """Powers off when a timer has elapsed; tells the services when the clock was moved."""
         if self.running and abs(self._ahead_s() - self._told_ahead_s) > CLOCK_MOVED_S:

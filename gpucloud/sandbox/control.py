@@ -163,6 +163,8 @@ class Control:
                 raise ValueError("a price is moved either to an amount or by a factor")
             if not numbers[0] > 0:
                 raise ValueError("a price is above 0")
+            if body.get("tariff") and body.get("amount") is not None:
+                raise ValueError("a tariff has several steps: it is moved by a factor")
             self._world.market.move_price(PriceMove(**body), self._world.clock.now())
         return [asdict(move) for move in self._world.market.moves]
 

@@ -66,8 +66,12 @@ class BoxHost(Protocol):
         """The next boxes get a faulty GPU."""
         ...
 
+    def stop(self, id_: str, /) -> None:
+        """Stops a box and keeps its disk, without waiting; does nothing for an unknown one."""
+        ...
+
     def end(self, id_: str, /) -> None:
-        """Ends a box; does nothing for an unknown one."""
+        """Ends a box and its disk, without waiting; does nothing for an unknown one."""
         ...
 
     def ssh_port(self, id_: str, /) -> int | None:

@@ -24,6 +24,7 @@ from werkzeug.wrappers import Request, Response
 
 from gpucloud.sandbox.emulator import Emulator, World
 from gpucloud.sandbox.faults import Call, Effect, Fault, Faults, Stage
+from gpucloud.sandbox.market import reference_rates
 from gpucloud.sandbox.peer import peer_pid
 from gpucloud.sandbox.review import examining
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 ECHO_PATH = "/caller-address"
+RATES_PATH = "/eurofxref-daily.xml"
 MOST_RECEIVED = 10_000
 """How many of the newest calls are kept one by one."""
 _HANG_S = 3600.0
@@ -136,6 +138,9 @@ class Front:
         if request.path == ECHO_PATH:
             echo = Response(self._world.dials.caller_address + "\n", mimetype="text/plain")
             return echo(environ, start_response)
+        if request.path == RATES_PATH:
+            rates = Response(reference_rates(), mimetype="text/xml")
+            return rates(environ, start_response)
         try:
             request.get_data(cache=True)  # a client that dies meanwhile is no fault of the server
             response = self._answer(request)

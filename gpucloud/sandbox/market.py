@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,8 +16,14 @@ from typing import Any
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Database
 from gpucloud_pricing.rules import NEEDS_GRID
+from gpucloud_pricing.shipped_tariffs import shipped_tariffs
+from gpucloud_pricing.tariff_table import Tariff, TariffTable
+from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price
 
 HOURS_PER_MONTH = 730
+_SHIPPED = shipped_tariffs()
+_DOLLARS_PER_EURO = Decimal("1.1")
+"""The sandbox's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +89,10 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceMove:
-    """A rule about a price: another ``amount`` per hour, or the catalog's times ``factor``. Globs."""
+    """A rule about a price: another ``amount`` per hour, or the catalog's times ``factor``. Globs.
+
+    With ``tariff``, a glob too, it is about tariffs of such a kind, and of no machine.
+    """
 
     cloud: str = "*"
     region: str = "*"
@@ -92,6 +101,7 @@ class PriceMove:
     purchase: str = "*"
     amount: str | None = None
     factor: str | None = None
+    tariff: str = ""
     at: str = ""
 
 
@@ -177,14 +187,9 @@ class Catalog:
         return {key: frozenset(zones) for key, zones in offered.items()}
 
     @cached_property
-    def storage(self) -> Mapping[tuple[str, str], Price]:
-        """Prices by region (``*`` for all) and kind: ``disk_gb_month``, ``public_ip_hour``."""
-        return {
-            (row["region"], row["kind"]): Price(
-                amount=Decimal(row["price"]), currency=row["currency"], as_of=row["as_of"]
-            )
-            for row in self._rows("storage_egress")
-        }
+    def currencies(self) -> Mapping[str, str]:
+        """The currency of a region's machines, in which a cloud bills all that an account has there."""
+        return {region: price.currency for (region, *_), price in self.prices.items()}
 
     @cached_property
     def _cpu_types(self) -> Mapping[str, dict[str, str]]:
@@ -216,6 +221,7 @@ class Market:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._catalogs: dict[str, Catalog] = {}
+        self._tariffs = TariffTable(self._moved_tariffs)
         self.stock: list[Stock] = [Stock(**rule) for rule in database.setting("stock") or ()]
         self.moves: list[PriceMove] = [PriceMove(**rule) for rule in database.setting("prices") or ()]
 
@@ -231,12 +237,14 @@ class Market:
     def move_price(self, move: PriceMove, now: datetime) -> None:
         """Changes a price. The newest matching rule applies."""
         self.moves.append(PriceMove(**{**asdict(move), "at": stamp(now)}))
+        self._tariffs = TariffTable(self._moved_tariffs)
         self._database.keep_setting("prices", [asdict(each) for each in self.moves])
 
     def reset(self) -> None:
         """Everything as in the catalog again, and in unlimited stock."""
         self.stock.clear()
         self.moves.clear()
+        self._tariffs = TariffTable(self._moved_tariffs)
         self._database.keep_setting("stock", [])
         self._database.keep_setting("prices", [])
 
@@ -254,33 +262,83 @@ class Market:
         if price is None:
             return None
         place = (cloud, region, zone, instance_type, purchase)
-        move = next((rule for rule in reversed(self.moves) if _matches(rule, place)), None)
+        rules = (rule for rule in reversed(self.moves) if not rule.tariff and _matches(rule, place))
+        move = next(rules, None)
         if move is None:
             return price
         amount = Decimal(move.amount) if move.amount is not None else price.amount * Decimal(move.factor or 1)
         return Price(amount=amount, currency=price.currency, as_of=move.at)
 
+    def tariffs(self, cloud: str, region: str, kind: str) -> Sequence[Tariff]:
+        """Today's tariffs of a region and kind, by step; those of its own, not those of every region."""
+        return [row for row in self._tariffs.at(cloud, region, kind) if row.region == region]
+
     def disk_price(self, cloud: str, region: str, gib: int) -> Price:
         """What a disk costs per hour; the catalog's dearest region where it does not know this one."""
-        month = self._stored(cloud, region, "disk_gb_month")
+        month = self._dearest(cloud, region, lambda each: disk_price(self._tariffs, (cloud, each), gib))
         return replace(month, amount=(month.amount * gib / HOURS_PER_MONTH).quantize(Decimal("0.000001")))
 
     def address_price(self, cloud: str, region: str) -> Price:
-        """What a public address costs per hour."""
-        return self._stored(cloud, region, "public_ip_hour")
+        """What a public address costs per hour; likewise."""
+        return self._dearest(cloud, region, lambda each: address_price(self._tariffs, (cloud, each)))
 
-    def _stored(self, cloud: str, region: str, kind: str) -> Price:
-        storage = self.catalog(cloud).storage
-        return storage.get((region, kind)) or storage.get(("*", kind)) or _dearest(storage, kind)
+    def _dearest(self, cloud: str, region: str, price_in: Callable[[str], TariffCost | None]) -> Price:
+        here = price_in(region)
+        regions = self.catalog(cloud).zones
+        known = [here] if here else [price for each in regions if (price := price_in(each))]
+        dearest = max(known, key=lambda price: price.amount, default=None)
+        if dearest is None:
+            return Price(amount=Decimal(0), currency="USD", as_of="")
+        day = dearest.items[0].tariff.as_of
+        currency = self.catalog(cloud).currencies.get(region, dearest.currency)
+        return Price(
+            amount=converted(dearest.amount, dearest.currency, currency),
+            currency=currency,
+            as_of=day.isoformat() if day else "",
+        )
+
+    def _moved_tariffs(self, cloud: str, region: str, kind: str) -> Iterator[Tariff]:
+        """The shipped tariffs of a place and kind, by the newest rule about them."""
+        place = (cloud, region, "", "", "")
+        rules = (rule for rule in reversed(self.moves) if fnmatchcase(kind, rule.tariff))
+        factor = next((Decimal(rule.factor or 1) for rule in rules if _matches(rule, place)), Decimal(1))
+        for row in _SHIPPED.at(cloud, region, kind):
+            if row.region == region:
+                yield replace(row, amount=row.amount * factor)
 
 
 def in_usd(amount: Decimal, currency: str) -> Decimal:
     """An amount in USD, at the catalog's reference rate."""
-    if currency == "USD":
-        return amount
+    return amount if currency == "USD" else converted(amount, currency, "USD").quantize(Decimal("0.000001"))
+
+
+def converted(amount: Decimal, currency: str, into: str) -> Decimal:
+    """An amount in another currency, at the catalog's reference rates; unrounded."""
+    return amount if currency == into else amount / _per_usd(currency) * _per_usd(into)
+
+
+def _per_usd(currency: str) -> Decimal:
+    return Decimal(1) if currency == "USD" else Decimal(_usd_rate(currency)["rate"])
+
+
+def reference_rates() -> str:
+    """The European Central Bank's file, with the catalog's rate from USD to CNY as cross rate, of its day."""
+    known = _usd_rate("CNY")
+    euro = {"USD": _DOLLARS_PER_EURO, "CNY": _DOLLARS_PER_EURO * Decimal(known["rate"])}
+    prices = "".join(f"<Cube currency='{name}' rate='{price:f}'/>" for name, price in euro.items())
+    spaces = (
+        "xmlns:gesmes='http://www.gesmes.org/xml/2002-08-01' "
+        "xmlns='http://www.ecb.int/vocabulary/2002-08-01/eurofxref'"
+    )
+    day = f"<Cube time='{known['as_of']}'>{prices}</Cube>"
+    return f"<gesmes:Envelope {spaces}><Cube>{day}</Cube></gesmes:Envelope>"
+
+
+def _usd_rate(currency: str) -> Mapping[str, str]:
+    """The row of the newest of the catalog's rates from USD to a currency."""
     with (files("gpucloud_pricing") / "data" / "fx_reference.csv").open(encoding="utf-8") as stream:
-        rates = {row["quote"]: Decimal(row["rate"]) for row in csv.DictReader(stream) if row["base"] == "USD"}
-    return (amount / rates[currency]).quantize(Decimal("0.000001"))
+        rows = [row for row in csv.DictReader(stream) if (row["base"], row["quote"]) == ("USD", currency)]
+    return max(rows, key=lambda row: row["as_of"])
 
 
 def _without_gpu(row: Mapping[str, str]) -> InstanceType:
@@ -300,10 +358,3 @@ def _without_gpu(row: Mapping[str, str]) -> InstanceType:
 def _matches(rule: Stock | PriceMove, place: tuple[str, str, str, str, str]) -> bool:
     globs: tuple[Any, ...] = (rule.cloud, rule.region, rule.zone, rule.instance_type, rule.purchase)
     return all(fnmatchcase(value, glob) for value, glob in zip(place, globs, strict=True))
-
-
-def _dearest(storage: Mapping[tuple[str, str], Price], kind: str) -> Price:
-    known = [price for (_, each), price in storage.items() if each == kind]
-    return max(
-        known, key=lambda price: price.amount, default=Price(amount=Decimal(0), currency="USD", as_of="")
-    )

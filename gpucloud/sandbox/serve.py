@@ -33,7 +33,7 @@ from gpucloud.sandbox.control import Control
 from gpucloud.sandbox.database import Database
 from gpucloud.sandbox.emulator import BoxHost, Dials, Emulator, Pace, World
 from gpucloud.sandbox.faults import Faults
-from gpucloud.sandbox.front import ECHO_PATH, Front, Traffic
+from gpucloud.sandbox.front import ECHO_PATH, RATES_PATH, Front, Traffic
 from gpucloud.sandbox.gate import Gate
 from gpucloud.sandbox.ledger import Ledger
 from gpucloud.sandbox.market import Market
@@ -148,10 +148,13 @@ def _origin(emulator: Emulator, server: Server) -> str:
 
 def _reached(emulator: Emulator, origin: str) -> dict[str, Any]:
     """How clients reach an emulated cloud: its address, and the variables of their profile."""
-    echo = {f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origin + ECHO_PATH}
+    shared = {
+        f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origin + ECHO_PATH,
+        "GPUCLOUD_EXCHANGE_RATES_URL": origin + RATES_PATH,
+    }
     return {
         "endpoint": origin,
-        "environment": {**emulator.environment(origin), **echo},
+        "environment": {**emulator.environment(origin), **shared},
         "unexported": sorted(emulator.unexported),
     }
 

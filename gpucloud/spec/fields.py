@@ -7,13 +7,28 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Literal, cast
 
 from gpucloud_pricing.demand import INTERCONNECTS, RDMA, Purchase
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpu_models import BY_NAME
+from gpucloud_pricing.gpus import BadWishError, parse_wishes
+
+
+class UnknownNameError(ValueError):
+    """A name that does not exist.
+
+    Attributes:
+        hint: the names that do.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
 
 ARCHES = ("x86_64", "arm64")
 PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
@@ -193,7 +208,15 @@ def name(value: object) -> str:
 def gpu(value: object) -> str:
     """Checks a GPU demand and keeps its text. Lists are alternatives."""
     word = ",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8"))
-    parse_wishes(word)
+    try:
+        parse_wishes(word)
+    except BadWishError as error:
+        if error.types is not None:
+            use = f"use --instance-type {shlex.quote(error.types)}, in a file instance_types"
+            raise ValueError(f"{error}: {use}") from None
+        if error.allowed == tuple(BY_NAME):
+            raise UnknownNameError(str(error), f"GPU models: {', '.join(sorted(BY_NAME))}") from None
+        raise
     return word
 
 
@@ -212,7 +235,7 @@ def purchases(value: object) -> tuple[Purchase, ...]:
 
 
 def patterns(value: object) -> tuple[str, ...]:
-    """Reads names, globs and exclusions of clouds, regions or zones."""
+    """Reads names, globs and exclusions of clouds, regions, zones or instance types."""
     if value in ((), []):
         return ()
     items = _items(value, "names, globs such as us-*, !x to exclude x")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.spec.model import FIELDS, Spec, SpecError
+
+if TYPE_CHECKING:
+    from gpucloud.spec.yaml import SpecFile
 
 
 def flag_of(name: str) -> str:
@@ -25,21 +29,45 @@ def load_spec(file: Path | None, flags: Mapping[str, object]) -> Spec:
     Raises:
         UsageError: naming the file and line or the flag, the value, what is allowed and the nearest choice.
     """
-    fields: Mapping[str, object] = {}
-    lines: Mapping[str, int] = {}
-    if file is not None:
-        from gpucloud.spec.yaml import read_file  # most commands are called without a file
+    if file is None:
+        return _spec({}, flags, flag_of, hint=None)
+    from gpucloud.spec.yaml import read_file  # most commands are called without a file
 
-        read = read_file(file)
-        fields, lines = read.fields, read.lines
+    return spec_in(read_file(file), flags)
+
+
+def spec_in(section: SpecFile, flags: Mapping[str, object] | None = None) -> Spec:
+    """Makes a spec of the fields of a file, or of a part of it.
+
+    Args:
+        section: the fields and their lines.
+        flags: see :func:`load_spec`.
+
+    Raises:
+        UsageError: see :func:`load_spec`.
+    """
+
+    def where(name: str) -> str:
+        return f"{section.source}:{section.lines.get(name, section.line)}: {name}"
+
+    hint = "`gpucloud schema` prints the fields of a spec file"
+    return _spec(section.fields, flags or {}, where, hint=hint)
+
+
+def _spec(
+    fields: Mapping[str, object],
+    flags: Mapping[str, object],
+    where: Callable[[str], str],
+    *,
+    hint: str | None,
+) -> Spec:
     given = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
     try:
         return Spec(**{**fields, **given})
     except SpecError as error:
-
-        def where(name: str) -> str:
-            return flag_of(name) if name in given else f"{file}:{lines.get(name, 1)}: {name}"
-
-        problems = [f"{where(name)}: {text}" if name else text for name, text in error.problems]
-        hint = None if file is None else "`gpucloud schema` prints the fields of a spec file"
+        problems = [
+            f"{flag_of(name) if name in given else where(name)}: {text}" if name else text
+            for name, text in error.problems
+        ]
+        hint = error.hint or hint
         raise UsageError("; ".join(problems), hint=hint) from None

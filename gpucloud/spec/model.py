@@ -77,8 +77,8 @@ class SpecError(UsageError):
         problems: what is wrong, each with its field; ``None`` where fields contradict each other.
     """
 
-    def __init__(self, problems: Sequence[tuple[str | None, str]]) -> None:
-        super().__init__("; ".join(f"{name}: {text}" if name else text for name, text in problems))
+    def __init__(self, problems: Sequence[tuple[str | None, str]], hint: str | None = None) -> None:
+        super().__init__("; ".join(f"{name}: {text}" if name else text for name, text in problems), hint=hint)
         self.problems = problems
 
 
@@ -104,6 +104,15 @@ class Spec:
             Flag(GPU, "GPU"),
             {**_STRINGS, "examples": ["A100:8", "T4:1..4"]},
             "GPU model, with memory and count: A100, A100-80GB:8, T4:1..4, A100:8,H100:4.",
+        )
+    )
+    instance_types: tuple[str, ...] = field(
+        metadata=_declared(
+            read.patterns,
+            Flag(GPU, "TYPE", names=("--instance-type",)),
+            {**_STRINGS, "examples": ["p4d.24xlarge", "Standard_NC*"]},
+            "Instance types to use, with or without --gpu: names, globs, or !name to exclude one.",
+            default=(),
         )
     )
     gpu_memory: Decimal | None = field(
@@ -378,11 +387,13 @@ class Spec:
         """
         values: dict[str, object] = {"given": frozenset(given)}
         problems: list[tuple[str | None, str]] = []
+        hints: list[str] = []
         for name, each in FIELDS.items():
             try:
                 values[name] = each.value(given.get(name, each.default))
             except ValueError as error:
                 problems.append((name, str(error)))
+                hints += [error.hint] if isinstance(error, read.UnknownNameError) else []
         for name in sorted(given.keys() - FIELDS.keys()):
             problems.append((name, f"unknown field{read.nearest(name, FIELDS)}"))
         for name, value in values.items():
@@ -390,14 +401,15 @@ class Spec:
         if not problems:
             problems = [(None, text) for text in self._contradictions()]
         if problems:
-            raise SpecError(problems)
+            raise SpecError(problems, "; ".join(hints) or None)
 
     def _contradictions(self) -> Iterator[str]:
         if self.budget is not None and self.ttl == "none":
             yield (
                 "budget and ttl contradict: budget sets a deadline, ttl none means no deadline; leave ttl out"
             )
-        for name, patterns in (("clouds", self.clouds), ("regions", self.regions), ("zones", self.zones)):
+        for name in ("instance_types", "clouds", "regions", "zones"):
+            patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]
             if both:
                 yield f"{name} contradict each other: {both[0]} is both included and excluded"
@@ -412,8 +424,22 @@ class Spec:
 
     @property
     def wants_gpu(self) -> bool:
-        """Whether it asks for a GPU. A spec for any GPU at all is more often a mistake than intended."""
-        return any(each is not None for each in (self.gpu, self.gpu_memory, self.total_gpu_memory))
+        """Whether it asks for GPUs or types. Any GPU at all is more often a mistake than intended."""
+        gpus = (self.gpu, self.gpu_memory, self.total_gpu_memory)
+        named = any(not each.startswith("!") for each in self.instance_types)
+        return named or any(each is not None for each in gpus)
+
+    def require_gpu(self) -> None:
+        """Refuses a spec for any GPU at all.
+
+        Raises:
+            UsageError: it names neither GPUs nor types.
+        """
+        if not self.wants_gpu:
+            raise UsageError(
+                "specify a GPU or an instance type: --gpu T4, --gpu A100:8, --gpu-memory 24, "
+                "or --instance-type p4d.24xlarge"
+            )
 
     def ends_after(self, default: timedelta) -> timedelta | None:
         """The time to live: as given, or the command's default; ``None`` for ``ttl: none``."""
@@ -450,6 +476,7 @@ class Spec:
             wanted |= {*COMMITMENTS, OWNED}
         return Demand(
             gpus=parse_wishes(self.gpu) if self.gpu else (),
+            instance_types=self.instance_types,
             gpu_memory_gib=self.gpu_memory,
             total_gpu_memory_gib=self.total_gpu_memory,
             cpus=self.cpus,

@@ -6,10 +6,10 @@ a file and the flags follow the same rules, and ``on``, ``1_000`` and ``60:30`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -18,6 +18,7 @@ from gpucloud.spec.fields import shown
 
 MAX_BYTES = 1 << 20
 HINT = "`gpucloud schema` prints the fields of a spec file"
+T = TypeVar("T")
 Value = str | None | list[str] | dict[str, str | None]
 
 _EMPTY = {"", "~", "null", "Null", "NULL"}
@@ -25,10 +26,24 @@ _EMPTY = {"", "~", "null", "Null", "NULL"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecFile:
-    """A file's fields, and the line of each."""
+    """The fields of a file, or of a part of it that begins at ``line``, and the line of each."""
 
     source: str
+    line: int = 1
     fields: dict[str, Value] = field(default_factory=dict[str, Value])
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """A file of named sections and lists of entries, each with fields, and the line of each key.
+
+    ``sections`` has the sections of each mapping of the file by name, ``entries`` the items of each list.
+    """
+
+    source: str
+    sections: dict[str, dict[str, SpecFile]] = field(default_factory=dict[str, dict[str, SpecFile]])
+    entries: dict[str, list[SpecFile]] = field(default_factory=dict[str, list[SpecFile]])
     lines: dict[str, int] = field(default_factory=dict[str, int])
 
 
@@ -38,6 +53,24 @@ def read_file(file: Path) -> SpecFile:
     Raises:
         UsageError: the file cannot be read, is too large, or is not a plain mapping of fields.
     """
+    return parse(_bytes(file), str(file))
+
+
+def read_outline(file: Path) -> Outline:
+    """Reads a YAML file of sections and lists, with their fields as text.
+
+    Raises:
+        UsageError: the file cannot be read, is too large, or has another structure.
+    """
+    return _parsed(_bytes(file), str(file), _Reader.outline)
+
+
+def _bytes(file: Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        UsageError: it cannot be read, or is too large.
+    """
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -46,7 +79,7 @@ def read_file(file: Path) -> SpecFile:
         raise UsageError(f"cannot read the spec {str(file)!r}: {reason}") from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB, the limit for a spec")
-    return parse(data, str(file))
+    return data
 
 
 def parse(data: bytes, source: str) -> SpecFile:
@@ -59,13 +92,22 @@ def parse(data: bytes, source: str) -> SpecFile:
     Raises:
         UsageError: the document is not a plain mapping of fields.
     """
+    return _parsed(data, source, _Reader.read)
+
+
+def _parsed(data: bytes, source: str, read: Callable[[_Reader], T]) -> T:
+    """What a method of the reader makes of a document.
+
+    Raises:
+        UsageError: the document is not such YAML.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{source}:{line}: not UTF-8 text", hint=HINT) from None
     try:
-        return _Reader(source, text).read()
+        return read(_Reader(source, text))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
@@ -88,15 +130,58 @@ class _Reader:
             return found
         if not isinstance(event, yaml.MappingStartEvent):
             raise self._error(event, "a spec must be a mapping of fields, such as `gpu: A100:8`")
+        found = self._fields()
+        self._end()
+        return found
+
+    def outline(self) -> Outline:
+        """Sections and lists of entries."""
+        found = Outline(source=self.source)
+        event = self._next()
+        if isinstance(event, yaml.StreamEndEvent) or self._is_empty(event):
+            return found
+        if not isinstance(event, yaml.MappingStartEvent):
+            raise self._error(event, "not a mapping of sections and lists")
+        for key, event in self._entries():
+            found.lines[key.value] = key.start_mark.line + 1
+            match event:
+                case yaml.MappingStartEvent():
+                    found.sections[key.value] = {
+                        name.value: self._section(name, event) for name, event in self._entries()
+                    }
+                case yaml.SequenceStartEvent():
+                    found.entries[key.value] = list(self._items())
+                case _:
+                    raise self._error(event, f"{key.value} must have sections or a list of entries")
+        self._end()
+        return found
+
+    def _section(self, name: Any, event: Any) -> SpecFile:
+        if not isinstance(event, yaml.MappingStartEvent):
+            raise self._error(event, f"{name.value} must be a mapping of fields")
+        return self._fields(_line(name))
+
+    def _items(self) -> Iterator[SpecFile]:
+        """The entries of a list, each a mapping of fields."""
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            if not isinstance(event, yaml.MappingStartEvent):
+                raise self._error(event, "an entry must be a mapping of fields")
+            yield self._fields(_line(event))
+
+    def _fields(self, line: int = 1) -> SpecFile:
+        """The fields of a mapping that has begun."""
+        found = SpecFile(source=self.source, line=line)
         for key, event in self._entries():
             value = self._value(event)
             if value is not None:
                 found.fields[key.value] = value
             found.lines[key.value] = key.start_mark.line + 1
+        return found
+
+    def _end(self) -> None:
         event = self._next()
         if not isinstance(event, yaml.StreamEndEvent):
             raise self._error(event, "a second document; a spec file holds one")
-        return found
 
     def _value(self, event: Any) -> Value:
         match event:
@@ -148,3 +233,8 @@ class _Reader:
 
     def _error(self, event: Any, problem: str) -> UsageError:
         return UsageError(f"{self.source}:{event.start_mark.line + 1}: {problem}", hint=HINT)
+
+
+def _line(event: Any) -> int:
+    """The line at which an event begins, from 1."""
+    return int(event.start_mark.line) + 1

@@ -12,7 +12,15 @@ from typing import Any
 
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, disconnect, run, wait_until_reachable
 from gpucloud.ssh.keys import ONE_TIME, checked_public_key, discard_one_time_key, pin, pinned
-from gpucloud_templates import BOOT_LOG, FAILED_MARKER, GUARD_STATUS, READY_MARKER, STEP_MARKER
+from gpucloud_templates import (
+    BOOT_LOG,
+    FAILED_MARKER,
+    GUARD_STATUS,
+    LIBRARY,
+    READY_MARKER,
+    STATE,
+    STEP_MARKER,
+)
 
 GUARD_TIMEOUT_S = 600.0
 REBOOT_TIMEOUT_S = 600.0
@@ -236,6 +244,37 @@ def wait_until_ready(
             )
         pause(wait_s)
         wait_s = min(wait_s * 1.25, 3.0)
+
+
+_BOOT_AGAIN = f"""set -eu
+exec 9>{STATE}/boot.lock
+flock -n 9 || {{ echo 'the last one has not ended' >&2; exit 75; }}
+rm -f {READY_MARKER} {FAILED_MARKER} {STEP_MARKER}
+exec 9>&-
+setsid {LIBRARY}/boot "$@" </dev/null >/dev/null 2>&1 &
+"""
+
+
+def boot_again(target: Target, steps: Sequence[str]) -> None:
+    """Starts the steps of the first boot again, and after them the set-up commands of the user-data.
+
+    :func:`wait_until_ready` waits for their end. A lost connection does not end them.
+
+    Args:
+        target: the node.
+        steps: the steps of its first boot, each with its argument behind a colon.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or they still run.
+    """
+    done = run(target, ["sudo", "-n", "sh", "-c", _BOOT_AGAIN, "sh", target.user, *steps])
+    if done.code:
+        said = done.err.decode(errors="replace").strip()[:200]
+        raise ConnectionFailedError(
+            f"{target.alias} cannot repeat its set-up: {said}",
+            failure=Failure.BROKEN,
+            hint="see its log: gpucloud logs NAME --boot -f",
+        )
 
 
 def _log_end(target: Target) -> str:

@@ -22,8 +22,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.ssh.bounded import Finished, TooMuchError, talk
+from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.keys import delete_keys, find_program, host_alias, known_hosts
 
 CONNECT_TIMEOUT_S = 10
@@ -68,6 +69,7 @@ class Target:
     """One node of one box, and how to reach it.
 
     ``keys`` is the box's key folder. ``proxy_command`` is OpenSSH's, with ``%h`` and ``%p`` for the address.
+    ``has_environment`` says that the variables of the launch are on the node, for the user's own commands.
     """
 
     box_id: str
@@ -77,6 +79,7 @@ class Target:
     port: int = 22
     node: int = 0
     proxy_command: str | None = None
+    has_environment: bool = False
 
     def __post_init__(self) -> None:
         """Refuses values that ssh could read as options; all of them may have come from a cloud."""
@@ -131,6 +134,11 @@ def _heard(target: Target, file: str) -> Target:
     if target.proxy_command is None:
         return target
     return replace(target, proxy_command=f"{target.proxy_command} 2>{shlex.quote(file).replace('%', '%%')}")
+
+
+def is_connected(target: Target) -> bool:
+    """Whether the shared connection is open."""
+    return _control(target, "check")
 
 
 def _connected(target: Target) -> None:
@@ -220,7 +228,7 @@ def relay(
     """Runs a command, or the login shell if ``argv`` is empty, on our own stdin, stdout and stderr.
 
     Args:
-        target: the node.
+        target: the node; its commands have the variables of the launch.
         argv: the command's arguments, passed unchanged.
         terminal: whether to allocate a terminal on the box.
         out: another place for its stdout.
@@ -232,15 +240,91 @@ def relay(
         ConnectionFailedError: the box could not be reached, or the connection broke.
     """
     _connected(target)
-    command = [*client(target), "-tt" if terminal else "-T", target.alias]
-    if argv:
-        command += ["--", shlex.join(argv)]
+    command = [*client(target), "-tt" if terminal else "-T", target.alias, *_users_words(target, argv)]
     with subprocess.Popen(command, stdout=out) as child, _passing_signals_to(child) as signals:
         code = child.wait()
     if signals:
         return 128 + signals[0]
     _check_not_broken(target, code, "the connection was lost")
     return code if code >= 0 else 128 - code
+
+
+def _users_words(target: Target, argv: Sequence[str]) -> list[str]:
+    """What ssh runs for a user: the command or the login shell, with the variables of the launch, if any."""
+    if target.has_environment:
+        return ["--", LOAD + (shlex.join(argv) or 'exec "${SHELL:-bash}" -l')]
+    return ["--", shlex.join(argv)] if argv else []
+
+
+def relay_with_options(
+    target: Target, options: Sequence[str], argv: Sequence[str], *, terminal: bool = False
+) -> int:
+    """:func:`relay` with options of ssh's own, on a connection of its own: what they open ends with it.
+
+    Host, key and pinned host key stay as they are; an agent or a display may be forwarded.
+
+    Args:
+        target: the node.
+        options: options as ``ssh(1)`` has them: ``-L 8080:localhost:80``, ``-A``, ``-N``.
+        argv: the command's arguments; the login shell if empty.
+        terminal: whether to allocate a terminal on the box for the command.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, or the connection broke.
+    """
+    words = _users_words(target, argv)
+    terminals = ["-tt"] if terminal and words else []
+    command = [*_argv(_separate(target)), *terminals, *options, target.alias, *words]
+    with subprocess.Popen(command) as child, _passing_signals_to(child) as signals:
+        code = child.wait()
+    if signals:
+        return 128 + signals[0]
+    return code if code >= 0 else 128 - code
+
+
+def forward(target: Target, ports: Sequence[tuple[int, int]], ready: Callable[[], None]) -> None:
+    """Makes ports of a node reachable at this machine's loopback address, until the connection ends.
+
+    Args:
+        target: the node.
+        ports: pairs of a port on the node's own loopback address and a local port.
+        ready: is called once, when the local ports are open.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached, a port could not be opened, or the connection
+            was lost.
+    """
+    options = {**_separate(target), "ExitOnForwardFailure": "yes", "SessionType": "none"}
+    # ssh runs the local command once it is connected and the ports are open.
+    options |= {"PermitLocalCommand": "yes", "LocalCommand": "echo ready"}
+    command = _argv(options)
+    for remote, local in ports:
+        command += ["-L", f"127.0.0.1:{local}:127.0.0.1:{remote}"]
+    with tempfile.TemporaryFile() as words:
+        with (
+            subprocess.Popen(
+                [*command, target.alias], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words
+            ) as child,
+            _passing_signals_to(child) as signals,
+        ):
+            assert child.stdout is not None  # noqa: S101  (it is a pipe)
+            try:
+                if child.stdout.readline():
+                    ready()
+                child.wait()
+            finally:
+                child.terminate()
+        if signals:
+            raise InterruptedBySignal("the ports are no longer forwarded", signum=signals[0])
+        words.seek(0)
+        raise _explained(target, words.read(MOST_WORDS).decode(errors="replace") or "the connection was lost")
+
+
+def _separate(target: Target) -> dict[str, str]:
+    """The options for a connection that shares nothing, whose user may forward an agent or a display."""
+    dropped = {"IdentityAgent", "ForwardAgent", "ForwardX11"}
+    options = {name: value for name, value in settings(target).items() if name not in dropped}
+    return {**options, "ControlPath": "none"}
 
 
 def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None) -> Generator[str]:
@@ -285,6 +369,11 @@ def forget(keys: Path, box_id: str, *, nodes: int = 1) -> None:
 
 def client(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> list[str]:
     """ssh with every setting that matters; the user's and the system's configuration are ignored."""
+    return _argv(settings(target, timeout_s))
+
+
+def settings(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> dict[str, str]:
+    """The options of ssh for a node, in the format of ``ssh_config(5)``."""
     options = {
         "HostName": target.host,
         "Port": str(target.port),
@@ -311,6 +400,10 @@ def client(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> list[str]:
     }
     if target.proxy_command:
         options["ProxyCommand"] = target.proxy_command
+    return options
+
+
+def _argv(options: Mapping[str, str]) -> list[str]:
     argv = [find_program("ssh"), "-F", "/dev/null"]
     for name, value in options.items():
         argv += ["-o", f"{name}={value}"]

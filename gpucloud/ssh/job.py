@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh.client import SSH_FAILED, ConnectionFailedError, Failure, Target, client, connect, run
+from gpucloud.ssh.environment import environment_text
 
 FOLDER = ".gpucloud/job"
 """The folder of a box's one job, in its user's home: ``script``, ``out``, ``err``, ``pid``, ``exit``."""
@@ -67,9 +68,8 @@ def script_of(command: Sequence[str] | str, environment: Mapping[str, str]) -> b
         command: a program and its arguments, passed unchanged; or a text for bash.
         environment: its variables.
     """
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
-    lines.append(command if isinstance(command, str) else f"exec {shlex.join(command)}")
-    return ("\n".join(lines) + "\n").encode()
+    line = command if isinstance(command, str) else f"exec {shlex.join(command)}"
+    return environment_text(environment) + f"{line}\n".encode()
 
 
 def start(target: Target, script: bytes) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpucloud_pricing.gpus import BadWishError, GpuWish, format_count, format_wish, parse_wishes
     from gpucloud_pricing.market import Market
     from gpucloud_pricing.places import BadPlaceError
+    from gpucloud_pricing.tariff_table import Tariff, TariffTable
     from gpucloud_pricing.values import (
         Commitment,
         InstanceType,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         Rate,
         Region,
         Source,
-        Tariff,
         format_money,
     )
 
@@ -44,8 +44,9 @@ _MODULES = {
     "gpucloud_pricing.gpus": "BadWishError GpuWish format_count format_wish parse_wishes",
     "gpucloud_pricing.market": "Market",
     "gpucloud_pricing.places": "BadPlaceError",
+    "gpucloud_pricing.tariff_table": "Tariff TariffTable",
     "gpucloud_pricing.values": "Commitment InstanceType Interruption Money Note Offer Price Rate Region"
-    " Source Tariff format_money",
+    " Source format_money",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -75,6 +76,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Relaxation",
     "Source",
     "Tariff",
+    "TariffTable",
     "format_count",
     "format_money",
     "format_wish",

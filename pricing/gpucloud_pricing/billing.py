@@ -17,12 +17,14 @@ class Billing:
         minimum_s: the least time that is billed for each start of a machine.
         disk_sizes_gib: a disk is billed as the next larger of these; empty if its own size is billed.
         iops: the performance of a box's disk at no extra price.
+        account_type: the cloud's word for the account that a bill is for.
     """
 
     vendor: str = ""
     minimum_s: int = 0
     disk_sizes_gib: tuple[int, ...] = ()
     iops: str = ""
+    account_type: str = "Account"
 
     def disk_gib(self, gib: int) -> int:
         """The billed size of a disk of ``gib`` GiB."""
@@ -39,6 +41,7 @@ BILLING = {
         vendor="Microsoft",
         disk_sizes_gib=(4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32767),
         iops="the IOPS of its size of premium SSD",
+        account_type="Subscription",
     ),
     # Source: ECS documentation, "Block storage billing": an ESSD is billed by its size and performance level.
     "alibaba": Billing(vendor="Alibaba Cloud", iops="the IOPS of its size of ESSD"),

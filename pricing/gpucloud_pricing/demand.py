@@ -54,6 +54,7 @@ class Demand:
 
     Attributes:
         gpus: alternatives; empty means any model, whole GPUs.
+        instance_types: the clouds' names of types, globs, ``!x`` to leave out; case does not matter.
         gpu_memory_gib: at least this much on each GPU (of the share, if a share is rented).
         total_gpu_memory_gib: at least this much on all GPUs of the instance together.
         cpus: at least this many vCPUs.
@@ -71,6 +72,7 @@ class Demand:
     """
 
     gpus: tuple[GpuWish, ...] = ()
+    instance_types: tuple[str, ...] = ()
     gpu_memory_gib: Decimal | None = None
     total_gpu_memory_gib: Decimal | None = None
     cpus: int | None = None

@@ -5,18 +5,20 @@ An amount that is missing in the data is unknown, with the reason, never zero.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import Any
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
+from gpucloud_pricing.interruptions import SpotEstimate, spot_estimate
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.values import Offer, Price, Tariff, number, usd_document
-
-if TYPE_CHECKING:
-    from gpucloud_pricing.spot import Outlook
+from gpucloud_pricing.parts import beside_compute, sum_known
+from gpucloud_pricing.rules import caution
+from gpucloud_pricing.terms import DAY, Bill, UnsuitableError, compute_bill, unit_price
+from gpucloud_pricing.usage import Usage, run_hours
+from gpucloud_pricing.values import Offer, Price, usd_document
 
 Place = tuple[str, str, str]
 """Cloud, region and instance type."""
@@ -24,76 +26,8 @@ Place = tuple[str, str, str]
 PARTS = ("compute", "disk", "address", "egress", "snapshots")
 """The parts of a total."""
 
-DAY = Decimal(24)
-BLOCK_DAYS = 14
-"""Up to this many days a capacity block is of whole days; a longer one is of whole weeks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """The usage of boxes.
-
-    Attributes:
-        hours: hours of work.
-        nodes: identical boxes.
-        disk_gib: root disk of each node.
-        egress_gib: data sent to the internet, all nodes together.
-        snapshot_gib: snapshots of each node, kept as long as the node.
-        boot_s: billed before work begins, and again after every interruption.
-        boot_limit_s: the timeout of a boot; the highest estimate has boots as long as this.
-        failed_attempts: machines that were started and discarded before one worked; each is billed for the
-            time of a boot.
-        idle_s: billed after the work has ended.
-        checkpoint_s: work between two checkpoints; ``None`` if an interruption loses all work.
-        save_s: the time to write a checkpoint.
-    """
-
-    hours: Decimal
-    nodes: int = 1
-    disk_gib: int = 100
-    egress_gib: Decimal = Decimal(0)
-    snapshot_gib: int = 0
-    boot_s: int = 300
-    boot_limit_s: int = 1800
-    failed_attempts: int = 0
-    idle_s: int = 0
-    checkpoint_s: int | None = None
-    save_s: int = 0
-
-    @property
-    def billed_hours(self) -> Decimal:
-        """Work, boot and idle tail of one node, without interruptions and checkpoints."""
-        return self.hours + Decimal(self.boot_s + self.idle_s) / 3600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotEstimate:
-    """The effect of interruptions on a usage. Times in hours.
-
-    Attributes:
-        outlook: the duration, and the number of interruptions.
-        best_interval: the best hours of work between checkpoints; ``None`` if checkpoints do not pay off.
-        dearer: whether on demand is expected to cost less; ``None`` if that price is unknown.
-    """
-
-    outlook: Outlook
-    best_interval: float | None
-    dearer: bool | None
-
-    def document(self) -> dict[str, Any]:
-        """For JSON."""
-        seen, best = self.outlook, self.best_interval
-        return {
-            "hours": {
-                "low": round(seen.low, 2),
-                "expected": round(seen.expected, 2),
-                "high": round(seen.high, 2),
-            },
-            "interruptions": round(seen.interruptions, 3),
-            "lost_hours": round(seen.lost, 2),
-            "best_checkpoint_interval_s": None if best is None else round(best * 3600),
-            "dearer_than_on_demand": self.dearer,
-        }
+PERIODS = {"hour": Decimal(1), "day": Decimal(24), "month": HOURS_PER_MONTH}
+"""The hours of the periods for which a running box is priced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +35,15 @@ class Estimate:
     """The cost of one usage on one offer, in USD.
 
     A part is ``None`` if it is unknown, with the reason in ``unknown``. ``total`` is the sum of the known
-    parts: a lower bound, if ``complete`` is False. ``compute`` of a commitment is the cost of the whole term,
-    which would be owed, ``upfront`` the part of it that is due at once. ``expected_total`` includes the work
-    that interruptions repeat; in nine of ten cases the total of spot is between ``low_total`` and
-    ``high_total``. For other ways of paying the low one has no idle tail and no failed attempt, and the high
-    one has boots up to their timeout. ``break_even_hours`` are the hours per month from which a commitment is
-    cheaper than on-demand, ``None`` if never. ``spot`` is set for spot only.
+    parts: a lower bound, if ``complete`` is False. ``compute`` of a commitment is the cost of whole terms,
+    which would be owed, and of the hours after them on demand, if these cost less than another term; ``bill``
+    has its factors. ``upfront`` is the part of the first term that is due at once. ``expected_total``
+    includes the work that interruptions repeat, and is never below ``total``; ``low_total`` and
+    ``high_total`` of spot are what one of twenty cases stays below or exceeds, at the low and the high rate
+    of interruptions. For other ways of paying the low one has no idle tail and no failed attempt, and the
+    high one has boots up to their timeout. ``break_even_hours`` are the hours per month from which a
+    commitment of a month or longer is cheaper than on-demand, ``None`` if never; a capacity block has none.
+    ``spot`` is set for spot only.
     """
 
     offer: Offer
@@ -120,6 +57,7 @@ class Estimate:
     low_total: Decimal | None = None
     high_total: Decimal | None = None
     upfront: Decimal | None = None
+    bill: Bill | None = None
     spot: SpotEstimate | None = None
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -131,12 +69,23 @@ class Estimate:
     @property
     def total(self) -> Decimal | None:
         """The sum of the known parts; ``None`` if the compute itself is unknown."""
-        return None if self.compute is None else _sum(self.parts.values())
+        return None if self.compute is None else sum_known(self.parts.values())
 
     @property
     def complete(self) -> bool:
         """Whether every part of the total is known."""
         return None not in self.parts.values()
+
+    @property
+    def missing(self) -> list[str]:
+        """The unknown figures of the expected cost, by name: parts, or the expected total itself."""
+        parts = [name for name, amount in self.parts.items() if amount is None]
+        return parts or (["expected_total"] if self.expected_total is None else [])
+
+    @property
+    def rank(self) -> int:
+        """The order by what is known: 0 everything, 1 a part or what interruptions cost is not, 2 nothing."""
+        return 2 if self.total is None else int(bool(self.missing))
 
     def document(self) -> dict[str, Any]:
         """The estimate for JSON."""
@@ -156,6 +105,7 @@ class Estimate:
             document["upfront"] = _cents(self.upfront)
         if self.spot is not None:
             document["spot"] = self.spot.document()
+            document["interruption_percent"] = round(self.spot.chance.middle * 100, 2)
         if self.unknown:
             document["unknown"] = self.unknown
         return document
@@ -171,42 +121,36 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         on_demand_usd: the same type's on-demand price in the same region, for the break-even.
     """
     unknown: dict[str, str] = {}
-    beside = _beside(market, offer, usage, run_hours(offer, usage), unknown)
-    break_even = _break_even(offer, on_demand_usd, unknown) if offer.to_buy else None
-    compute: Decimal | None = None
-    upfront: Decimal | None = None
-    if offer.price_usd is None:
-        unknown["compute"] = unknown["total"] = unknown["expected_total"] = offer.unknown.get(
-            "price", offer.unknown.get("price_usd", "no price is known")
-        )
-    else:
-        compute = offer.price_usd * paid_hours(offer, usage) * usage.nodes
-        upfront = _upfront(market, offer, usage) if offer.to_buy else None
-        if missing := [name for name in PARTS if name in unknown]:
-            unknown["total"] = f"a lower bound: without {' and '.join(missing)}"
-    spot = _spot(market, offer, usage, on_demand_usd, unknown) if offer.purchase == "spot" else None
+    beside = beside_compute(market, offer, usage, run_hours(offer, usage), unknown)
+    bill = _bill(offer, usage, on_demand_usd, unknown)
+    compute = None if bill is None else bill.usd
+    if compute is None:
+        unknown["total"] = unknown["expected_total"] = unknown["compute"]
+    elif missing := [name for name in PARTS if name in unknown]:
+        unknown["total"] = f"a lower bound: without {' and '.join(missing)}"
+    committed = offer.to_buy and offer.purchase != CAPACITY_BLOCK
+    spot = spot_estimate(market, offer, usage, on_demand_usd, unknown) if offer.purchase == "spot" else None
     low: Decimal | None = None
     expected: Decimal | None = None
     high: Decimal | None = None
+    total = None if compute is None else sum_known((compute, *beside.values()))
     if spot is not None:
-        seen = spot.outlook
-        low, expected, high = (
-            _for_hours(market, offer, usage, each) for each in (seen.low, seen.expected, seen.high)
-        )
-    elif offer.purchase != "spot" and compute is not None:
+        low, expected, high = spot.low_total, spot.expected_total, spot.high_total
+    elif offer.purchase != "spot" and total is not None:
         smooth = replace(usage, idle_s=0, failed_attempts=0)
         slow = replace(usage, boot_s=max(usage.boot_s, usage.boot_limit_s))
-        low, high = (_known_total(market, offer, each) for each in (smooth, slow))
-        expected = _sum((compute, *beside.values()))
+        low, high = (_known_total(market, offer, each, on_demand_usd) for each in (smooth, slow))
+        expected = total
     return Estimate(
         offer=offer,
         compute=compute,
         **beside,
         expected_total=expected,
-        break_even_hours=break_even,
+        break_even_hours=_break_even(offer, on_demand_usd, unknown) if committed else None,
         low_total=low,
         high_total=high,
-        upfront=upfront,
+        upfront=None if bill is None or not offer.to_buy else _upfront(market, offer, bill),
+        bill=bill,
         spot=spot,
         unknown=unknown,
     )
@@ -215,7 +159,7 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
 def compare(
     market: Market, offers: Iterable[Offer], usage: Usage, on_demand: dict[Place, Decimal]
 ) -> list[Estimate]:
-    """Estimates side by side: the lowest expected cost first, unknown totals last."""
+    """Estimates side by side: the lowest expected cost first; lower bounds come after complete totals."""
     estimates = [
         estimate(market, offer, usage, on_demand_usd=on_demand.get(place_of(offer))) for offer in offers
     ]
@@ -235,19 +179,28 @@ def one_per_place(offers: Iterable[Offer]) -> list[Offer]:
     return list(first.values())
 
 
-def ways(offers: Sequence[Offer], purchases: Sequence[str], limit: int) -> list[Offer]:
-    """The ways of paying in the best places.
+def ways(
+    market: Market, offers: Sequence[Offer], purchases: Sequence[str], usage: Usage, limit: int
+) -> list[Offer]:
+    """The ways of paying in the best places of each cloud.
 
     Args:
+        market: the tariffs.
         offers: in the order of choice.
         purchases: the requested ways of paying.
-        limit: the number of places for each way of paying.
+        usage: the usage.
+        limit: the number of places for each cloud and way of paying. Where none of these has a complete
+            total, the first place that has one is added: a low price beside an unknown one proves nothing.
     """
-    single = one_per_place(offers)
+    single = [offer for offer in one_per_place(offers) if offer.purchase in purchases]
+    groups: dict[tuple[str, str], list[Offer]] = {}
+    for offer in single:
+        groups.setdefault((offer.cloud, offer.purchase), []).append(offer)
     places: set[Place] = set()
-    for purchase in purchases:
-        places.update([place_of(offer) for offer in single if offer.purchase == purchase][:limit])
-    return [offer for offer in single if place_of(offer) in places and offer.purchase in purchases]
+    for fitting in groups.values():
+        places.update(list(dict.fromkeys(map(place_of, fitting)))[:limit])
+        places.update(map(place_of, islice((o for o in fitting if _is_complete(market, o, usage)), 1)))
+    return [offer for offer in single if place_of(offer) in places]
 
 
 def hourly(market: Market, offer: Offer, usage: Usage) -> tuple[Decimal | None, dict[str, str]]:
@@ -255,8 +208,11 @@ def hourly(market: Market, offer: Offer, usage: Usage) -> tuple[Decimal | None, 
     unknown: dict[str, str] = {}
     if offer.price_usd is None:
         return None, {"compute": "no price is known"}
-    beside = _beside(market, offer, replace(usage, egress_gib=Decimal(0)), Decimal(1), unknown)
-    return _sum((offer.price_usd * usage.nodes, *beside.values())), unknown
+    beside = beside_compute(market, offer, replace(usage, egress_gib=Decimal(0)), Decimal(1), unknown)
+    bill = _bill(offer, usage, None, unknown)
+    if bill is None:
+        return None, unknown
+    return sum_known((offer.price_usd * bill.machines, *beside.values())), unknown
 
 
 def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Decimal]:
@@ -278,174 +234,58 @@ def on_demand_price(market: Market, place: Place) -> Price | None:
     return next(fitting, None)
 
 
-def run_hours(offer: Offer, usage: Usage) -> Decimal:
-    """The hours that machines of one node run: failed attempts, then work with its boot and idle tail."""
-    least = Decimal(offer.kind.billing.minimum_s) / 3600
-    return max(usage.billed_hours, least) + _failed_hours(offer, usage)
+def _bill(offer: Offer, usage: Usage, on_demand_usd: Decimal | None, unknown: dict[str, str]) -> Bill | None:
+    """What is billed for compute; ``None`` with the reason in ``unknown``."""
+    if offer.price_usd is None:
+        unknown["compute"] = offer.unknown.get("price", offer.unknown.get("price_usd", "no price is known"))
+        return None
+    try:
+        return compute_bill(offer, offer.price_usd, usage, on_demand_usd)
+    except UnsuitableError as error:
+        unknown["compute"] = str(error)
+        return None
 
 
-def _failed_hours(offer: Offer, usage: Usage) -> Decimal:
-    return Decimal(usage.failed_attempts * max(usage.boot_s, offer.kind.billing.minimum_s)) / 3600
+def _is_complete(market: Market, offer: Offer, usage: Usage) -> bool:
+    """Whether every part of an offer's total is known."""
+    unknown: dict[str, str] = {}
+    beside_compute(market, offer, usage, run_hours(offer, usage), unknown)
+    return _bill(offer, usage, None, unknown) is not None and not unknown
 
 
-def paid_hours(offer: Offer, usage: Usage) -> Decimal:
-    """The billed hours of one machine: those of the usage, or of as many terms as it needs.
-
-    A capacity block is of whole days, from the fifteenth on of whole weeks. Source: EC2 API Reference,
-    DescribeCapacityBlockOfferings, "CapacityDurationHours".
-    """
-    hours = run_hours(offer, usage)
-    if offer.purchase == CAPACITY_BLOCK:
-        days = math.ceil(hours / DAY)
-        return DAY * (days if days <= BLOCK_DAYS else math.ceil(Decimal(days) / 7) * 7)
-    term = TERM_HOURS.get(offer.purchase)
-    return hours if term is None else term * math.ceil(hours / term)
+def _known_total(market: Market, offer: Offer, usage: Usage, on_demand_usd: Decimal | None) -> Decimal | None:
+    """The known parts of a usage without interruptions; ``None`` if it cannot be served."""
+    bill = _bill(offer, usage, on_demand_usd, {})
+    beside = beside_compute(market, offer, usage, run_hours(offer, usage), {})
+    return None if bill is None else sum_known((bill.usd, *beside.values()))
 
 
-def _upfront(market: Market, offer: Offer, usage: Usage) -> Decimal | None:
-    """The upfront part of a commitment."""
+def _upfront(market: Market, offer: Offer, bill: Bill) -> Decimal | None:
+    """The part of the first term that is due at once, of all machines; that of a block is per day."""
     if offer.quote is None:
         return None
     upfront = market.usd(offer.quote.upfront * (1 - offer.quote.discount), offer.quote.currency)
-    return None if upfront is None else upfront * upfront_terms(offer, usage) * usage.nodes
-
-
-def upfront_terms(offer: Offer, usage: Usage) -> Decimal:
-    """How many times the upfront part is due at once: once per day of a capacity block, otherwise once."""
-    return paid_hours(offer, usage) / DAY if offer.purchase == CAPACITY_BLOCK else Decimal(1)
-
-
-def _spot(
-    market: Market, offer: Offer, usage: Usage, on_demand_usd: Decimal | None, unknown: dict[str, str]
-) -> SpotEstimate | None:
-    """The effect of interruptions, at the middle of the band; the loss of a node restarts all nodes."""
-    from gpucloud_pricing.spot import Work, best_interval, outlook, rate_per_hour
-
-    if offer.price_usd is None:
-        return None
-    if offer.interruption is None:
-        unknown["expected_total"] = "no interruption rate is known"
-        return None
-    work = Work(
-        hours=float(usage.hours),
-        boot=usage.boot_s / 3600,
-        rate=rate_per_hour((offer.interruption.low + offer.interruption.high) / 2, usage.nodes),
-        interval=None if usage.checkpoint_s is None else usage.checkpoint_s / 3600,
-        save=usage.save_s / 3600,
-    )
-    seen = outlook(work)
-    if seen is None:
-        unknown["expected_total"] = "interrupted so often that the work practically never ends"
-        return None
-    dearer = None
-    if on_demand_usd is not None:
-        steady = replace(offer, purchase="on_demand", price_usd=on_demand_usd)
-        sure = _for_hours(market, steady, usage, float(usage.hours) + work.boot)
-        dearer = _for_hours(market, offer, usage, seen.expected) > sure
-    return SpotEstimate(outlook=seen, best_interval=best_interval(work), dearer=dearer)
-
-
-def _for_hours(market: Market, offer: Offer, usage: Usage, hours: float) -> Decimal:
-    """The cost of some hours with failed attempts before and the idle tail after; known parts only."""
-    billed = Decimal(str(round(hours, 6))) + Decimal(usage.idle_s) / 3600 + _failed_hours(offer, usage)
-    beside = _beside(market, offer, usage, billed, {})
-    return _sum(((offer.price_usd or Decimal(0)) * billed * usage.nodes, *beside.values()))
-
-
-def _known_total(market: Market, offer: Offer, usage: Usage) -> Decimal:
-    """The cost of a usage without interruptions; known parts only."""
-    beside = _beside(market, offer, usage, run_hours(offer, usage), {})
-    return _sum(((offer.price_usd or Decimal(0)) * paid_hours(offer, usage) * usage.nodes, *beside.values()))
+    times = bill.term_hours / DAY if offer.purchase == CAPACITY_BLOCK else 1
+    return None if upfront is None else upfront * times * bill.machines
 
 
 def _break_even(offer: Offer, on_demand_usd: Decimal | None, unknown: dict[str, str]) -> Decimal | None:
     if offer.price_usd is None or on_demand_usd is None:
         unknown["break_even_hours"] = "no on-demand price is known to compare with"
         return None
-    hours = offer.price_usd * HOURS_PER_MONTH / on_demand_usd
+    if not on_demand_usd:
+        return None  # on demand costs nothing, under conditions of the user's own
+    length = TERM_HOURS[offer.purchase]
+    per_month = unit_price(offer, offer.price_usd, length) * HOURS_PER_MONTH / length
+    hours = per_month / on_demand_usd
     return hours if hours < HOURS_PER_MONTH else None
-
-
-def _beside(
-    market: Market, offer: Offer, usage: Usage, hours: Decimal, unknown: dict[str, str]
-) -> dict[str, Decimal | None]:
-    """The cost of the parts other than compute of a usage that runs some hours."""
-    costs: dict[str, Decimal | None] = {}
-    for part, (kind, quantity) in quantities(offer, usage, hours).items():
-        price = Decimal(0) if quantity == 0 else _tariff_usd(market, offer, kind)
-        if price is None:
-            unknown[part] = f"no {part} price is known for {offer.cloud} {offer.region}"
-        costs[part] = None if price is None else price * quantity
-    return costs
-
-
-def quantities(offer: Offer, usage: Usage, hours: Decimal) -> dict[str, tuple[str, Decimal]]:
-    """The kind of tariff and the quantity of each part other than compute, for some hours."""
-    node_hours = hours * usage.nodes
-    node_months = node_hours / HOURS_PER_MONTH
-    return {
-        "disk": ("disk_gb_month", offer.kind.billing.disk_gib(usage.disk_gib) * node_months),
-        "address": ("public_ip_hour", node_hours),
-        "egress": ("egress_gb", usage.egress_gib),
-        "snapshots": ("snapshot_gb_month", usage.snapshot_gib * node_months),
-    }
-
-
-def _tariff_usd(market: Market, offer: Offer, kind: str) -> Decimal | None:
-    tariff = find_tariff(market.tariffs, offer, kind)
-    return None if tariff is None else market.usd(tariff.amount, tariff.currency)
-
-
-def find_tariff(tariffs: Iterable[Tariff], offer: Offer, kind: str) -> Tariff | None:
-    """The tariff of an offer's region; subscription prices apply only to a subscription."""
-    return tariff_at(
-        tariffs, offer.cloud, offer.region, kind, subscribed=offer.purchase.startswith("subscription")
-    )
-
-
-def tariff_at(
-    tariffs: Iterable[Tariff], cloud: str, region: str, kind: str, *, subscribed: bool = False
-) -> Tariff | None:
-    """The tariff of a region; ``None`` if unknown."""
-    fitting = [
-        tariff
-        for tariff in tariffs
-        if (tariff.cloud, tariff.kind) == (cloud, kind)
-        and tariff.region in {region, "*"}
-        and (subscribed or "subscription" not in tariff.sku)
-    ]
-    return max(
-        fitting, key=lambda t: (t.region != "*", subscribed == ("subscription" in t.sku)), default=None
-    )
 
 
 def _by_cost(e: Estimate) -> tuple[Any, ...]:
     cost = e.expected_total if e.expected_total is not None else e.total
     place = (*place_of(e.offer), e.offer.zone or "", e.offer.purchase)
-    return cost is None, bool(e.offer.flags), cost or Decimal(0), place
-
-
-def _sum(parts: Iterable[Decimal | None]) -> Decimal:
-    return sum((part for part in parts if part is not None), Decimal(0))
+    return e.rank, caution(e.offer.flags), cost or Decimal(0), place
 
 
 def _cents(amount: Decimal) -> dict[str, str]:
     return usd_document(round(amount, 4))
-
-
-def usage_document(usage: Usage) -> dict[str, Any]:
-    """A usage for JSON."""
-    return {
-        "hours": number(usage.hours),
-        "nodes": usage.nodes,
-        "disk_gib": usage.disk_gib,
-        "egress_gib": number(usage.egress_gib),
-        "snapshot_gib": usage.snapshot_gib,
-        "boot_s": usage.boot_s,
-        "boot_limit_s": usage.boot_limit_s,
-        "failed_attempts": usage.failed_attempts,
-        "idle_s": usage.idle_s,
-        "checkpoint_s": usage.checkpoint_s,
-        "save_s": usage.save_s,
-        "billed_hours": float(round(usage.billed_hours, 4)),
-    }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 
 from gpucloud_pricing.values import Offer
@@ -38,13 +40,19 @@ class Relaxation:
 class Explanation:
     """Every offer of the market, matched or refused.
 
-    ``refused`` is sorted: the requested ``models`` first, then by the number of reasons, then in the order of
-    choice.
+    Attributes:
+        matched: the offers that match, in the order of choice.
+        refused: the others: the requested models or types first, then by the number of reasons, then in the
+            order of choice.
+        near: how many of the refused offers have a requested model or type.
+        other_counts: the counts that GPUs come in, by GPU, for each requested one that no type has in the
+            requested count; empty counts if no type has it at all.
     """
 
-    models: frozenset[str] = frozenset()
     matched: tuple[Offer, ...]
     refused: tuple[Refusal, ...]
+    near: int
+    other_counts: Mapping[str, tuple[Decimal, ...]] = field(default_factory=dict[str, tuple[Decimal, ...]])
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -56,13 +64,12 @@ class Explanation:
     def relaxations(self) -> tuple[Relaxation, ...]:
         """The effect of dropping one requirement, the cheapest result first.
 
-        Types that are not for sale and other GPU models are no relaxation.
+        Types that are not for sale and other GPU models or types are no relaxation.
         """
         alone: dict[str, list[Offer]] = {}
-        for refusal in self.refused:
-            wanted = not self.models or refusal.offer.gpu_model in self.models
+        for refusal in self.refused[: self.near]:
             match refusal.reasons:
-                case [reason] if wanted:
+                case [reason]:
                     alone.setdefault(reason.rule, []).append(refusal.offer)
                 case _:
                     break

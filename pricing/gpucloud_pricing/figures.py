@@ -9,25 +9,23 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH
-from gpucloud_pricing.estimate import (
-    Estimate,
-    Usage,
-    find_tariff,
-    on_demand_price,
-    paid_hours,
-    place_of,
-    quantities,
-    run_hours,
-    upfront_terms,
-)
+from gpucloud_pricing.estimate import Estimate, on_demand_price, place_of
+from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.values import Offer, Price, Tariff, usd_document
+from gpucloud_pricing.parts import parts_of
+from gpucloud_pricing.spot_traces import JOINT_LOSSES, JOINT_PERCENT, OWN_JOURNAL, TRACES, V100_HOURS
+from gpucloud_pricing.tariff_table import EVERYWHERE, Tariff
+from gpucloud_pricing.tariffs import TariffCost, caveats
+from gpucloud_pricing.terms import DAY, PREPAID, Bill
+from gpucloud_pricing.usage import Usage, run_hours
+from gpucloud_pricing.values import Experience, Interruption, Offer, Price, usd_document
 
 _UNITS = {
-    "disk_gb_month": "GiB and month",
-    "public_ip_hour": "hour",
-    "egress_gb": "GiB",
-    "snapshot_gb_month": "GiB and month",
+    "gib_month": "GiB and month",
+    "gb_month": "GiB and month",
+    "gb": "GiB",
+    "hour": "hour",
+    "disk_month": "disk of this class and month",
 }
 
 
@@ -59,7 +57,7 @@ class Row:
 class Figure:
     """A part of an estimate, with its formula and its rows of data.
 
-    ``amount`` is ``None`` if unknown; ``unit`` is ``USD``, ``h``, or ``USD/h`` for a unit of work.
+    ``amount`` is ``None`` if unknown; ``unit`` is ``USD``, ``h``, ``%``, or ``USD/h`` for a unit of work.
     """
 
     part: str
@@ -83,10 +81,44 @@ class Figure:
         match self.unit:
             case "h":
                 return float(round(self.amount, 1))
+            case "%":
+                return float(round(self.amount, 2))
             case "USD":
                 return usd_document(round(self.amount, 4))
             case _:
                 return usd_document(self.amount)
+
+
+def transfer_figure(
+    market: Market,
+    name: str,
+    tariff: TariffCost | None,
+    amount: Decimal | None,
+    share: tuple[Decimal, Decimal],
+) -> Figure:
+    """How the cost of a transfer is computed.
+
+    Args:
+        market: the exchange rates.
+        name: what is sent, for people.
+        tariff: the cost of all data that is priced together; ``None`` if unknown.
+        amount: the cost of the transfer, in USD; ``None`` if unknown.
+        share: the size of the transfer, and of all data that is priced together.
+    """
+    if tariff is None or amount is None:
+        return Figure(part=name, amount=None, formula="no transfer price is known", rows=())
+    tariffs = dict.fromkeys(item.tariff for item in tariff.items)
+    rates, _ = _in_usd(market, Decimal(0), tariff.currency)
+    gib, together = share
+    formula = _in_steps(market, tariff)
+    if gib != together:
+        formula = f"{_number(gib)} of {_number(together)} GiB that leave the cloud, together {formula}"
+    return Figure(
+        part=name,
+        amount=amount,
+        formula="; ".join([formula, *caveats(tariffs)]),
+        rows=(*(row for tariff in tariffs for row in _rows(tariff)), *rates),
+    )
 
 
 def figures(market: Market, estimate: Estimate, usage: Usage) -> list[Figure]:
@@ -94,31 +126,67 @@ def figures(market: Market, estimate: Estimate, usage: Usage) -> list[Figure]:
     return [
         _compute(market, estimate, usage),
         *_beside(market, estimate, usage),
-        *_upfront(market, estimate, usage),
+        *_total(estimate),
+        *_upfront(market, estimate),
         *_break_even(market, estimate),
-        *_interruptions(estimate),
+        *_interruptions(estimate, usage),
         *_range(estimate, usage),
     ]
 
 
 def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
-    offer = estimate.offer
+    offer, bill = estimate.offer, estimate.bill
     quote = offer.quote
-    if quote is None or estimate.compute is None:
+    if quote is None or bill is None:
         return Figure(
             part="compute", amount=None, formula=estimate.unknown.get("compute", "unknown"), rows=()
         )
-    rates, price = _in_usd(market, quote.amount, quote.currency)
-    if quote.discount:
-        price += f" x {_number(1 - quote.discount)} (own discount)"
-    formula = f"{price} x {_number(paid_hours(offer, usage))} h x {usage.nodes}"
-    if paid_hours(offer, usage) == run_hours(offer, usage) != usage.hours:
-        formula += f"; {_hours(offer, usage)}"
     rows = [_price_row(quote)]
+    rates, amounts = _in_usd(market, quote.amount, quote.currency)
+    if bill.terms:
+        billed = _terms(market, quote, bill)
+        by_the_hour = on_demand_price(market, place_of(offer)) if bill.hours else None
+        if by_the_hour is not None:
+            rows.append(_price_row(by_the_hour))
+            other_rates, other = _in_usd(market, by_the_hour.amount, by_the_hour.currency)
+            rates = tuple(dict.fromkeys((*rates, *other_rates)))
+            other = _discounted(other, by_the_hour)
+            billed = f"({billed} + {other} x {_number(bill.hours)} h on demand)"
+    else:
+        billed = f"{_discounted(amounts, quote)} x {_number(bill.hours)} h"
+    formula = f"{billed} x {bill.machines}"
+    if bill.machines != usage.nodes:
+        formula += f"; the smallest block for {usage.nodes} machines"
+    if not bill.terms and bill.hours != usage.hours:
+        formula += f"; {_hours(offer, usage)}"
     if quote.derivation:
         formula += f"; {quote.amount:f} {quote.currency} = {quote.derivation.formula}"
         rows += map(_price_row, quote.derivation.prices)
     return Figure(part="compute", amount=estimate.compute, formula=formula, rows=(*rows, *rates))
+
+
+def _total(estimate: Estimate) -> Iterator[Figure]:
+    """The sum of the known parts."""
+    if estimate.total is not None:
+        known = [name for name, amount in estimate.parts.items() if amount]
+        yield Figure(part="total", amount=estimate.total, formula=" + ".join(known) or "nothing", rows=())
+
+
+def _terms(market: Market, quote: Price, bill: Bill) -> str:
+    """The terms of a bill: as the cloud prices them, or their hours."""
+    times = "" if bill.terms == 1 else f"{bill.terms} x "
+    if quote.purchase not in PREPAID or not quote.upfront:
+        _, price = _in_usd(market, quote.amount, quote.currency)
+        return f"{_discounted(price, quote)} x {times}{_number(bill.term_hours)} h"
+    _, price = _in_usd(market, quote.upfront, quote.currency)
+    if quote.purchase == CAPACITY_BLOCK:
+        return f"{_discounted(price, quote)} x {_number(bill.term_hours / DAY)} days"
+    unit = "month" if bill.term_hours == HOURS_PER_MONTH else "year"
+    return f"{_discounted(price, quote)} x {bill.terms} {unit}{'' if bill.terms == 1 else 's'}"
+
+
+def _discounted(price: str, quote: Price) -> str:
+    return f"{price} x {_number(1 - quote.discount)} (own discount)" if quote.discount else price
 
 
 def _price_row(price: Price) -> Row:
@@ -132,19 +200,17 @@ def _price_row(price: Price) -> Row:
     )
 
 
-def _upfront(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:
+def _upfront(market: Market, estimate: Estimate) -> Iterator[Figure]:
     """The upfront part of a commitment."""
-    quote = estimate.offer.quote
-    if quote is None or not estimate.upfront:
+    quote, bill = estimate.offer.quote, estimate.bill
+    if quote is None or bill is None or not estimate.upfront:
         return
     row = replace(
         _price_row(quote), what=f"{quote.terms or 'a block of a day'}: at once", amount=quote.upfront
     )
     rates, price = _in_usd(market, quote.upfront, quote.currency)
-    if quote.discount:
-        price += f" x {_number(1 - quote.discount)} (own discount)"
-    times = f" x {_number(upfront_terms(estimate.offer, usage))}" if quote.purchase == CAPACITY_BLOCK else ""
-    formula = f"{price}{times} x {usage.nodes}"
+    times = f" x {_number(bill.term_hours / DAY)}" if quote.purchase == CAPACITY_BLOCK else ""
+    formula = f"{_discounted(price, quote)}{times} x {bill.machines}"
     yield Figure(part="upfront", amount=estimate.upfront, formula=formula, rows=(row, *rates))
 
 
@@ -181,9 +247,9 @@ def _hours(offer: Offer, usage: Usage) -> str:
 def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
     """The low and the high total."""
     if estimate.spot is not None:
-        seen = estimate.spot.outlook
-        low = f"the same for {seen.low:.4f} h; one of twenty cases takes less"
-        high = f"the same for {seen.high:.4f} h; one of twenty cases takes more"
+        spot = estimate.spot
+        low = f"the same for {spot.low:.4f} h; at the low rate, one of twenty cases takes no longer"
+        high = f"the same for {spot.high or 0:.4f} h; at the high rate, one of twenty cases takes longer"
     else:
         low = "the same without idle time and failed attempts"
         high = f"the same with {usage.boot_limit_s // 60} min for each boot, the longest allowed"
@@ -197,41 +263,107 @@ def _range(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
 
 def _beside(market: Market, estimate: Estimate, usage: Usage) -> Iterator[Figure]:
     offer = estimate.offer
-    for part, (kind, quantity) in quantities(offer, usage, run_hours(offer, usage)).items():
-        amount = estimate.parts[part]
-        tariff = find_tariff(market.tariffs, offer, kind)
-        if quantity == 0:
-            yield Figure(part=part, amount=amount, formula="none", rows=())
-        elif tariff is None or amount is None:
-            yield Figure(part=part, amount=None, formula=estimate.unknown.get(part, "unknown"), rows=())
+    for name, part in parts_of(market, offer, usage, run_hours(offer, usage)).items():
+        amount = estimate.parts[name]
+        if part.quantity == 0:
+            yield Figure(part=name, amount=amount, formula="none", rows=())
+        elif part.price is None or amount is None:
+            yield Figure(part=name, amount=None, formula=estimate.unknown.get(name, "unknown"), rows=())
         else:
-            rates, price = _in_usd(market, tariff.amount, tariff.currency)
+            rates, _ = _in_usd(market, Decimal(0), part.price.currency)
+            tariffs = dict.fromkeys(item.tariff for item in part.price.items)
+            if name == "egress":
+                formula = _in_steps(market, part.price)
+            else:
+                formula = _by_quantity(market, name, offer, usage, part.price)
             yield Figure(
-                part=part,
+                part=name,
                 amount=amount,
-                formula=f"{price} x {_quantity(part, offer, usage, quantity)}",
-                rows=(_row(tariff), *rates),
+                formula="; ".join([formula, *caveats(tariffs)]),
+                rows=(*(row for tariff in tariffs for row in _rows(tariff)), *rates),
             )
 
 
-def _interruptions(estimate: Estimate) -> Iterator[Figure]:
-    band = estimate.offer.interruption
-    if estimate.spot is None or band is None or estimate.expected_total is None:
+def _interruptions(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
+    """The chance of an interruption and what it is derived from, and the expected total."""
+    spot, expected = estimate.spot, estimate.expected_total
+    if spot is None or expected is None:
         return
-    row = Row(
-        what=f"interrupted within a month: {band.low} to {band.high} %, the middle is used",
-        amount=Decimal(band.low + band.high) / 2,
-        currency="%",
-        as_of=band.as_of,
-        source=band.source,
+    row, one = _evidence(spot)
+    chance, rate, work = spot.chance, spot.hazard, spot.outlook.expected - spot.outlook.lost
+    together = f"; {usage.nodes} nodes: at least the rate of one, at most {usage.nodes} times that"
+    yield Figure(
+        part="interruption_percent",
+        amount=Decimal(chance.middle) * 100,
+        formula=(
+            f"1 - e^(-{rate.middle:.3g} x {work:.4g} h), {chance.low:.2%} to {chance.high:.2%}: {one}"
+            f"{together if usage.nodes > 1 else ''}; neither bound is guaranteed"
+        ),
+        rows=(row, *_measured(usage)),
+        unit="%",
     )
-    hours = round(Decimal(estimate.spot.outlook.expected), 4)
     yield Figure(
         part="expected_total",
-        amount=estimate.expected_total,
-        formula=f"the same for {_number(hours)} h: with the work repeated after interruptions",
-        rows=(row,),
+        amount=expected,
+        formula=(
+            f"the same for {spot.outlook.expected:.4f} h: with the work repeated after interruptions, at the"
+            " middle rate"
+        ),
+        rows=(),
     )
+
+
+def _evidence(spot: SpotEstimate) -> tuple[Row, str]:
+    """The row of data of a rate of interruptions, and how the rate of one machine follows from it."""
+    evidence = spot.evidence
+    if isinstance(evidence, Experience):
+        hours = f"{evidence.hours:.0f} machine-hours"
+        row = Row(
+            what=f"your own interruptions in {hours} on spot since {evidence.since}",
+            amount=Decimal(evidence.interruptions),
+            currency="machines",
+            as_of=evidence.until,
+            source=OWN_JOURNAL.id,
+        )
+        return row, f"({evidence.interruptions} + 1/2) / {hours}, bounds from the gamma distribution"
+    row = Row(
+        what=f"reclaimed in the trailing month: {band_text(evidence)}",
+        amount=Decimal(evidence.low + evidence.high) / 2,
+        currency="%",
+        as_of=evidence.as_of,
+        source=evidence.source,
+    )
+    return row, (
+        f"low {evidence.low} % of machine-months, high {evidence.high} % of machines that run as long as this"
+        " work, middle between the two; of what the band is a share is unpublished"
+    )
+
+
+def band_text(band: Interruption) -> str:
+    """A band for people: ``5-10 %``; one up to 100 % has no upper end."""
+    if band.low == 0:
+        return f"under {band.high} %"
+    return f"over {band.low} %" if band.high == 100 else f"{band.low}-{band.high} %"
+
+
+def _measured(usage: Usage) -> Iterator[Row]:
+    """What was measured of interruptions: for comparison, no part of the figure."""
+    least, most = V100_HOURS
+    yield Row(
+        what=f"to {most} h on average between interruptions of V100 on AWS, 2022-23; not in the figure",
+        amount=Decimal(str(least)),
+        currency="h",
+        as_of=None,
+        source=TRACES.id,
+    )
+    if usage.nodes > 1:
+        yield Row(
+            what="of joint interruptions came within three minutes; not in the figure",
+            amount=Decimal(JOINT_PERCENT),
+            currency="%",
+            as_of=None,
+            source=JOINT_LOSSES.id,
+        )
 
 
 def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[Row, ...], str]:
@@ -244,27 +376,59 @@ def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[Row, 
     return (row,), f"{amount:f} {currency} / {rate.rate:f}"
 
 
-def _quantity(part: str, offer: Offer, usage: Usage, quantity: Decimal) -> str:
-    if part in {"disk", "snapshots"}:
-        disk = offer.kind.billing.disk_gib(usage.disk_gib)
-        gib = f"{disk if part == 'disk' else usage.snapshot_gib} GiB"
-        if part == "disk" and disk != usage.disk_gib:
-            gib += f" (the size as which {usage.disk_gib} GiB are billed)"
-        months = f"{gib} x {_number(run_hours(offer, usage))} h x {usage.nodes} / {HOURS_PER_MONTH} h"
-        iops = offer.kind.billing.iops
-        return f"{months}, with {iops}" if part == "disk" and iops else months
-    return f"{_number(quantity)} {'h' if part == 'address' else 'GiB'}"
+def _by_quantity(market: Market, name: str, offer: Offer, usage: Usage, cost: TariffCost) -> str:
+    """The formula of a part with one price per unit."""
+    tariff = cost.items[0].tariff
+    _, price = _in_usd(market, tariff.amount, tariff.currency)
+    hours = _number(run_hours(offer, usage))
+    if name == "address":
+        return f"{price} x {hours} h x {usage.nodes}"
+    disk = offer.kind.billing.disk_gib(usage.disk_gib)
+    gib = f"{disk if name == 'disk' else usage.snapshot_gib} GiB"
+    if name == "disk" and disk != usage.disk_gib:
+        gib += f" (the size as which {usage.disk_gib} GiB are billed)"
+    if tariff.unit == "disk_month" and tariff.tier_to is not None:
+        price += f" / {tariff.tier_to:f} GiB"
+    months = f"{price} x {gib} x {hours} h x {usage.nodes} / {HOURS_PER_MONTH} h"
+    iops = offer.kind.billing.iops
+    return f"{months}, with {iops}" if name == "disk" and iops else months
 
 
-def _row(tariff: Tariff) -> Row:
-    where = "everywhere" if tariff.region == "*" else tariff.region
-    return Row(
-        what=f"{tariff.sku}, per {_UNITS[tariff.kind]}, {where}",
-        amount=tariff.amount,
-        currency=tariff.currency,
-        as_of=tariff.as_of,
-        source=tariff.source,
+def _in_steps(market: Market, cost: TariffCost) -> str:
+    """The formula of a part that is priced in steps."""
+    steps = [
+        f"{_number(item.quantity)} GiB x {_in_usd(market, item.price, item.tariff.currency)[1]}"
+        if item.price
+        else f"{_number(item.quantity)} GiB free"
+        for item in cost.items
+        if item.quantity
+    ]
+    text = " + ".join(steps)
+    if cost.times != 1:
+        text = f"({text}) x {_number(cost.times)} months, sent evenly"
+    return f"{text}; steps and free amounts are per account and month, as if nothing else used them"
+
+
+def _rows(tariff: Tariff) -> Iterator[Row]:
+    """The row of a tariff, and of a second source that states another amount."""
+    where = "everywhere" if tariff.region == EVERYWHERE else tariff.region
+    bounds = ""
+    if tariff.unit in {"gb", "gb_month"} and (tariff.tier_from or tariff.tier_to):
+        above = f"from {tariff.tier_from:f}" if tariff.tier_from else ""
+        below = f"up to {tariff.tier_to:f}" if tariff.tier_to else ""
+        bounds = f", {' '.join(filter(None, (above, below)))} GiB a month"
+    what = f"{tariff.sku}{bounds}, per {_UNITS[tariff.unit]}, {where}"
+    yield Row(
+        what=what, amount=tariff.amount, currency=tariff.currency, as_of=tariff.as_of, source=tariff.source
     )
+    if (other := tariff.other) is not None:
+        yield Row(
+            what=f"not used, another source of: {what}",
+            amount=other.amount,
+            currency=other.currency,
+            as_of=other.as_of,
+            source=other.source,
+        )
 
 
 def _number(value: Decimal) -> str:

@@ -14,13 +14,6 @@ SOURCES = {
     "mvc": "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
     "dig": "docs.nvidia.com/datacenter/tesla/driver-installation-guide (kernel modules)",
     "mig": "docs.nvidia.com/datacenter/tesla/mig-user-guide (supported GPUs and profiles)",
-    "a100": "NVIDIA A100 datasheet r4, as quoted at glennklockwood.com/garden/processors/A100",
-    "h100": "NVIDIA H100 architecture paper, as quoted at glennklockwood.com/garden/processors/h100",
-    "l4": "NVIDIA L4 datasheet, as quoted at store.sourcecode.com (with sparsity: twice the figures here)",
-    "l40s": "NVIDIA L40S datasheet, as quoted at mullet.se/product.html?product_id=355414",
-    "a16": "NVIDIA A16 datasheet, as quoted at panchaea.com/products/graphics-cards/nvidia-a16",
-    "b200": "NVIDIA Blackwell datasheet, as quoted at glennklockwood.com/garden/processors/B200",
-    "b300": "NVIDIA Blackwell Ultra datasheet, as quoted at glennklockwood.com/garden/processors/B300",
     "gpus": "developer.nvidia.com/cuda-gpus (compute capability)",
     "legacy": "nvidia.com/en-us/drivers/unix/legacy-gpu (last driver of older GPUs)",
     "fm": "docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide (NVLink Subnet Manager)",
@@ -36,9 +29,8 @@ class GpuModel:
     ("B200-192GB") to those. ``aliases`` are other names, some of which fix the memory size. ``first_`` and
     ``last_`` bound the NVIDIA driver branches and CUDA versions that support the model, ``None`` where no
     bound is known. ``needs_nvlsm`` says that a machine of these GPUs runs no CUDA without NVIDIA's NVLink
-    subnet manager. ``tflops`` are peak figures by precision without sparsity (``_tensor``: of the tensor
-    cores), for H100 of the SXM form. ``mig`` maps a memory size to its MIG profiles and how many of each one
-    card holds.
+    subnet manager. ``mig`` maps a memory size to its MIG profiles and how many of each one card holds. What
+    it can do per second is in :mod:`gpucloud_pricing.gpu_figures`.
     """
 
     name: str
@@ -52,7 +44,6 @@ class GpuModel:
     first_cuda: str | None = None
     last_cuda: str | None = None
     needs_nvlsm: bool = False
-    tflops: dict[str, float] = field(default_factory=dict[str, float])
     mig: dict[int, dict[str, int]] = field(default_factory=dict[int, dict[str, int]])
     sources: dict[str, str] = field(default_factory=dict[str, str])
     unverified: frozenset[str] = frozenset()
@@ -110,20 +101,17 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Volta",
         sm="7.0",
         memory_gib=(16, 32),
-        tflops={"fp32": 15.7, "fp16_tensor": 125},
         last_driver="580",
         last_cuda="12.9",
         sources={"last_driver": "dig", "last_cuda": "cuda"},
-        unverified=frozenset({"tflops"}),
     ),
     GpuModel(
         name="T4",
         architecture="Turing",
         sm="7.5",
         memory_gib=(16,),
-        tflops={"fp32": 8.1, "fp16_tensor": 65},
         first_driver="418",
-        unverified=frozenset({"tflops", "first_driver"}),
+        unverified=frozenset({"first_driver"}),
     ),
     GpuModel(name="T4G", architecture="Turing", sm="7.5", memory_gib=(16,)),
     GpuModel(
@@ -131,9 +119,8 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Ampere",
         sm="8.6",
         memory_gib=(24,),
-        tflops={"fp32": 31.2, "fp16_tensor": 125},
         first_driver="470",
-        unverified=frozenset({"tflops", "first_driver"}),
+        unverified=frozenset({"first_driver"}),
     ),
     GpuModel(name="A10G", architecture="Ampere", sm="8.6", memory_gib=(24,)),
     GpuModel(
@@ -141,31 +128,27 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Ampere",
         sm="8.6",
         memory_gib=(16,),
-        tflops={"fp32": 4.5, "tf32_tensor": 9, "fp16_tensor": 17.9},
-        sources={"tflops": "a16"},
     ),
     GpuModel(
         name="A100",
         architecture="Ampere",
         sm="8.0",
         memory_gib=(40, 80),
-        tflops={"fp64": 9.7, "fp32": 19.5, "tf32_tensor": 156, "fp16_tensor": 312},
         first_driver="450.80.02",
         mig={
             40: {"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2, "4g.20gb": 1, "7g.40gb": 1},
             80: _A100_80_MIG,
         },
-        sources={"tflops": "a100", "first_driver": "mig", "mig": "mig"},
+        sources={"first_driver": "mig", "mig": "mig"},
     ),
     GpuModel(
         name="L4",
         architecture="Ada Lovelace",
         sm="8.9",
         memory_gib=(24,),
-        tflops={"fp32": 30.3, "tf32_tensor": 60, "fp16_tensor": 121, "fp8_tensor": 242.5},
         first_driver="525",
         first_cuda="11.8",
-        sources={"tflops": "l4", "first_cuda": "cuda"},
+        sources={"first_cuda": "cuda"},
         unverified=frozenset({"first_driver"}),
     ),
     GpuModel(
@@ -173,10 +156,9 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Ada Lovelace",
         sm="8.9",
         memory_gib=(48,),
-        tflops={"fp32": 91.6, "tf32_tensor": 183, "fp16_tensor": 362.05, "fp8_tensor": 733},
         first_driver="525",
         first_cuda="11.8",
-        sources={"tflops": "l40s", "first_cuda": "cuda"},
+        sources={"first_cuda": "cuda"},
         unverified=frozenset({"first_driver"}),
     ),
     GpuModel(
@@ -184,23 +166,21 @@ MODELS: tuple[GpuModel, ...] = (
         architecture="Hopper",
         sm="9.0",
         memory_gib=(80, 94),
-        tflops={"fp64": 33.5, "fp32": 66.9, "tf32_tensor": 494.7, "fp16_tensor": 989.4, "fp8_tensor": 1978.9},
         aliases={"H100-NVL": 94},
         first_driver="525.85.12",
         first_cuda="11.8",
         mig={80: _A100_80_MIG},
-        sources={"tflops": "h100", "first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
+        sources={"first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
     ),
     GpuModel(
         name="H200",
         architecture="Hopper",
         sm="9.0",
         memory_gib=(141,),
-        tflops={"fp64": 33.5, "fp32": 66.9, "tf32_tensor": 494.7, "fp16_tensor": 989.4, "fp8_tensor": 1978.9},
         first_driver="550.90.07",
         first_cuda="11.8",
         mig={141: {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "4g.71gb": 1, "7g.141gb": 1}},
-        sources={"tflops": "h100", "first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
+        sources={"first_driver": "mig", "first_cuda": "cuda", "mig": "mig"},
     ),
     GpuModel(
         name="B200",
@@ -208,13 +188,11 @@ MODELS: tuple[GpuModel, ...] = (
         sm="10.0",
         memory_gib=(179,),
         memory_names={180: 179, 192: 179},
-        tflops={"tf32_tensor": 1100, "fp16_tensor": 2250, "fp8_tensor": 4500},
         first_driver="570.133.20",
         first_cuda="12.8",
         needs_nvlsm=True,
         mig={179: {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2, "4g.90gb": 1, "7g.180gb": 1}},
         sources={
-            "tflops": "b200",
             "first_driver": "mig",
             "first_cuda": "cuda",
             "mig": "mig",
@@ -227,10 +205,9 @@ MODELS: tuple[GpuModel, ...] = (
         sm="10.0",
         memory_gib=(192,),
         memory_names={186: 192},
-        tflops={"tf32_tensor": 1250, "fp16_tensor": 2500, "fp8_tensor": 5000},
         first_driver="570.133.20",
         first_cuda="12.8",
-        sources={"tflops": "b200", "first_driver": "mig", "first_cuda": "cuda"},
+        sources={"first_driver": "mig", "first_cuda": "cuda"},
     ),
     GpuModel(
         name="B300",
@@ -238,13 +215,11 @@ MODELS: tuple[GpuModel, ...] = (
         sm="10.3",
         memory_gib=(268,),
         memory_names={269: 268, 270: 268, 288: 268},
-        tflops={"fp64": 1.25, "fp32": 75, "tf32_tensor": 1125, "fp16_tensor": 2250, "fp8_tensor": 4500},
         first_driver="580.82.07",
         first_cuda="12.9",
         needs_nvlsm=True,
         mig={268: {"1g.34gb": 7, "7g.269gb": 1}},
         sources={
-            "tflops": "b300",
             "first_driver": "mig",
             "first_cuda": "cuda",
             "mig": "mig",

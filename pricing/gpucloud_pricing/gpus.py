@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from functools import cache
 
 from gpucloud_pricing.gpu_models import BY_NAME, MODELS, GpuModel
@@ -27,14 +28,24 @@ class BadWishError(ValueError):
         value: the invalid part.
         allowed: the valid choices.
         nearest: the nearest valid choice, if one is near.
+        types: the pattern for instance types that the value is, or begins, if it is no GPU but such a name.
     """
 
-    def __init__(self, message: str, *, value: str, allowed: Iterable[str] = (), nearest: str | None = None):
+    def __init__(
+        self,
+        message: str,
+        *,
+        value: str,
+        allowed: Iterable[str] = (),
+        nearest: str | None = None,
+        types: str | None = None,
+    ):
         hint = f"; did you mean {nearest}?" if nearest else ""
         super().__init__(f"{message}{hint}")
         self.value = value
         self.allowed = tuple(allowed)
         self.nearest = nearest
+        self.types = types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +122,7 @@ def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Deci
         return None, Decimal(low) if low else None, Decimal(high)
     named = _names().fullmatch(text)
     if named is None:
-        raise BadWishError(f"unknown GPU {name!r}", value=name, allowed=BY_NAME, nearest=_nearest(text))
+        raise _unknown(name, text)
     model, size = _aliases()[named[1].replace("-", "")]
     if named[2]:
         size = model.memory_names.get(int(named[2]), int(named[2]))
@@ -198,6 +209,22 @@ def _names() -> re.Pattern[str]:
     written = [alias for model in MODELS for alias in (model.name, *model.aliases)]
     patterns = [name.lower().replace("-", "-?") for name in sorted(written, key=len, reverse=True)]
     return re.compile(rf"(?:nvidia-?)?(?:tesla-?)?({'|'.join(patterns)})(?:-?([0-9]{{1,4}}){_GB})?")
+
+
+def _unknown(name: str, text: str) -> BadWishError:
+    """The error of a name that is no GPU: it may be that of an instance type, or begin the names of some."""
+    from gpucloud_pricing.snapshot import shipped_type_names  # nothing else here needs the data
+
+    low = name.lower()
+    alike = [known for known in shipped_type_names() if fnmatchcase(known.lower(), f"{low}*")]
+    exact = next((known for known in alike if known.lower() == low), None)
+    if exact:
+        return BadWishError(f"{exact} is an instance type", value=name, types=exact)
+    if len(low) > 1 and alike:
+        types = f"{name.rstrip('*')}*"
+        what = f"{name!r} begins the names of instance types, such as {alike[0]}"
+        return BadWishError(what, value=name, types=types)
+    return BadWishError(f"unknown GPU {name!r}", value=name, allowed=BY_NAME, nearest=_nearest(text))
 
 
 def _nearest(text: str) -> str | None:

@@ -17,8 +17,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from gpucloud_pricing import tariff_history
 from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction
-from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, SavingsPlan
+from gpucloud_pricing.tariff_history import TariffChange
+from gpucloud_pricing.tariff_table import Tariff, TariffTable
+from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, Rate, SavingsPlan
 
 _STEPS = (
     """
@@ -88,6 +91,7 @@ CREATE TABLE commitments (
     source TEXT NOT NULL
 ) STRICT
 """,
+    tariff_history.TABLES,
 )
 """The migration to each version from the previous one."""
 VERSION = len(_STEPS)
@@ -134,12 +138,14 @@ class Coverage:
         source: the source of the answer: an id of the market's sources.
         regions: the regions; ``None`` for all of the source.
         instance_types: the types; ``None`` for all of the source.
+        tariffs: the kinds of tariffs; none for an answer about machines.
     """
 
     cloud: str
     source: str
     regions: Collection[str] | None = None
     instance_types: Collection[str] | None = None
+    tariffs: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,12 +205,13 @@ class Change:
 
 @dataclass(slots=True)
 class Recorded:
-    """The effect of an answer."""
+    """The effect of an answer; ``moved_tariffs`` are the lists of tariffs that changed."""
 
     new: int = 0
     same: int = 0
     gone: int = 0
     moved: list[Change] = field(default_factory=list[Change])
+    moved_tariffs: list[TariffChange] = field(default_factory=list[TariffChange])
 
 
 class PriceHistory:
@@ -274,6 +281,7 @@ class PriceHistory:
         set_aside: Sequence[SetAside] = (),
         *,
         interruptions: Mapping[tuple[str, str], Interruption] | None = None,
+        tariffs: Iterable[Sequence[Tariff]] = (),
     ) -> Recorded:
         """Stores an answer, all of it or nothing.
 
@@ -284,6 +292,7 @@ class PriceHistory:
             at: the time of the answer. A price that was seen later already stays as it is.
             set_aside: the rows that are no valid prices.
             interruptions: the rates of spot interruptions, by region and type: the newest counts.
+            tariffs: the lists of tariffs, each with all its steps in order.
         """
         recorded = Recorded()
         with _explained(), transaction(self._connection):
@@ -294,6 +303,15 @@ class PriceHistory:
                 if seen < _text(at):
                     recorded.gone += 1
                     self._end(number, since, _text(at))
+            recorded.moved_tariffs = tariff_history.record_tariffs(
+                self._connection,
+                coverage.cloud,
+                coverage.source,
+                tariffs,
+                _text(at),
+                kinds=coverage.tariffs,
+                regions=coverage.regions,
+            )
             self._connection.executemany(
                 "REPLACE INTO interruptions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
@@ -368,6 +386,26 @@ class PriceHistory:
     def current(self, kind: InstanceType) -> list[Price]:
         """The prices in force of one type."""
         return [span.price for span in self.spans((kind,), current=True)]
+
+    def tariffs(self) -> TariffTable:
+        """The tariffs in force; ``as_of`` is the day on which each was last seen."""
+
+        def rows(cloud: str, region: str, kind: str) -> list[Tariff]:
+            with _explained():
+                return tariff_history.tariffs_in_force(self._connection, cloud, region, kind)
+
+        return TariffTable(rows)
+
+    def keep_rates(self, rates: Iterable[Rate]) -> None:
+        """Stores exchange rates."""
+        with _explained(), transaction(self._connection):
+            for rate in rates:
+                tariff_history.record_rate(self._connection, rate)
+
+    def rates(self) -> list[Rate]:
+        """The newest exchange rate of each pair of currencies."""
+        with _explained():
+            return tariff_history.newest_rates(self._connection)
 
     def interruptions(self, kind: InstanceType) -> dict[str, Interruption]:
         """The rates of a type's spot interruptions, by region, as far as fetched."""

@@ -7,23 +7,28 @@ Market.load().search(Demand(gpus=parse_wishes("A100:8")), today=date.today(), li
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpucloud_pricing import rules
 from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
 from gpucloud_pricing.demand import OWNED, PURCHASES, Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
-from gpucloud_pricing.gpus import GpuWish
+from gpucloud_pricing.gpus import MAX_COUNT, format_wish
 from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
-from gpucloud_pricing.places import BadPlaceError, knows, opt_in_head, region_names
+from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, opt_in_head, region_names
 from gpucloud_pricing.rules import IMPLAUSIBLE, Place
+from gpucloud_pricing.shipped_tariffs import shipped_tariffs
 from gpucloud_pricing.snapshot import SNAPSHOT, Snapshot
+from gpucloud_pricing.spot_prices import Zone, lowest_by_region, out_of_line
+from gpucloud_pricing.spot_traces import SPOT_SOURCES
+from gpucloud_pricing.tariff_table import Tariff, TariffTable
 from gpucloud_pricing.values import (
     InstanceType,
     Interruption,
@@ -32,7 +37,6 @@ from gpucloud_pricing.values import (
     Rate,
     Region,
     Source,
-    Tariff,
 )
 
 T = TypeVar("T")
@@ -45,6 +49,18 @@ Key = tuple[str, str]
 
 Ranked = tuple[bool, Decimal, int, int, str, str, str, str, int, InstanceType, str, Price | None]
 """A price in one zone, in the order of choice: cheaper, newer, smaller, then by name."""
+
+
+class Choices(NamedTuple):
+    """Prices of one type and way of paying, each list in the order of choice, the best list first.
+
+    The first three are by caution (:func:`gpucloud_pricing.rules.caution`).
+    """
+
+    clean: list[Ranked]
+    flagged: list[Ranked]
+    implausible: list[Ranked]
+    unpriced: list[Ranked]
 
 
 class Market:
@@ -61,7 +77,7 @@ class Market:
         prices: Callable[[InstanceType], Iterable[Price]],
         zones: Callable[[InstanceType], Mapping[str, Iterable[str]]],
         interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
-        tariffs: tuple[Tariff, ...],
+        tariffs: TariffTable,
         rates: tuple[Rate, ...],
         sources: Mapping[str, Source],
         bounds: Mapping[str, tuple[Decimal, Decimal]] | None = None,
@@ -71,7 +87,7 @@ class Market:
         self.regions = regions
         self.tariffs = tariffs
         self.rates = rates
-        self.sources = sources
+        self._sources = sources
         self._prices = prices
         self._zones = zones
         self._interruptions = interruptions
@@ -80,13 +96,15 @@ class Market:
         for kind in types.values():
             self._by_model[kind.gpu_model].append(kind)
         self._ranked: dict[Key, dict[str, list[Ranked]]] = {}
+        self._chosen: dict[tuple[str, str, str, date], Choices] = {}
         self._bands: dict[Key, Mapping[str, Interruption]] = {}
+        self._out_of_line: dict[Key, Mapping[Zone, str]] = {}
         self._opt_in: set[tuple[str, str, str]] = set()
         self._places: dict[tuple[str, str, str], Place] = {}
 
     @classmethod
     def load(cls, path: Path = SNAPSHOT) -> Market:
-        """The market of the shipped snapshot, or of another one."""
+        """The market of the shipped snapshot, or of another one, with the shipped tariffs."""
         snapshot = Snapshot.read(path)
         return cls(
             types=snapshot.types,
@@ -94,11 +112,11 @@ class Market:
             prices=snapshot.prices,
             zones=snapshot.zones,
             interruptions=snapshot.interruptions,
-            tariffs=snapshot.tariffs,
+            tariffs=shipped_tariffs(),
             rates=snapshot.rates,
             sources={
                 **snapshot.sources,
-                **{source.id: source for source in (*LIVE_SOURCES, *ACCOUNT_SOURCES)},
+                **{source.id: source for source in (*LIVE_SOURCES, *ACCOUNT_SOURCES, *SPOT_SOURCES)},
             },
             bounds=snapshot.bounds,
         )
@@ -138,13 +156,18 @@ class Market:
             prices=lambda kind: by_type.get((kind.cloud, kind.name), ()),
             zones=lambda kind: offered.get((kind.cloud, kind.name), {}),
             interruptions=lambda kind: bands.get((kind.cloud, kind.name), {}),
-            tariffs=tuple(tariffs),
+            tariffs=TariffTable.of(tariffs),
             rates=tuple(rates),
             sources={source.id: source for source in sources},
         )
         for kind in market.types.values():
             market._rank(kind)
         return market
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources of prices, tariffs and rates, by id."""
+        return {**self.tariffs.sources, **self._sources}
 
     def joined(self, other: Market) -> Market:
         """Both markets in one. A type or rate of both is taken from this market."""
@@ -158,9 +181,9 @@ class Market:
             prices=lambda kind: side(kind)._prices(kind),
             zones=lambda kind: side(kind)._zones(kind),
             interruptions=lambda kind: side(kind)._interruptions(kind),
-            tariffs=(*self.tariffs, *other.tariffs),
+            tariffs=self.tariffs.joined(other.tariffs),
             rates=(*other.rates, *self.rates),
-            sources={**other.sources, **self.sources},
+            sources={**other._sources, **self._sources},
             bounds={**other.bounds, **self.bounds},
         )
 
@@ -168,12 +191,16 @@ class Market:
         self,
         current: Callable[[InstanceType], Iterable[Price]],
         interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
+        tariffs: TariffTable | None = None,
+        rates: Sequence[Rate] = (),
     ) -> Market:
         """This market with newer prices, which replace those for the same offer.
 
         Args:
             current: the newer prices of a type; their sources are among the market's.
             interruptions: newer rates of interruption of a type, by region.
+            tariffs: newer tariffs, if any; see :meth:`gpucloud_pricing.TariffTable.refreshed`.
+            rates: exchange rates: each replaces that for the same currencies, unless it is older.
         """
 
         def prices(kind: InstanceType) -> Iterator[Price]:
@@ -182,7 +209,15 @@ class Market:
             yield from newer
             yield from (old for old in self._prices(kind) if (old.region, old.purchase) not in told)
 
-        return self._with(prices, lambda kind: {**self._interruptions(kind), **interruptions(kind)})
+        def bands(kind: InstanceType) -> Mapping[str, Interruption]:
+            return {**self._interruptions(kind), **interruptions(kind)}
+
+        return self._with(
+            prices,
+            bands,
+            tariffs=tariffs and self.tariffs.refreshed(tariffs),
+            rates=_newest_rates((*self.rates, *rates)),
+        )
 
     def on_own_terms(
         self,
@@ -210,34 +245,31 @@ class Market:
         prices: Callable[[InstanceType], Iterable[Price]],
         interruptions: Callable[[InstanceType], Mapping[str, Interruption]],
         sources: Iterable[Source] = (),
+        tariffs: TariffTable | None = None,
+        rates: tuple[Rate, ...] | None = None,
     ) -> Market:
-        """This market with other prices and rates of interruption, and their sources."""
+        """This market with other prices and rates of interruption, their sources, and what else is given."""
         return Market(
             types=self.types,
             regions=self.regions,
             prices=prices,
             zones=self._zones,
             interruptions=interruptions,
-            tariffs=self.tariffs,
-            rates=self.rates,
-            sources={**self.sources, **{source.id: source for source in sources}},
+            tariffs=tariffs or self.tariffs,
+            rates=self.rates if rates is None else rates,
+            sources={**self._sources, **{source.id: source for source in sources}},
             bounds=self.bounds,
         )
 
-    def with_gpus(self, wishes: Iterable[GpuWish]) -> list[InstanceType]:
-        """The types with one of the alternatives; all types without any."""
-        wanted = tuple(wishes)
-        return [
-            kind
-            for kind in self.types.values()
-            if not wanted or any(rules.grants(wish, kind) for wish in wanted)
-        ]
+    def types_named(self, demand: Demand) -> list[InstanceType]:
+        """The types with one of a demand's GPUs and one of its names; all types, if it has neither."""
+        return [kind for kind in self._kinds(demand) if rules.instance_type(demand, kind) is None]
 
     def search(self, demand: Demand, today: date, limit: int | None = None) -> list[Offer]:
         """The offers that meet a demand, the best first.
 
-        Unflagged before flagged, then by price in USD, age, vCPUs, cloud, region, zone and type. Offers
-        without a known price come last.
+        Unflagged before flagged, implausible prices after both; then by price in USD, age, vCPUs, cloud,
+        region, zone and type. Offers without a known price come last.
 
         Args:
             demand: the demand.
@@ -248,35 +280,45 @@ class Market:
         place_rules = [rule for name, rule in rules.PLACE_RULES.items() if not vacuous.get(name)]
         by_zone = bool(demand.zones)
         allowed: dict[Key | tuple[str, str, str], bool] = {}
-        clean: list[Offer] = []
-        flagged: list[Offer] = []
-        unpriced: list[Offer] = []
-        for ranked in self._candidates(demand, today):
+
+        def is_allowed(ranked: Ranked) -> bool:
             place = ranked[4:7]
             key = place if by_zone or place in self._opt_in else place[:2]  # else the zone is irrelevant
-            verdict = allowed.get(key)
-            if verdict is None:
-                where = self._place(*place)
-                verdict = allowed[key] = _first(place_rules, demand, where) is None
-            if not verdict:
-                continue
-            offer = self._offer(ranked, today)
-            if rules.max_price(demand, offer) or rules.max_age(demand, offer, today):
-                continue
-            (unpriced if offer.price_usd is None else flagged if offer.flags else clean).append(offer)
-            if len(clean) == limit:
-                break
-        return (clean + flagged + unpriced)[:limit]
+            if key not in allowed:
+                allowed[key] = _first(place_rules, demand, self._place(*place)) is None
+            return allowed[key]
+
+        most = demand.max_price_usd
+
+        def is_too_dear(ranked: Ranked) -> bool:
+            return most is not None and (ranked[0] or ranked[1] > most)
+
+        found: list[Offer] = []
+        for lists in zip(*self._candidates(demand, today), strict=True):
+            for ranked in heapq.merge(*(each for each in lists if each and not is_too_dear(each[0]))):
+                if len(found) == limit:
+                    return found
+                if is_too_dear(ranked):
+                    break  # each that follows costs more, or its price is unknown
+                if is_allowed(ranked):
+                    offer = self._offer(ranked, today)
+                    if rules.max_age(demand, offer, today) is None:
+                        found.append(offer)
+        return found
 
     def explain(self, demand: Demand, today: date) -> Explanation:
         """Checks every offer of the market against every rule.
 
         Same arguments as :meth:`search`; the offers that match are in the same order.
         """
-        refused: list[Refusal] = []
+        near: list[Refusal] = []
+        far: list[Refusal] = []
+        models = {wish.model for wish in demand.gpus} - {None}
         memo: dict[tuple[str, str, str], list[Reason]] = {}
         for kind in self.types.values():
             of_type = _reasons(rules.TYPE_RULES, demand, kind)
+            is_near = kind.gpu_model in models if models else rules.instance_type(demand, kind) is None
+            refused = near if is_near else far
             for purchase, entries in self._rank(kind).items():
                 status = rules.status(demand, kind, purchase, today)
                 fixed = of_type + ([Reason(rule="status", text=status)] if status else [])
@@ -288,21 +330,31 @@ class Market:
                     reasons = fixed + memo[key] + _offer_reasons(demand, offer, today)
                     if reasons:
                         refused.append(Refusal(offer=offer, reasons=tuple(reasons)))
-        models = {wish.model for wish in demand.gpus} - {None}
 
         def distance(refusal: Refusal) -> tuple[object, ...]:
-            far = bool(models) and refusal.offer.gpu_model not in models
-            return far, len(refusal.reasons), order(refusal.offer)
+            return len(refusal.reasons), order(refusal.offer)
 
-        refused.sort(key=distance)
         return Explanation(
             matched=tuple(self.search(demand, today)),
-            refused=tuple(refused),
-            models=frozenset(model for model in models if model),
+            refused=(*sorted(near, key=distance), *sorted(far, key=distance)),
+            near=len(near),
+            other_counts=self._other_counts(demand),
         )
 
+    def _other_counts(self, demand: Demand) -> dict[str, tuple[Decimal, ...]]:
+        """The counts that a demand's GPUs come in, for each that no type has in the requested count."""
+        kinds = self.types.values()
+        unmet = [w for w in demand.gpus if w.mig is None and not any(rules.grants(w, kind) for kind in kinds)]
+        found: dict[str, tuple[Decimal, ...]] = {}
+        for wish in unmet:
+            one = replace(wish, min_count=Decimal(1), max_count=Decimal(1))
+            any_count = replace(wish, min_count=Decimal(0), max_count=Decimal(MAX_COUNT))
+            counts = {kind.gpu_count for kind in kinds if rules.grants(any_count, kind)}
+            found[format_wish(one)] = tuple(sorted(counts))
+        return found
+
     def check(self, demand: Demand) -> None:
-        """Checks that every cloud, region and zone of a demand exists.
+        """Checks that every cloud, region, zone and instance type of a demand exists.
 
         Raises:
             BadPlaceError: one does not.
@@ -317,15 +369,47 @@ class Market:
             known = names
             if field != "clouds" and not all(knows(known, pattern) for pattern in patterns):
                 # a last resort, because zones are only known once every price is ranked
-                known |= self._opt_in_zones() if field == "regions" else self._all_zones()
+                known |= frozenset(
+                    self._opt_in_zones() if field == "regions" else (zone for _, _, zone in self._all_zones())
+                )
             for pattern in patterns:
                 if not knows(known, pattern):
-                    raise BadPlaceError(field, pattern, known)
+                    raise BadPlaceError(field, pattern, known, self._existing(field, demand))
+        types = frozenset(name for _, name in self.types)
+        for pattern in demand.instance_types:
+            if not knows_type(types, pattern):
+                raise BadPlaceError(
+                    "instance_types", pattern, types, self._existing("instance_types", demand)
+                )
 
-    def _all_zones(self) -> frozenset[str]:
-        ranked = (self._rank(kind).values() for kind in self.types.values())
-        zones = {entry[6] for lists in ranked for entries in lists for entry in entries if entry[6]}
-        return frozenset(zones.union(*(region.zones for region in self.regions.values())))
+    def _existing(self, field: str, demand: Demand) -> dict[str, set[str]]:
+        """The names that exist at the clouds of a demand, by cloud; zones are those of its regions."""
+        if field == "clouds":
+            return {cloud: {cloud} for cloud, _ in self.types}
+        if field == "instance_types":
+            names = {(kind.cloud, kind.name) for kind in self._kinds(demand)}
+        elif field == "regions":
+            names = set(self.regions)
+        else:
+            names = {
+                (cloud, zone)
+                for cloud, region, zone in self._all_zones()
+                if admits(demand.regions, region_names(self.regions[cloud, region]))
+            }
+        found: dict[str, set[str]] = defaultdict(set)
+        for cloud, name in names:
+            if admits(demand.clouds, frozenset({cloud})):
+                found[cloud].add(name)
+        return found
+
+    def _all_zones(self) -> set[tuple[str, str, str]]:
+        """Every zone, with its cloud and region."""
+        ranked = (entries for kind in self.types.values() for entries in self._rank(kind).values())
+        priced = {entry[4:7] for entries in ranked for entry in entries if entry[6]}
+        named = {
+            (cloud, name, zone) for (cloud, name), region in self.regions.items() for zone in region.zones
+        }
+        return priced | named
 
     def _opt_in_zones(self) -> frozenset[str]:
         self._all_zones()
@@ -335,6 +419,11 @@ class Market:
         """An amount in USD at the reference rate, unrounded; ``None`` without a rate."""
         rate = self._rates.get(currency)
         return None if rate is None else amount if rate == 1 else amount / rate
+
+    def converted(self, amount: Decimal, currency: str, into: str) -> Decimal | None:
+        """An amount in another currency at the reference rates, unrounded; ``None`` without a rate."""
+        usd, rate = self.usd(amount, currency), self._rates.get(into)
+        return amount if currency == into else None if usd is None or rate is None else usd * rate
 
     def is_plausible(self, model: str, usd_per_gpu: Decimal) -> bool:
         """Whether a price per hour is plausible for a GPU of a model, by all its prices in the snapshot."""
@@ -363,19 +452,25 @@ class Market:
         """Every price of one type, not spread over zones."""
         return self._prices(self.types[cloud, name])
 
-    def _candidates(self, demand: Demand, today: date) -> Iterator[Ranked]:
-        """Every price of the types that may match, in the order of choice."""
-        lists: list[list[Ranked]] = []
+    def _candidates(self, demand: Demand, today: date) -> Iterator[Choices]:
+        """The prices of each type and way of paying that may match."""
         for kind in self._kinds(demand):
             if _first(rules.TYPE_RULES.values(), demand, kind) is not None:
                 continue
             ranked = self._rank(kind)
-            lists += [
-                ranked[purchase]
-                for purchase in dict.fromkeys(demand.purchases)
-                if purchase in ranked and rules.status(demand, kind, purchase, today) is None
-            ]
-        return heapq.merge(*lists) if len(lists) > 1 else iter(lists[0] if lists else ())
+            for purchase in dict.fromkeys(demand.purchases):
+                if purchase in ranked and rules.status(demand, kind, purchase, today) is None:
+                    yield self._choices(kind, purchase, today)
+
+    def _choices(self, kind: InstanceType, purchase: str, today: date) -> Choices:
+        """A type's prices in one way of paying; kept, since a search in all of them takes long."""
+        key = (kind.cloud, kind.name, purchase, today)
+        if key not in self._chosen:
+            choices = self._chosen[key] = Choices([], [], [], [])
+            for ranked in self._rank(kind)[purchase]:
+                known = None if ranked[0] else rules.caution(self._flags(ranked, today))
+                (choices.unpriced if known is None else choices[known]).append(ranked)
+        return self._chosen[key]
 
     def _kinds(self, demand: Demand) -> Iterable[InstanceType]:
         """The types with the GPUs; all types, if the demand has no model."""
@@ -390,7 +485,7 @@ class Market:
         key = (kind.cloud, kind.name)
         if key not in self._ranked:
             by_purchase: dict[str, list[Ranked]] = defaultdict(list)
-            number = count()
+            number = itertools.count()
             for purchase, region, zone, price in self._per_zone(kind):
                 usd = None if price is None else self.usd(price.net, price.currency)
                 if zone and opt_in_head(zone, self.regions[kind.cloud, region]):
@@ -436,6 +531,16 @@ class Market:
                     if ("on_demand", region, zone) not in own:
                         yield "on_demand", region, zone, None
 
+    def _odd_zones(self, kind: InstanceType) -> Mapping[Zone, str]:
+        """The zones in which a type's spot price is out of line, with the flags."""
+        key = (kind.cloud, kind.name)
+        if key not in self._out_of_line:
+            ranked = self._rank(kind)
+            spot = {(entry[5], entry[6]): entry[1] for entry in ranked.get("spot", ()) if not entry[0]}
+            listed = ((entry[5], entry[1]) for entry in ranked.get("on_demand", ()) if not entry[0])
+            self._out_of_line[key] = out_of_line(spot, lowest_by_region(listed))
+        return self._out_of_line[key]
+
     def _place(self, cloud: str, region: str, zone: str) -> Place:
         key = (cloud, region, zone)
         if key not in self._places:
@@ -450,9 +555,6 @@ class Market:
             if key not in self._bands:
                 self._bands[key] = self._interruptions(kind)
             band = self._bands[key].get(region)
-        flags = rules.flags(kind, purchase, price.as_of if price else None, today)
-        if not no_usd and purchase != OWNED and not self.is_plausible(kind.gpu_model, usd / kind.gpu_count):
-            flags += (IMPLAUSIBLE,)
         return Offer(
             kind=kind,
             region=region,
@@ -460,16 +562,41 @@ class Market:
             purchase=purchase,
             quote=price,
             price_usd=None if no_usd else usd,
-            flags=flags,
+            flags=self._flags(ranked, today),
             interruption=band,
         )
+
+    def _flags(self, ranked: Ranked, today: date) -> tuple[str, ...]:
+        no_usd, usd, _, _, _, region, zone, _, _, kind, purchase, price = ranked
+        flags = rules.flags(kind, purchase, price.as_of if price else None, today)
+        listed = usd  # a discount of the user's own makes no price implausible
+        if price is not None and price.discount:
+            listed = self.usd(price.amount, price.currency) or usd
+        if (
+            not no_usd
+            and purchase != OWNED
+            and not self.is_plausible(kind.gpu_model, listed / kind.gpu_count)
+        ):
+            flags += (IMPLAUSIBLE,)
+        if purchase == "spot" and price is not None and price.as_of < today:  # not asked for today
+            odd = self._odd_zones(kind).get((region, zone))
+            flags += () if odd is None else (odd,) if IMPLAUSIBLE in flags else (IMPLAUSIBLE, odd)
+        return flags
+
+
+def _newest_rates(rates: Iterable[Rate]) -> tuple[Rate, ...]:
+    """The newest rate of each pair of currencies; of two of one day, the later in the list."""
+    newest: dict[tuple[str, str], Rate] = {}
+    for rate in sorted(rates, key=lambda rate: rate.as_of):
+        newest[rate.base, rate.quote] = rate
+    return tuple(newest.values())
 
 
 def order(offer: Offer) -> tuple[object, ...]:
     """The order of choice, as a sort key."""
     return (
         offer.price_usd is None,
-        bool(offer.flags),
+        rules.caution(offer.flags),
         offer.price_usd or Decimal(0),
         -offer.as_of.toordinal() if offer.as_of else 0,
         offer.vcpus,

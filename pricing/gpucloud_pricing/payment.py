@@ -2,6 +2,8 @@
 
 A machine that is billed by the hour costs nothing while it is off; a commitment costs the same whether it
 is used or not. So the cost of a month is linear in its hours, and the cheapest way changes where lines cross.
+All ways are compared over the same time: that of the need, for which whole terms are bought, or, without
+one, a need that lasts as long as any term.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
+from gpucloud_pricing.terms import term_bills, unit_price
 from gpucloud_pricing.values import Offer
 
 HOURS_PER_WEEK = Decimal(168)
@@ -74,8 +77,37 @@ def way_of(offer: Offer) -> Way | None:
     if offer.price_usd is None or offer.purchase == CAPACITY_BLOCK:
         return None
     if offer.purchase in TERM_HOURS:
-        return Way(offer=offer, per_hour=Decimal(0), per_month=offer.price_usd * HOURS_PER_MONTH)
+        length = TERM_HOURS[offer.purchase]
+        per_month = unit_price(offer, offer.price_usd, length) * HOURS_PER_MONTH / length
+        return Way(offer=offer, per_hour=Decimal(0), per_month=per_month)
     return Way(offer=offer, per_hour=offer.price_usd, per_month=Decimal(0))
+
+
+def ways_for(offer: Offer, hours: Decimal, on_demand_usd: Decimal | None) -> list[Way]:
+    """An offer as ways of paying for a need that ends; none without a price, or for a capacity block.
+
+    A commitment is paid in whole terms. What lasts beyond them is paid by another term or on demand,
+    whichever costs less. That depends on the hours of a month: there is a way for each.
+
+    Args:
+        offer: the offer.
+        hours: the time from the start of the need to its end.
+        on_demand_usd: the price on demand in the same region; ``None`` if unknown.
+    """
+    lasting = way_of(offer)
+    if lasting is None or offer.price_usd is None:
+        return []
+    if offer.purchase not in TERM_HOURS:
+        return [lasting]
+    months = hours / HOURS_PER_MONTH
+    return [
+        Way(
+            offer=offer,
+            per_hour=bill.hour_usd * bill.hours / hours,
+            per_month=bill.terms * bill.term_usd / months,
+        )
+        for bill in term_bills(offer, offer.price_usd, hours, 1, on_demand_usd)
+    ]
 
 
 def cheapest_by_hours(ways: Sequence[Way]) -> list[Stretch]:
@@ -114,6 +146,11 @@ def cheapest_mix(ways: Sequence[Way], layers: Iterable[Layer]) -> list[Share]:
         way = min(ways, key=lambda each: (each.cost(layer.hours), each.per_month))
         shares.append(Share(layer=layer, way=way, cost=way.cost(layer.hours) * layer.machines))
     return shares
+
+
+def month_of(shares: Iterable[Share]) -> Decimal:
+    """The cost of a mix in a month."""
+    return sum((share.cost for share in shares), Decimal(0))
 
 
 def hours_per_month(profile: str) -> Decimal:

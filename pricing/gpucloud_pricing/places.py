@@ -1,33 +1,41 @@
-"""Patterns for clouds, regions and zones: names, globs, geo groups, ``!x`` to exclude."""
+"""Patterns for clouds, regions, zones and instance types: names, globs, geo groups, ``!x`` to exclude."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from gpucloud_pricing.values import Region
 
+MOST_NAMES = 150
+"""How many names an error lists; of more, the :data:`MOST_LIKE` that are most similar to the wrong one."""
+MOST_LIKE = 10
 _WILDCARDS = frozenset("*?[")
 
 
 class BadPlaceError(ValueError):
-    """A pattern that matches no cloud, region or zone.
+    """A pattern that matches no cloud, region, zone or instance type.
 
     Attributes:
-        field: ``clouds``, ``regions`` or ``zones``.
+        field: ``clouds``, ``regions``, ``zones`` or ``instance_types``.
         value: the pattern.
         nearest: the nearest name, if one is near.
+        existing: the names that exist at the clouds of the demand, as text by cloud; of many, the most
+            similar ones.
     """
 
-    def __init__(self, field: str, value: str, names: frozenset[str]) -> None:
-        from difflib import get_close_matches
-
-        close = get_close_matches(value.removeprefix("!"), sorted(names), n=1, cutoff=0.6)
+    def __init__(
+        self, field: str, value: str, names: frozenset[str], by_cloud: Mapping[str, Iterable[str]]
+    ) -> None:
+        plain = value.removeprefix("!")
+        close = _most_like(plain, names, most=1, least=0.6)
         hint = f"; did you mean {close[0]}?" if close else ""
-        super().__init__(f"unknown {field.removesuffix('s')} {value!r}{hint}")
+        super().__init__(f"unknown {field.removesuffix('s').replace('_', ' ')} {value!r}{hint}")
         self.field = field
         self.value = value
         self.nearest = close[0] if close else None
+        self.existing = _listing(field, plain, by_cloud)
 
 
 def knows(names: frozenset[str], pattern: str) -> bool:
@@ -52,6 +60,16 @@ def admits(patterns: tuple[str, ...], names: frozenset[str]) -> bool:
     return hit or not positive
 
 
+def knows_type(names: frozenset[str], pattern: str) -> bool:
+    """As :func:`knows`, for instance types: case does not matter."""
+    return knows(frozenset(map(str.lower, names)), pattern.lower())
+
+
+def admits_type(patterns: tuple[str, ...], name: str) -> bool:
+    """As :func:`admits`, for an instance type: case does not matter."""
+    return admits(tuple(map(str.lower, patterns)), frozenset({name.lower()}))
+
+
 def names_specially(patterns: tuple[str, ...], name: str, head: str) -> bool:
     """Whether a pattern explicitly requests a place that is left out by default.
 
@@ -73,6 +91,33 @@ def opt_in_head(zone: str, region: Region) -> str | None:
     """The prefix of a zone that an account must opt in to; ``None`` for an ordinary zone."""
     head = re.match(region.opt_in_zones, zone) if region.opt_in_zones else None
     return head and head.group()
+
+
+def _listing(field: str, pattern: str, by_cloud: Mapping[str, Iterable[str]]) -> str:
+    """Names by cloud, as text; of many, those most like a pattern."""
+    what = field.replace("_", " ")
+    if field == "clouds":
+        return f"{what}: {', '.join(sorted(by_cloud))}"
+    names = {cloud: frozenset(names) for cloud, names in by_cloud.items()}
+    count = sum(map(len, names.values()))
+    head = f"{what} of "
+    if count > MOST_NAMES:
+        some = frozenset(
+            _most_like(pattern, frozenset[str]().union(*names.values()), most=MOST_LIKE, least=0)
+        )
+        names = {cloud: each & some for cloud, each in names.items()}
+        head = f"the most similar of {count} {what}: "
+    return head + "; ".join(
+        f"{cloud}: {', '.join(sorted(each))}" for cloud, each in sorted(names.items()) if each
+    )
+
+
+def _most_like(pattern: str, names: frozenset[str], *, most: int, least: float) -> list[str]:
+    """The names most like a pattern, whatever their case, the likest first; ``least`` from 0 to 1."""
+    from difflib import get_close_matches
+
+    by_lower = {name.lower(): name for name in sorted(names)}
+    return [by_lower[low] for low in get_close_matches(pattern.lower(), by_lower, n=most, cutoff=least)]
 
 
 def _any_match(pattern: str, names: frozenset[str]) -> bool:

@@ -15,17 +15,22 @@ from typing import Protocol
 from gpucloud_pricing.demand import INTERCONNECTS, Demand
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import GpuWish, format_count, format_wish
-from gpucloud_pricing.places import admits, names_specially, opt_in_head, region_names
+from gpucloud_pricing.places import admits, admits_type, names_specially, opt_in_head, region_names
+from gpucloud_pricing.spot_prices import ABOVE_ON_DEMAND, BELOW_REGION
 from gpucloud_pricing.values import InstanceType, Note, Offer, Region
 
-STALE_DAYS = {"spot": 365}
+STALE_DAYS = {"spot": 30}
 LIST_STALE_DAYS = 3 * 365
+STALE = "stale"
+"""The flag of a price that is too old to rely on: of spot after 30 days, of lists after three years."""
 HIDDEN = frozenset({"retired", "confidential", "no_public_on_demand"})
 NEEDS_GRID = "needs_grid"
 """The flag of a type, mostly of vGPUs, where only NVIDIA's GRID driver works."""
 FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size", NEEDS_GRID})
 IMPLAUSIBLE = "implausible"
-"""The flag of a price that is far from all known prices of its GPU."""
+"""The flag of a price that is far from all known prices of its GPU, or out of line with its region."""
+PRICE_FLAGS = frozenset({STALE, IMPLAUSIBLE, BELOW_REGION, ABOVE_ON_DEMAND})
+"""The flags of a price, not of a type: a price that the cloud quotes today replaces them."""
 _TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667
 
 
@@ -66,8 +71,10 @@ class HasGpus(Protocol):
 
 
 class _Hardware(HasGpus, Protocol):
-    """The attributes for rules about a type; an instance type has them, and so has an offer."""
+    """The attributes for rules about a type."""
 
+    @property
+    def name(self) -> str: ...
     @property
     def vcpus(self) -> int: ...
     @property
@@ -81,12 +88,21 @@ class _Hardware(HasGpus, Protocol):
 
 
 def gpu(demand: Demand, box: _Hardware) -> str | None:
-    """One of the alternatives must match; without any, whole GPUs."""
+    """One of the alternatives must match; without any, whole GPUs, or the share of a type named in full."""
     if demand.gpus:
         if any(grants(wish, box) for wish in demand.gpus):
             return None
         return f"has {describe_gpus(box)}, wanted {' or '.join(map(format_wish, demand.gpus))}"
-    return None if box.gpu_count >= 1 else f"has {describe_gpus(box)}; a share must be asked for"
+    if box.gpu_count >= 1 or box.name.lower() in map(str.lower, demand.instance_types):
+        return None
+    return f"has {describe_gpus(box)}; a share must be asked for"
+
+
+def instance_type(demand: Demand, box: _Hardware) -> str | None:
+    """The types of the demand."""
+    if not demand.instance_types or admits_type(demand.instance_types, box.name):
+        return None
+    return f"{box.name} is not among {_list(demand.instance_types)}"
 
 
 def gpu_memory(demand: Demand, box: _Hardware) -> str | None:
@@ -144,6 +160,7 @@ def rdma(demand: Demand, box: _Hardware) -> str | None:
 
 TYPE_RULES: dict[str, Callable[[Demand, _Hardware], str | None]] = {
     "gpu": gpu,
+    "instance_type": instance_type,
     "gpu_memory": gpu_memory,
     "total_gpu_memory": total_gpu_memory,
     "cpus": cpus,
@@ -259,11 +276,16 @@ def flags(kind: InstanceType, purchase: str, as_of: date | None, today: date) ->
         found += [note.status for note in kind.notes if note.status in FLAGGED]
         found += [note.status for note in hiding(kind, purchase, today)]
     if as_of is not None and (today - as_of).days > STALE_DAYS.get(purchase, LIST_STALE_DAYS):
-        found.append("stale")
+        found.append(STALE)
     return tuple(found)
 
 
-def describe_gpus(box: _Hardware) -> str:
+def caution(flags: tuple[str, ...]) -> int:
+    """The first key of the order of choice: 0 without flags, 2 for an implausible price, otherwise 1."""
+    return 0 if not flags else 2 if IMPLAUSIBLE in flags else 1
+
+
+def describe_gpus(box: HasGpus) -> str:
     """The GPUs of a box in few words: ``8 × A100 40GB``."""
     return f"{format_count(box.gpu_count)} × {box.gpu_model} {_short(box.gpu_memory_gib)}GB"
 

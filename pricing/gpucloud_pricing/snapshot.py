@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from gpucloud_pricing.values import (
     Rate,
     Region,
     Source,
-    Tariff,
 )
 
 SNAPSHOT = Path(__file__).with_name("snapshot.json")
@@ -70,8 +69,9 @@ class Snapshot:
     def prices(self, kind: InstanceType) -> Iterator[Price]:
         """The prices of one type."""
         words, origins = self._strings, self._origins
-        rows: list[tuple[int, int, int, str, int, int]] = self._by_type[kind.cloud, kind.name]["prices"]
-        for purchase, region, zone, amount, currency, origin in rows:
+        rows: list[tuple[int, int, int, str, int, int, *tuple[str, ...]]]
+        rows = self._by_type[kind.cloud, kind.name]["prices"]
+        for purchase, region, zone, amount, currency, origin, *upfront in rows:
             as_of, source = origins[origin]
             yield Price(
                 cloud=kind.cloud,
@@ -83,6 +83,7 @@ class Snapshot:
                 currency=words[currency],
                 as_of=as_of,
                 source=source,
+                upfront=Decimal(upfront[0]) if upfront else Decimal(0),
             )
 
     def zones(self, kind: InstanceType) -> dict[str, list[str]]:
@@ -112,23 +113,6 @@ class Snapshot:
         }
 
     @cached_property
-    def tariffs(self) -> tuple[Tariff, ...]:
-        """Disk, egress and address prices."""
-        return tuple(
-            Tariff(
-                cloud=cloud,
-                region=region,
-                kind=kind,
-                sku=sku,
-                amount=Decimal(amount),
-                currency=currency,
-                as_of=date.fromisoformat(as_of) if as_of else None,
-                source=source,
-            )
-            for cloud, region, kind, sku, amount, currency, as_of, source in self._raw["tariffs"]
-        )
-
-    @cached_property
     def bounds(self) -> dict[str, tuple[Decimal, Decimal]]:
         """The lowest and highest known price per hour and GPU of each model, in USD."""
         return {model: (Decimal(low), Decimal(high)) for model, (low, high) in self._raw["bounds"].items()}
@@ -146,6 +130,12 @@ class Snapshot:
         """Every source by id."""
         names = ("id", "repository", "path", "commit", "date", "licence", "note")
         return {row[0]: Source(**dict(zip(names, row, strict=True))) for row in self._raw["sources"]}
+
+
+@cache
+def shipped_type_names() -> tuple[str, ...]:
+    """The names of the instance types in the shipped snapshot, sorted."""
+    return tuple(sorted(name for _, name in Snapshot.read().types))
 
 
 def _instance_type(row: Mapping[str, Any]) -> InstanceType:

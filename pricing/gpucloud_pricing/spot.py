@@ -12,26 +12,18 @@ import math
 import random
 from dataclasses import dataclass
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.gamma import gamma_percentile
 
 HOPELESS = 20.0
 """With this many expected interruptions between two checkpoints, work practically never ends."""
-_RUNS = 4000
-_DRAWS = 400_000
-"""The number of simulations for a range: accurate to about one percent, in some hundredths of a second."""
+_RUNS = 2000
+_DRAWS = 50_000
+"""The number of simulations for a percentile: accurate to some percent, in some hundredths of a second."""
+_MANY = 1000
+"""From this many interruptions on, a percentile is that of the limit instead of a simulation."""
+_SEGMENTS = 100
+"""The segments that the limit tells apart; with more, its range is too wide rather than too close."""
 _SEED = 20260105
-_TAIL = 0.05
-"""The share outside of the 90 % range on each side."""
-
-
-def rate_per_hour(percent_per_month: float, nodes: int = 1) -> float:
-    """Interruptions per hour, from the share of machines that are interrupted within a month.
-
-    Args:
-        percent_per_month: of one machine, from 0 to below 100.
-        nodes: the number of machines; the loss of one interrupts all.
-    """
-    return -math.log1p(-percent_per_month / 100) / float(HOURS_PER_MONTH) * nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +62,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """The expected course of work. All times in hours, with boots and checkpoints.
+    """The average course of work. All times in hours, with boots and checkpoints.
 
     Attributes:
         expected: the average duration.
-        low: the 5th percentile of the duration.
-        high: the 95th percentile of the duration.
         interruptions: the average number of interruptions.
         lost: the average time of repeated work and repeated boots.
     """
 
     expected: float
-    low: float
-    high: float
     interruptions: float
     lost: float
 
@@ -92,38 +80,49 @@ def outlook(work: Work) -> Outlook | None:
 
     A stretch of L hours without interruption takes (e^(rL) - 1) / r on average. The first segment needs one
     with its boot; each later one takes e^(rR) (e^(rs) - 1) / r, with boots of R and segments of s hours
-    (Daly's equation for the total wall clock time). The range is that of a simulation with a fixed seed.
+    (Daly's equation for the total wall clock time).
     """
     rate, boot, segment = work.rate, work.boot, work.segment
     if rate <= 0:
-        sure = work.undisturbed
-        return Outlook(expected=sure, low=sure, high=sure, interruptions=0.0, lost=0.0)
+        return Outlook(expected=work.undisturbed, interruptions=0.0, lost=0.0)
     if rate * (boot + segment) > HOPELESS:
         return None
     first = math.expm1(rate * (boot + segment)) / rate
     later = math.exp(rate * boot) * math.expm1(rate * segment) / rate
     expected = first + (work.segments - 1) * later
-    interruptions = rate * expected
-    runs = max(100, min(_RUNS, int(_DRAWS / (1 + interruptions))))
+    return Outlook(expected=expected, interruptions=rate * expected, lost=expected - work.undisturbed)
+
+
+def percentile(work: Work, share: float) -> float | None:
+    """The duration that a share of all runs does not exceed; ``None`` if the work practically never ends.
+
+    Exact where that share is not interrupted at all, otherwise by a simulation with a fixed seed. With very
+    many interruptions the duration of each segment is nearly exponential (A. Renyi's limit of geometric
+    sums), and that of all segments has a gamma distribution.
+    """
+    seen = outlook(work)
+    if seen is None:
+        return None
+    if math.exp(-work.rate * work.undisturbed) >= share:
+        return work.undisturbed
+    if seen.interruptions > _MANY:
+        shape = min(work.segments, _SEGMENTS)
+        return seen.expected * gamma_percentile(shape, share) / shape
+    runs = max(100, min(_RUNS, int(_DRAWS / (1 + seen.interruptions))))
     chance = random.Random(_SEED)  # noqa: S311  (a simulation, to be the same each time)
     took = sorted(simulate(work, chance) for _ in range(runs))
-    return Outlook(
-        expected=expected,
-        low=took[int(runs * _TAIL)],
-        high=took[int(runs * (1 - _TAIL))],
-        interruptions=interruptions,
-        lost=expected - work.undisturbed,
-    )
+    return took[int(runs * share)]
 
 
 def simulate(work: Work, chance: random.Random) -> float:
     """The duration of one simulated run: each machine works until it is interrupted, and the next resumes."""
     took, left = 0.0, work.segments
+    rate, boot, segment = work.rate, work.boot, work.segment
     while True:
-        until = chance.expovariate(work.rate)
-        done = int((until - work.boot) / work.segment) if until > work.boot else 0
+        until = chance.expovariate(rate)
+        done = int((until - boot) / segment) if until > boot else 0
         if done >= left:
-            return took + work.boot + left * work.segment
+            return took + boot + left * segment
         took += until
         left -= done
 

@@ -54,7 +54,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source of a figure; ``live`` for refreshed ones, which are not shipped."""
+    """The source of a figure; ``live`` for refreshed ones, which are not shipped.
+
+    ``url`` is a page with the same figures for people, if the source itself is none.
+    """
 
     id: str
     repository: str
@@ -64,6 +67,7 @@ class Source:
     licence: str
     note: str
     live: bool = False
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,8 @@ class Price:
     """One price of one type, per hour and instance. ``zone`` is ``None`` for a regional price.
 
     A commitment's ``amount`` is the price of an hour of its term, with its share of the ``upfront`` payment
-    for the whole term and one instance. ``terms`` are further terms of the way of paying: ``all upfront``.
+    for the whole term and one instance; of a subscription, that is the price of the month or year. ``terms``
+    are further terms of the way of paying: ``all upfront``.
     ``discount`` is the share that the user's own conditions take off. ``derivation`` is how it follows from
     other prices, if it is not a list price.
     """
@@ -222,7 +227,10 @@ class Commitment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruption:
-    """The rate of spot interruptions: percent per month, from ``low`` to ``high``."""
+    """The band of spot interruptions that a cloud publishes: from ``low`` to ``high`` percent of a month.
+
+    What these are percent of is not published; :func:`gpucloud_pricing.hazards.band_rate` has the readings.
+    """
 
     low: int
     high: int
@@ -232,21 +240,20 @@ class Interruption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tariff:
-    """A price other than compute.
+class Experience:
+    """A user's own history on spot, with one type in one region.
 
-    ``kind`` is disk_gb_month, egress_gb or public_ip_hour; ``region`` ``*`` is every region; ``as_of`` is
-    ``None`` if the source has no date.
+    Attributes:
+        hours: the hours that machines ran, as far as somebody looked.
+        interruptions: how many of these machines the cloud took back.
+        since: the day of the first start.
+        until: the day of the last hour.
     """
 
-    cloud: str
-    region: str
-    kind: str
-    sku: str
-    amount: Decimal
-    currency: str
-    as_of: date | None
-    source: str
+    hours: float
+    interruptions: int
+    since: date
+    until: date
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +262,8 @@ class Offer:
 
     ``zone`` is ``None`` if no zone that offers the type is known; AWS zones are AZ ids, or groups of Local
     or Wavelength Zones. ``quote`` is the listed price, ``price_usd`` the same per hour and instance in USD at
-    the reference rate, unrounded; both are ``None`` if no price is known.
+    the reference rate, unrounded; both are ``None`` if no price is known. ``experience`` is set by who knows
+    the user's own history.
     """
 
     kind: InstanceType
@@ -266,6 +274,7 @@ class Offer:
     price_usd: Decimal | None
     flags: tuple[str, ...] = ()
     interruption: Interruption | None = None
+    experience: Experience | None = None
 
     @property
     def cloud(self) -> str:

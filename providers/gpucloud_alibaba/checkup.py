@@ -18,9 +18,9 @@ from gpucloud_alibaba.models import ecs_models
 
 THREADS = 8
 CREDENTIALS_HINT = (
-    "make an AccessKey for a RAM user at https://ram.console.alibabacloud.com/users (China site: "
-    "https://ram.console.aliyun.com/users), then set ALIBABA_CLOUD_ACCESS_KEY_ID and "
-    "ALIBABA_CLOUD_ACCESS_KEY_SECRET, or run: aliyun configure"
+    "aliyun configure (key: https://ram.console.alibabacloud.com/users); "
+    "or make an AccessKey for a RAM user there (China site: https://ram.console.aliyun.com/users), and set "
+    "ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET"
 )
 FIX = "grant it: gpucloud check --policy alibaba prints the policy; attach it at https://ram.console.alibabacloud.com/policies"
 

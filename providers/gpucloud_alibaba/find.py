@@ -10,6 +10,7 @@ from itertools import product
 from gpucloud.clouds.kit import Ahead
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
+    MARKS,
     TAG_PREFIX,
     Machine,
     Ref,
@@ -21,7 +22,7 @@ from gpucloud.resources import (
     UnreadableRegion,
 )
 from gpucloud_alibaba.clients import Clients, listed
-from gpucloud_alibaba.describe import CLOUD, SHELVES, Asked, Look, Place, ref_of
+from gpucloud_alibaba.describe import CLOUD, SHELVES, Asked, Look, Place, moment, ref_of
 from gpucloud_alibaba.errors import (
     DRY_RUN_PASSED,
     GoneError,
@@ -44,6 +45,8 @@ PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
 
 VANISHED = "SystemFailure.Delete"
 """The event of an instance that was accepted and then removed for lack of stock."""
+INTERRUPTED = "InstanceExpiration.Delete"
+"""The event of a spot instance that was interrupted. UNVERIFIED: no page names the event in the history."""
 
 
 def _read(look: Look, place: Place, asked: Asked) -> Iterator[Resource]:
@@ -110,19 +113,11 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
             if isinstance(resource, Machine) and resource.state is State.RUNNING:
                 return replace(resource, parts=(*disks.result(), *resource.parts))
             return resource
-    vanished = Ahead(lambda: ref.kind is ResourceKind.INSTANCE and _vanished(ref, clients))
+    ended = Ahead(lambda: _ended(ref, clients) if ref.kind is ResourceKind.INSTANCE else None)
     proof.demand(ref.region)
-    if vanished.result():
-        return Machine(
-            ref=ref,
-            state=State.GONE,
-            tags=None,
-            zone="",
-            instance_type="",
-            purchase=Purchase.ON_DEMAND,
-            reason=VANISHED,
-            billed=False,
-        )
+    machine = ended.result()
+    if machine is not None:
+        return machine
     raise GoneError(f"Alibaba Cloud shows no {ref.kind} {ref.id} in {ref.region}")
 
 
@@ -148,31 +143,53 @@ def _disks_of(ref: Ref, clients: Clients) -> Sequence[Ref]:
         ]
 
 
-def _vanished(ref: Ref, clients: Clients) -> bool:
-    """Whether the cloud removed an instance because it could not be created after all."""
+def _ended(ref: Ref, clients: Clients) -> Machine | None:
+    """An instance that the cloud itself removed, by its history; ``None`` for any other.
+
+    Completed events are kept for 30 days (API reference, ``DescribeInstanceHistoryEvents``, read 2026-11-23).
+    UNVERIFIED: that ``EventFinishTime`` of such an event is when billing ended, and that a spot interruption
+    is in the history as :data:`INTERRUPTED`.
+    """
     models = ecs_models()
 
     asked = models.DescribeInstanceHistoryEventsRequest(
         region_id=ref.region,
         instance_id=ref.id,
-        instance_event_type=[VANISHED],
+        instance_event_type=[VANISHED, INTERRUPTED],
         instance_event_cycle_status=["Scheduled", "Executing", "Executed"],
     )
     body = clients.ecs(ref.region).describe_instance_history_events(asked).body
     with reading("DescribeInstanceHistoryEvents"):
         events = listed(body.instance_system_event_set.instance_system_event_type)
-        return any(event.instance_id == ref.id and event.event_type.name == VANISHED for event in events)
+        for event in events:
+            if event.instance_id == ref.id and event.event_type.name in {VANISHED, INTERRUPTED}:
+                return Machine(
+                    ref=ref,
+                    state=State.GONE,
+                    tags=None,
+                    zone="",
+                    instance_type="",
+                    purchase=Purchase.ON_DEMAND,
+                    reason=event.event_type.name,
+                    preempted=event.event_type.name == INTERRUPTED,
+                    billed=False,
+                    ended_at=moment(event.event_finish_time),
+                )
+    return None
 
 
 # --- all resources
 
 
-def tags_for(search: Search) -> dict[str, str | None]:
-    """The tags of a search; those of any resource of gpucloud, if it has none."""
+def tags_for(search: Search) -> list[dict[str, str | None]]:
+    """The tags that are asked for, per list: the tags of one list must all be there.
+
+    A search without tags asks for any resource of gpucloud, by each of the tags that mark one.
+    """
     tags: dict[str, str | None] = {f"{TAG_PREFIX}{name}": value for name, value in search.asked.items()}
     if search.token:
         tags[TOKEN_TAG] = search.token
-    return tags or {f"{TAG_PREFIX}box": None}
+    return [tags] if tags else [{f"{TAG_PREFIX}{name}": None} for name in MARKS]
 
 
 def find(
@@ -191,13 +208,14 @@ def find(
     """
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
 
-    asked = Asked(tags=tags_for(search))
+    asked = [Asked(tags=tags) for tags in tags_for(search)]
     narrow = search.token or search.machines_only
     shelves = [(kind, look) for kind, _, look in SHELVES if kind is ResourceKind.INSTANCE or not narrow]
 
     def once(place: Place, kind: ResourceKind, look: Look) -> list[Resource]:
         proven = Ahead(partial(proof.demand, place.region)) if kind is ResourceKind.INSTANCE else None
-        resources = list(_read(look, place, asked))
+        listed = (resource for each in asked for resource in _read(look, place, each))
+        resources = {resource.ref: resource for resource in listed}.values()
         if proven is not None and not resources:
             proven.result()
         return [resource for resource in resources if search.admits(resource.tags)]

@@ -203,6 +203,17 @@ class AlibabaProvider:
             if regions is None or region in regions
         ]
 
+    def tariff_inquiries(self, regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        """Disks and data transfer, region by region."""
+        from gpucloud_alibaba import tariffs
+
+        asked = [region for region in self._regions() if regions is None or region in regions]
+        return [
+            each
+            for region in asked
+            for each in tariffs.inquiries(self.clients.ecs(region), region, self._clock())
+        ]
+
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
         """Private pools with free capacity."""
         return prices.held(self.clients.ecs(region), region, instance_types)

@@ -17,6 +17,13 @@ FIX = (
     "ask for more in the Quota Center, product ECS: https://quotas.console.alibabacloud.com "
     "(China site: https://quotas.console.aliyun.com)"
 )
+REQUEST = (
+    "aliyun quotas CreateQuotaApplication --ProductCode ecs --QuotaActionCode CODE "
+    "--Dimensions.1.Key regionId --Dimensions.1.Value {region} --DesireValue LIMIT --Reason 'GPU work', "
+    "with the CODE from: aliyun quotas ListProductQuotas --ProductCode ecs"
+)
+"""Source: Quota Center API reference, CreateQuotaApplication and ListProductQuotas. Which code limits the
+vCPUs of a region is not documented there: UNVERIFIED, so the user looks it up."""
 _COUNTED = {Purchase.ON_DEMAND: "postpaid", Purchase.SPOT: "spot"}
 
 
@@ -51,5 +58,6 @@ def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Pur
             limit=values[limit],
             used=values.get(used),
             fix=FIX,
+            request=REQUEST.format(region=region),
         )
     ]

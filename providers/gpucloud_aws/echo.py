@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 
+from gpucloud.clouds.fetch import fetched, is_trusted
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import UsageError
-from gpucloud_aws.fetch import fetched, is_trusted
 
 ECHO_URL = "https://checkip.amazonaws.com"
 ECHO_VARIABLE = "GPUCLOUD_AWS_ECHO_URL"

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
 from gpucloud.resources import (
+    MARKS,
     TAG_PREFIX,
     BadTags,
     Machine,
@@ -47,6 +49,8 @@ _INSTANCE_STATES = {
 }
 _PREEMPTED = {"Server.SpotInstanceTermination", "Server.SpotInstanceShutdown"}
 _BY_GUEST = "Client.InstanceInitiatedShutdown"
+_TRANSITION_TIME = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
+"""The time in ``StateTransitionReason``: ``User initiated (2026-01-05 12:00:00 GMT)``."""
 _VOLUME_STATES = {"creating": State.PENDING, "deleting": State.STOPPING, "deleted": State.GONE}
 _SPOT_STATES = {
     "open": State.PENDING,
@@ -111,9 +115,15 @@ def machine_of(
         reason=reason,
         preempted=reason in _PREEMPTED,
         billed=not ended,  # from "stopping" on it is not (EC2 User Guide, "Instance lifecycle")
+        ended_at=_transition_time(instance) if ended else None,
         ended_itself=reason == _BY_GUEST,
         parts=tuple(parts),
     )
+
+
+def _transition_time(instance: InstanceTypeDef) -> datetime | None:
+    found = _TRANSITION_TIME.search(instance.get("StateTransitionReason", ""))
+    return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else None
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -219,8 +229,35 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     with reading(shelf.operation):
         for item in shelf.items(answer):
             if item[shelf.id] == ref.id:
-                return _resource(ref.kind, item, account=ref.account, region=ref.region, zone_id=zone_id)
+                found = _resource(ref.kind, item, account=ref.account, region=ref.region, zone_id=zone_id)
+                return _with_end(found, ec2) if isinstance(found, Machine) else found
     raise GoneError(f"AWS shows no {ref.kind} {ref.id} in {ref.region}")
+
+
+def _with_end(machine: Machine, ec2: EC2Client) -> Machine:
+    """An instance that is not billed any more, with the time since when, as far as AWS reports one.
+
+    ``StateTransitionReason`` has a time only for what a user's call ended. The status of a spot request was
+    last updated when its instance ended: the end has status codes of its own (EC2 API reference,
+    ``SpotInstanceStatus.updateTime``; EC2 User Guide, "State changes for a Spot request"; read 2026-11-23).
+    The console output of any other instance is posted shortly after a start, stop, reboot or termination, and
+    stays for at least an hour (EC2 API reference, ``GetConsoleOutput`` and its ``timestamp``, read
+    2026-11-23). UNVERIFIED: that the timestamp of a terminated instance's output is that of its last post.
+    """
+    if machine.billed or machine.ended_at is not None:
+        return machine
+    request = next((part.id for part in machine.parts if part.kind is ResourceKind.SPOT_REQUEST), None)
+    try:
+        if request is not None:
+            answer = ec2.describe_spot_instance_requests(SpotInstanceRequestIds=[request])
+            told = answer["SpotInstanceRequests"][0].get("Status", {}).get("UpdateTime")
+        else:
+            told = ec2.get_console_output(InstanceId=machine.ref.id).get("Timestamp")
+    except Exception as error:
+        if classify(error) is None:
+            raise
+        return machine  # the time of its end is forgotten or may not be read: its end is known all the same
+    return replace(machine, ended_at=_utc(told))
 
 
 # --- all resources
@@ -233,7 +270,7 @@ def filters_for(search: Search, kind: ResourceKind) -> list[dict[str, Any]]:
     if search.token:
         filters.append({"Name": "client-token", "Values": [search.token]})
     if not filters:
-        filters.append({"Name": "tag-key", "Values": [f"{TAG_PREFIX}box"]})
+        filters.append({"Name": "tag-key", "Values": [f"{TAG_PREFIX}{name}" for name in MARKS]})
     return filters + [{"Name": name, "Values": list(values)} for name, values in _SHELVES[kind].only]
 
 

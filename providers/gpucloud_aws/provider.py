@@ -258,6 +258,19 @@ class AwsProvider:
                 ]
         return found
 
+    def tariff_inquiries(self, regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        """Kind by kind; none for a partition without a price list, or without an enabled region of these."""
+        from gpucloud_aws import tariffs
+
+        enabled = self._enabled_regions()
+        asked = enabled if regions is None else [each for each in enabled if each in regions]
+        priced_in = prices.PRICE_REGIONS.get(self.clients.partition(asked[0])) if asked else None
+        if priced_in is None:
+            return ()
+        pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
+        currency = self._currency(asked[0])
+        return list(tariffs.inquiries(pricing, regions, currency=currency, now=datetime.now(UTC)))
+
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
         """Active capacity reservations and blocks."""
         return prices.held(self.clients.ec2(region), region, instance_types, self._zone_id_in(region))

@@ -17,6 +17,11 @@ from gpucloud_pricing.demand import Purchase
 
 CLOUD = "aws"
 FIX = "https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
+REQUEST = (
+    "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} "
+    "--region {region} --desired-value LIMIT"
+)
+"""Source: AWS CLI Command Reference, service-quotas request-service-quota-increase."""
 
 CODES: Sequence[tuple[str, Purchase, str]] = (
     (r"(g|vt)\d", Purchase.ON_DEMAND, "L-DB2E81BA"),
@@ -76,6 +81,7 @@ def headroom(
                 limit=limit,
                 used=Decimal(used[code]),
                 fix=FIX.format(region=region, code=code),
+                request=REQUEST.format(region=region, code=code),
             )
         )
     return found

@@ -24,8 +24,8 @@ FEATURES_API = "2021-07-01"
 NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.ComputeSchedule", "Microsoft.DevTestLab")
 """The last one only for the daily shutdown, which is set in addition to the exact one."""
 HINT = (
-    "az login, then: export AZURE_SUBSCRIPTION_ID=$(az account show --query id -o tsv); or set "
-    "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service principal"
+    "az login; with several subscriptions also: export AZURE_SUBSCRIPTION_ID=$(az account show --query id "
+    "-o tsv); or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service principal"
 )
 
 

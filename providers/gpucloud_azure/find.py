@@ -9,6 +9,7 @@ from typing import Any
 from gpucloud.clouds.kit import Ahead, in_threads, together
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
+    MARKS,
     TAG_PREFIX,
     BadTags,
     Machine,
@@ -212,7 +213,7 @@ def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
         raise UsageError(f"Azure has no resources of kind {ref.kind}")
     if ref.kind is ResourceKind.INSTANCE:
         machine = machine_of(show(clients, ref.id), ref.account, failed=State.GONE)
-        return addresses.on(machine, clients)
+        return _with_end(addresses.on(machine, clients), clients)
     if ref.kind is ResourceKind.RESOURCE_GROUP:
         resource = plain(clients.resources().resource_groups.get(name_of(ref.id)[1]))
     else:
@@ -220,6 +221,25 @@ def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
     thing = resource_of({**resource, "type": TYPES[ref.kind].type, "id": ref.id}, ref.account)
     assert thing is not None  # noqa: S101  (its kind is known)
     return thing
+
+
+def _with_end(machine: Machine, clients: Clients) -> Machine:
+    """A machine whose compute is not billed, with the time since when, if its disk tells that.
+
+    A disk's ``lastOwnershipUpdateTime`` is when its machine was last deallocated or started, or the disk
+    attached or detached (reference of azure-mgmt-compute, ``Disk``; .NET reference of
+    ``ManagedDisk.LastOwnershipUpdateOn``, read 2026-11-23).
+    """
+    disk = next((part.id for part in machine.parts if part.kind is ResourceKind.DISK), None)
+    if machine.billed or machine.state is not State.STOPPED or disk is None:
+        return machine
+    try:
+        shown = plain(clients.resources().resources.get_by_id(disk, api_version=api_of(ResourceKind.DISK)))
+    except Exception as error:
+        if classify(error) is None:
+            raise
+        return machine  # the time may not be read, or the disk is gone: the end is known all the same
+    return replace(machine, ended_at=moment(at(shown, "properties", "lastOwnershipUpdateTime")))
 
 
 class Addresses:
@@ -288,7 +308,8 @@ def _is_candidate(listed: Json, search: Search) -> bool:
     tags = _by_lower_name(at(listed, "tags"))
     if search.token is not None and tags.get(TOKEN_TAG) != search.token:
         return False
-    return f"{TAG_PREFIX}box" in tags and search.admits(Tags.parse(tags))
+    marked = any(f"{TAG_PREFIX}{name}" in tags for name in MARKS)
+    return marked and search.admits(Tags.parse(tags))
 
 
 def _matches(thing: Resource, search: Search) -> bool:

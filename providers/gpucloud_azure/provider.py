@@ -201,6 +201,12 @@ class AzureProvider:
         now = datetime.now(UTC)
         return [price_list.inquiry(self.clients, size, regions, now) for size in instance_types]
 
+    def tariff_inquiries(self, regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        """Kind by kind; anybody may ask, also without credentials."""
+        from gpucloud_azure import tariffs
+
+        return list(tariffs.inquiries(self.clients, regions, datetime.now(UTC)))
+
     def held(self, region: str, instance_types: Sequence[str], /) -> Sequence[HeldCapacity]:
         """Capacity reservations, named by their groups."""
         return prices.held(self.clients, region, instance_types)

@@ -18,6 +18,13 @@ SKUS_API = "2021-07-01"
 SPOT = "lowPriorityCores"
 REGIONAL = "cores"
 FIX = "https://portal.azure.com/#view/Microsoft_Azure_Capacity/QuotaMenuBlade/~/myQuotas"
+REQUEST = (
+    "az quota update --resource-name {name} "
+    "--scope /subscriptions/{subscription}/providers/Microsoft.Compute/locations/{region} "
+    "--limit-object value=LIMIT --resource-type {kind}"
+)
+"""Source: Azure CLI reference, extension ``quota``; resource name, scope, limit and type are those of REST's
+Microsoft.Quota "Create Or Update". The spelling of the options is UNVERIFIED."""
 
 
 class Families:
@@ -62,6 +69,8 @@ def headroom(
         for name in (REGIONAL, family.get(size)) if purchase is Purchase.ON_DEMAND else (SPOT,):
             if name:
                 counted.setdefault(name.lower(), []).append(size)
+    subscription = clients.subscription()
+    kind = "lowPriority" if purchase is Purchase.SPOT else "dedicated"
     return [
         Quota(
             cloud=CLOUD,
@@ -72,6 +81,9 @@ def headroom(
             limit=Decimal(each["limit"]),
             used=Decimal(each["currentValue"]),
             fix=FIX,
+            request=REQUEST.format(
+                name=each["name"]["value"], subscription=subscription, region=region, kind=kind
+            ),
         )
         for each in used
         if str(each["name"]["value"]).lower() in counted

@@ -20,8 +20,8 @@ CALLS = (
     " Box Node Gpu Slice GuardReport Completed"
 )
 BEFORE = (
-    "Offer Offers Comparison Equivalents BootChoice Commitments Checked Refreshed PriceOverview PriceTrends"
-    " PriceChanges Look Money PerHour"
+    "Offer Offers Comparison Equivalents SizeComparison BootChoice Commitments Checked Refreshed"
+    " PriceOverview PriceTrends PriceChanges Look Money PerHour Project Part Transfer ProjectCost"
 )
 AFTER = "BoxState Ended Looked Ran Recovered Searched Swept Spend BoxSpend Charge AuditRecord"
 EVENTS = (
@@ -30,7 +30,7 @@ EVENTS = (
 )
 ERRORS = (
     "GpucloudError UsageError SpecError NoOfferError PriceError CloudError OutcomeUnknownError OwedError"
-    " BoxLostError ConnectionFailedError NotCopiedError InterruptedBySignal ErrorClass"
+    " SetupFailedError BoxLostError ConnectionFailedError NotCopiedError InterruptedBySignal ErrorClass"
 )
 HEAVY = {"pydantic", "rich", "typer", "boto3", "botocore", "azure", "alibabacloud_tea_openapi", "sqlite3"}
 WITHOUT_SDKS = """

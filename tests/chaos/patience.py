@@ -50,9 +50,12 @@ ROWS: Mapping[str, Row] = {
     "show": Row(line=("show", "x", "--live"), limit_s=15, box=True),
     "ssh": Row(line=("ssh", "x"), box=True),
     "exec": Row(line=("exec", "x", "--", "true"), box=True),
+    "ssh-config": Row(line=("ssh-config",), box=True),
+    "forward": Row(line=("forward", "y", "8888")),  # with a box that is there, it goes on until a signal
     "sync": Row(line=("sync", "x:.gpucloud", "."), box=True),
     "logs": Row(line=("logs", "x"), box=True),
-    "extend": Row(line=("extend", "x", "--ttl", "2h"), limit_s=330, box=True),
+    "extend": Row(line=("extend", "x", "--ttl", "2h", "--yes"), limit_s=330, box=True),
+    "setup": Row(line=("setup", "x"), limit_s=330, box=True),
     "down": Row(line=("down", "x", "--yes"), limit_s=630, box=True),
     "run": Row(line=("run", *T4, "--", "true"), limit_s=180),
     "sweep": Row(line=("sweep", "--yes"), limit_s=300, box=True),

@@ -12,6 +12,8 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
+FAILS = "false"
+"""The set-up of a victim that fails."""
 MOST_USD = {"aws": "0.60", "azure": "0.60", "alibaba": "1.20"}
 MOST_USD_OF_SPOT = {"aws": "0.25", "azure": "0.10", "alibaba": "0.20"}
 """A little above what the cheapest machine costs there."""
@@ -59,6 +61,13 @@ def _launched(home: Home, cloud: str) -> None:
     assert done.code == 0, done.err
 
 
+def _kept(home: Home, cloud: str) -> None:
+    """A box is there whose set-up failed."""
+    done = home.run(*_launch("--keep-on-failure", "--setup", FAILS)(cloud))
+    assert done.code == 8, done.err
+    assert "is kept" in done.err
+
+
 def _forgotten(home: Home, cloud: str) -> None:
     """A box is there, and the journal is gone."""
     _launched(home, cloud)
@@ -74,6 +83,7 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
     return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
+OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene
     for scene in (
@@ -103,6 +113,8 @@ SCENES = {
                 {"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"}
             ),
         ),
+        Scene(name="down-kept", before=_kept, line=_always("down", "x", "--yes"), ends=True, kinds=OF_SETUP),
+        Scene(name="setup", before=_kept, line=_always("setup", "x"), kinds=OF_SETUP),
         Scene(
             name="run",
             line=lambda cloud: ("run", *WANTED, "--cloud", cloud, "--region", REGION[cloud], "--", "true"),

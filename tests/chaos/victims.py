@@ -27,22 +27,28 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import gpucloud.api.ending
 import gpucloud.api.launching
 import gpucloud.api.session
 import gpucloud.boxes.extend
+import gpucloud.boxes.keeping
 import gpucloud.boxes.provision
 import gpucloud.cli.app
 import gpucloud.inventory.extend
+import gpucloud.inventory.set_up
 import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
 import gpucloud.runs.job
+import gpucloud.runs.run
 import gpucloud_azure.create
+from gpucloud.boxes.bring_up import NotReadyError
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
-from gpucloud.journal.events import StateChanged
-from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.facts import Measured
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
+from gpucloud.ssh.boot import BootState
+from gpucloud.ssh.client import Target
 from gpucloud_alibaba.images import table as alibaba_images
 from gpucloud_aws.images import table as aws_images
 from gpucloud_azure.create import throw_away_key
@@ -54,6 +60,7 @@ from tests.builders import Clock
 from tests.chaos import elsewhere
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 from tests.chaos.plights import COMMITTED_AFTER_SWAP
+from tests.chaos.scenes import FAILS
 from tests.memory import MemoryProvider
 
 LASTING = frozenset({"cut-off", "full"})
@@ -75,7 +82,7 @@ def warm_up() -> None:
             context = bench.context()
             take_down(context, launch(context, bench.terms(), bench.offers()), budget_s=60)
     BUILT()
-    for command in ("launch", "run", "extend", "down", "sweep", "recover"):
+    for command in ("launch", "run", "extend", "setup", "down", "sweep", "recover"):
         LOADED(command)
     for read in (aws_images, alibaba_images, driver, releases):
         read()
@@ -95,7 +102,13 @@ def main() -> None:
     )  # what comes this early is meant for the program
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
     for module, name, instead in (
-        (gpucloud.boxes.provision, "bring_up", ready_at_once),
+        (gpucloud.boxes.provision, "bring_up", set_up_at_once),
+        (gpucloud.boxes.keeping, "boot_state", guarded),
+        (gpucloud.inventory.set_up, "bring_up", measured),
+        (gpucloud.inventory.set_up, "reach", told),
+        (gpucloud.inventory.set_up, "boot_again", told),
+        (gpucloud.api.ending, "keep_logs", told),
+        (gpucloud.runs.run, "keep_logs", told),
         (gpucloud.boxes.extend, "move_end", told),
         (gpucloud.inventory.extend, "reach", told),
         (gpucloud.api.launching, "start", told),
@@ -118,10 +131,21 @@ def main() -> None:
     gpucloud.cli.app.main()
 
 
-def ready_at_once(context: Context, box: Box, keys: Path) -> Box:
+def measured(context: Context, box: Box, keys: Path) -> Measured:
     """In place of waiting for ssh, the boot and the GPUs."""
-    context.journal.write(box, StateChanged(state=BoxState.READY))
-    return context.journal.box(box.id)
+    return Measured(gpus={}, boot_seconds={})
+
+
+def set_up_at_once(context: Context, box: Box, keys: Path) -> Measured:
+    """The same for a launch, whose set-up may fail."""
+    if box.wanted.spec.get("setup") == FAILS:
+        raise NotReadyError("the set-up failed")
+    return measured(context, box, keys)
+
+
+def guarded(target: Target) -> BootState:
+    """In place of asking a box whose set-up failed."""
+    return BootState(ready=False, seconds={}, guarded=True, step="setup-000", exit_code=1)
 
 
 def told(*_: object, **__: object) -> None:

@@ -18,10 +18,11 @@ import pytest
 import typer
 
 from gpucloud.cli.app import COMMANDS, relays
-from gpucloud.cli.failure import as_text, redact, report
+from gpucloud.cli.failure import as_text, report
 from gpucloud.cli.output import Output, clean, encode
 from gpucloud.config import find_owner, find_paths
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OwedError, UsageError
+from gpucloud.redaction import redact
 from gpucloud_pricing import format_money
 
 PROGRAM = [sys.executable, "-c", "from gpucloud.cli.app import main; main()"]
@@ -307,11 +308,21 @@ def test_a_clouds_refusal_is_told_in_its_own_words_with_what_was_tried() -> None
         request_id="abc-123",
         hint="try --spot",
         attempts=[
-            {"region": "us-east-1", "zone": "use1-az1", "price": {"amount": "32.77", "currency": "USD"}}
+            {
+                "cloud": "aws",
+                "region": "us-east-1",
+                "zone": "use1-az1",
+                "instance_type": "p4d.24xlarge",
+                "purchase": "on_demand",
+                "class": "capacity",
+                "code": "InsufficientInstanceCapacity",
+                "message": "no p4d.24xlarge is free",
+                "request_id": "abc-123",
+            }
         ],
     )
     text = as_text(error)
-    for told in ("aws", "InsufficientInstanceCapacity", "abc-123", "try --spot", "use1-az1", "32.77 USD"):
+    for told in ("aws", "InsufficientInstanceCapacity", "abc-123", "try --spot", "use1-az1", "p4d.24xlarge"):
         assert told in text
 
 

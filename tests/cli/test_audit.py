@@ -22,7 +22,7 @@ def on_record(cli: Shell, *arguments: str) -> list[dict[str, Any]]:
 def test_every_changing_call_that_a_cloud_receives_is_on_record(cli: Shell, cloud: str) -> None:
     """Who, when, for which box, at what price, with the cloud's own request id."""
     box = cli.launch("--gpu", "T4", "--cloud", cloud, "--name", "x")
-    assert cli("extend", "x", "--ttl", "2h").code == 0
+    assert cli("extend", "x", "--ttl", "2h", "--yes").code == 0
     assert cli("down", "x", "--yes").code == 0
     received = Counter(
         call["cloud"] for call in cli.sandbox.calls() if call["mutating"] for _ in range(call["count"])

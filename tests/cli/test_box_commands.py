@@ -185,8 +185,9 @@ def test_logs_do_not_steer_the_terminal_and_go_on_as_more_is_written(terminal: T
     terminal.run("exec", "mine", "--", "sh", "-c", "echo 2 >>.gpucloud/job/out")
     assert json.loads(child.stdout.readline())["line"] == "2"
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=30)
+    _, told = child.communicate(timeout=30)
     assert child.returncode == 130
+    assert b"tail" not in told, "not even of the file of errors, which does not exist yet"
 
 
 def test_a_caller_whose_address_has_changed_is_let_in_again_and_nobody_else(terminal: Terminal) -> None:

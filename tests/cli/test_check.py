@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -72,6 +74,13 @@ def test_a_missing_permission_is_named_with_its_fix(cli: Shell, cloud: str) -> N
     )
 
 
+COMMANDS = {
+    "aws": "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code",
+    "azure": "az quota update --resource-name",
+}
+"""How the command begins that asks for more of a quota."""
+
+
 @pytest.mark.parametrize(
     ("cloud", "quota"),
     [
@@ -91,6 +100,10 @@ def test_a_quota_that_is_too_small_is_told_before_anything_is_tried(
     refused = cli("launch", *place, "--yes", "--json")
     assert (refused.code, refused.error["class"]) == (6, "quota")
     assert refused.error["hint"].startswith("https://")
+    code = quota.get("code") or quota["name"]
+    assert f"(quota {code}, {quota['region']})" in refused.error["hint"]
+    assert f" {COMMANDS[cloud]} {code} " in refused.error["hint"]
+    assert "LIMIT" not in refused.error["hint"], "the limit that would suffice is in the command"
     assert cli.changes_asked() == []
 
 
@@ -118,6 +131,20 @@ def test_a_clock_that_is_off_is_a_failure_with_its_fix(own_clouds: Shell) -> Non
     clock = checks(ran.json, "aws")["clock"]
     assert clock["ok"] is False
     assert "sandbox reset" in clock["fix"]
+
+
+def test_a_journal_of_a_newer_gpucloud_is_one_failure_among_the_results(cli: Shell) -> None:
+    assert cli("list").code == 0
+    with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db")) as connection:
+        connection.execute("PRAGMA user_version = 1000")
+    ran = cli("check", "--cloud", "aws", "--json")
+    assert ran.code == 2
+    assert ran.json["clouds"][0]["status"] == "ok"
+    [journal] = [each for each in ran.json["machine"] if each["ok"] is not True]
+    assert (journal["name"], journal["ok"]) == ("journal", False)
+    assert "newer gpucloud" in journal["said"]
+    assert "newer version" in journal["fix"]
+    assert "journal" in cli("check", "--cloud", "aws").out
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

@@ -8,6 +8,7 @@ import re
 import subprocess
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,9 @@ def test_json_has_every_way_of_paying_side_by_side(run: Run) -> None:
 def test_without_hours_it_shows_hour_day_and_month(run: Run) -> None:
     code, out, _ = run("cost", "--gpu", "T4")
     assert code == 0
-    assert all(word in out.splitlines()[0] for word in ("HOUR", "DAY", "MONTH"))
+    sentence, _, head, *_ = out.splitlines()
+    assert "per hour" in sentence
+    assert all(word in head for word in ("HOUR", "DAY", "MONTH"))
     _, out, _ = run("cost", "--gpu", "T4", "--json")
     document = json.loads(out)
     assert document["usage"]["hours"] == 730
@@ -54,7 +57,7 @@ def test_only_the_ways_of_paying_that_are_asked_for_are_compared(run: Run) -> No
 
 
 def test_what_the_data_lacks_is_unknown_and_said(run: Run) -> None:
-    line = ("cost", "--gpu", "T4", "--region", "eu-north-1", "--cloud", "aws", "--hours", "5")
+    line = ("cost", "--gpu", "T4", "--region", "cn-heyuan", "--cloud", "alibaba", "--hours", "5")
     _, out, _ = run(*line, "--json")
     option = next(o for o in json.loads(out)["options"] if o["purchase"] == "on_demand")
     assert option["disk"] is None
@@ -62,7 +65,7 @@ def test_what_the_data_lacks_is_unknown_and_said(run: Run) -> None:
     assert not option["complete"]
     _, out, err = run(*line)
     assert "≥" in out
-    assert "no disk price is known for aws eu-north-1" in err
+    assert "disk of alibaba cn-heyuan" in err
 
 
 @pytest.mark.parametrize("hours", ["0", "-1", "nan", "many", "1e99"])
@@ -100,10 +103,47 @@ def test_spot_tells_of_interruptions_and_when_the_work_is_done(run: Run) -> None
     assert amount(saved["expected_total"]) < amount(plain["expected_total"])
     assert amount(plain["low_total"]) < amount(plain["high_total"])
     assert saved["spot"]["best_checkpoint_interval_s"] > 3600
-    _, out, err = run(*line)
+    out = run(*line)[1]
     assert "RANGE" in out
-    assert "interruptions and" in err
-    assert "best checkpoint interval" in err
+    assert "15-20 % 2025-06-28" in out
+    explained = run(*line, "--explain")[1]
+    assert "chance of at least one interruption" in explained
+    assert "from the band 15-20 % of 2025-06-28" in explained
+    assert "best checkpoint interval" in explained
+
+
+def test_what_is_not_known_of_interruptions_is_said(run: Run) -> None:
+    """Nobody publishes a rate for Azure."""
+    _, out, err = run("cost", "--gpu", "T4", "--cloud", "azure", "--spot", "--hours", "5", "--explain")
+    assert "Unknown (≥, ?): interruptions of azure" in err
+    assert "no interruption rate is known, so the expected cost is unknown" in out
+    assert "unknown" in out
+
+
+def test_without_hours_the_chance_is_that_of_a_month(run: Run) -> None:
+    """0.15, 0.175 and 0.2 interruptions in 730 h and 5 minutes."""
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--spot")
+    explained = run(*line, "--explain")[1]
+    assert "in a month, 16 % chance of at least one interruption (14 to 18 %)" in explained
+    assert "complete after" not in explained
+    out = run(*line)[1]
+    assert "15-20 % 2025-06-28" in out
+
+
+def test_a_damaged_journal_costs_an_estimate_its_own_history_alone(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCLOUD_HOME", str(tmp_path))
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--hours", "5")
+    assert "own history" not in run(*line)[2], "there is no journal"
+    assert not (tmp_path / "state" / "journal.db").exists(), "and none is made"
+    (tmp_path / "state").mkdir(mode=0o700, exist_ok=True)
+    (tmp_path / "state" / "journal.db").write_text("no journal" * 1000)
+    code, out, err = run(*line)
+    assert code == 0
+    assert "15-20 % 2025-06-28" in out
+    assert "Your own history on spot is not counted" in err
+    assert "not counted" not in run(*line, "--on-demand")[2], "and it is not opened in vain"
 
 
 def test_from_how_many_hours_on_a_commitment_pays(run: Run) -> None:
@@ -116,7 +156,7 @@ def test_from_how_many_hours_on_a_commitment_pays(run: Run) -> None:
         {"from_hours": 0.0, "to_hours": 311.7, "purchase": "on_demand", "terms": None},
         {"from_hours": 311.7, "to_hours": 730.0, "purchase": "reserved_3y", "terms": None},
     ]
-    assert "on-demand up to 312 h; reserved-3y up to 730 h" in run(*line)[2]
+    assert "on-demand up to 312 h; reserved-3y up to 730 h" in run(*line, "--explain")[1]
 
 
 def test_the_cheapest_mix_for_a_profile(run: Run) -> None:
@@ -183,6 +223,78 @@ def test_every_figure_leads_to_rows_with_date_and_source(run: Run) -> None:
     assert "karpenter-aws: aws/karpenter-provider-aws" in out
 
 
+A100 = ("cost", "--gpu", "A100:8", "--hours", "72")
+
+
+def test_the_answer_begins_with_one_sentence(run: Run) -> None:
+    """What to start now, what spot saves and risks, and when a commitment pays, each as in the options."""
+    code, out, err = run(*A100)
+    assert code == 0
+    sentence = out.splitlines()[0]
+    document = json.loads(run(*A100, "--json")[1])
+    verdict = document["verdict"]
+    steady = [
+        option
+        for option in document["options"]
+        if option["purchase"] == "on_demand" and option["complete"] and not option["offer"]["flags"]
+    ]
+    assert verdict["now"] == min(steady, key=lambda option: amount(option["expected_total"]))
+    spot = verdict["spot"]
+    saving = amount(verdict["now"]["expected_total"]) - amount(spot["expected_total"])
+    assert amount(verdict["saving"]) == pytest.approx(saving, abs=Decimal("0.001"))
+    offer = verdict["now"]["offer"]
+    assert sentence.startswith(
+        f"Cheapest that can start now: on-demand, {offer['cloud']} {offer['region']} {offer['instance_type']}"
+    )
+    assert spot["offer"]["flags"] == ["stale"]
+    assert f"spot would save ${saving:,.0f} at its price of {spot['offer']['as_of']}, with a" in sentence
+    months = verdict["commitment"]["break_even_hours"]
+    assert f"a 1-year commitment pays from {months:.0f} h a month." in sentence
+    assert len(err.splitlines()) <= 3
+
+
+def test_commitments_are_shown_where_they_pay(run: Run) -> None:
+    """72 h pay for no term; 8,000 h of a year pay for one: 8,760 x 13.93 against 8,000 x 21.96."""
+    assert "reserved" not in run(*A100)[1]
+    assert "reserved-1y" in run(*A100, "--all-terms")[1]
+    year = run("cost", "--gpu", "A100:8", "--hours", "8000", "--cloud", "aws")[1]
+    assert "reserved-1y" in year
+
+
+def test_the_table_is_grouped_by_cloud_and_compares_each(run: Run) -> None:
+    rows = [line.split()[0] for line in run(*A100)[1].splitlines()[3:]]
+    assert set(rows) == {"aws", "azure", "alibaba"}
+    assert rows == sorted(rows, key=rows.index)
+    assert rows[0] == "aws"
+
+
+def test_every_figure_shown_is_explained(run: Run) -> None:
+    plain, explained = run(*A100)[1], run(*A100, "--explain")[1].split("compute", 1)[1]
+    shown = set(re.findall(r"\$[0-9][0-9.,]*[0-9]", plain))
+    assert len(shown) > 15
+    assert {figure for figure in shown if figure not in explained} == set()
+    assert re.search(r"([0-9]+) h a month", plain)[1] + " h" in explained  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("words", "plain"),
+    [
+        (("--hours", "3d"), ("--hours", "72")),
+        (("--hours", "1d12h"), ("--hours", "36")),
+        (("--hours", "72", "--egress", "1TB"), ("--hours", "72", "--egress", "1024")),
+        (("--hours", "72", "--boot", "10m"), ("--hours", "72", "--boot", "10")),
+        (("--hours", "72", "--snapshots", "50GB"), ("--hours", "72", "--snapshots", "50")),
+    ],
+)
+def test_times_and_sizes_have_units_as_everywhere(
+    run: Run, words: tuple[str, ...], plain: tuple[str, ...]
+) -> None:
+    with_units, without = (
+        json.loads(run("cost", "--gpu", "T4", *each, "--json")[1]) for each in (words, plain)
+    )
+    assert with_units == without
+
+
 def test_several_nodes_are_told_in_all_and_each(run: Run) -> None:
     line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand", "--hours", "10")
     (one,) = json.loads(run(*line, "--json")[1])["options"]
@@ -199,7 +311,8 @@ def test_several_nodes_are_told_in_all_and_each(run: Run) -> None:
 
 def test_failed_attempts_and_snapshots_are_on_the_bill(run: Run) -> None:
     """What nobody states a price of is named, and the total is a lower bound."""
-    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand", "--hours", "10", "--boot", "30", "--json")
+    where = ("--gpu", "T4", "--cloud", "aws", "--region", "us-gov-west-1", "--on-demand")
+    line = ("cost", *where, "--hours", "10", "--boot", "30", "--json")
     plain = json.loads(run(*line)[1])["options"][0]
     told = json.loads(run(*line, "--failed-attempts", "2", "--snapshots", "50")[1])["options"][0]
     hour = Decimal(told["offer"]["price"]["amount"])
@@ -259,7 +372,7 @@ def test_without_hours_work_costs_what_runs_and_no_whole_term(run: Run) -> None:
 
 
 def test_a_running_hour_without_a_price_of_its_snapshots_is_a_lower_bound(run: Run) -> None:
-    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--on-demand")
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--region", "us-gov-west-1", "--on-demand")
     assert "≥" not in run(*line)[1]
     assert "≥" in run(*line, "--snapshots", "50")[1]
 
@@ -330,7 +443,15 @@ def test_a_comment_for_a_pull_request_shows_the_difference_to_the_spec_at_anothe
         r"^\*\*\+\$5\.\d\d\*\* \(\+100\.0 %\): \$5\.\d\d before, \$1\d\.\d\d now$", out, re.MULTILINE
     )
     assert "| on-demand | $1" in out
-    assert "more." in run(*line)[2]
+    assert re.search(
+        r"^The other spec: \$5\.\d\d; this one: \$1\d\.\d\d, \$5\.\d\d more", run(*line)[1], re.MULTILINE
+    )
+    [row] = csv.DictReader(run(*line, "--csv")[1].splitlines())
+    more = Decimal(row["expected_total"]) - Decimal(row["against"])
+    assert Decimal(row["difference"]) == pytest.approx(more, abs=Decimal("0.001"))
+    assert Decimal(row["against"]) == pytest.approx(amount(against["before"]), abs=Decimal("0.001"))
+    [plain_row] = csv.DictReader(run(*line[:-2], "--csv")[1].splitlines())
+    assert (plain_row["against"], plain_row["difference"]) == ("", "")
     other = tmp_path / "other.yaml"
     other.write_text(plain)
     assert json.loads(run(*line[:-1], str(other), "--json")[1])["against"] == against
@@ -372,8 +493,8 @@ def test_own_conditions_count(run: Run, tmp_path: Path) -> None:
     assert [row["source"] for row in figures["after_credit"]["rows"]] == ["own-conditions"]
     _, out, err = run("cost", *T4, "--conditions", str(own))
     assert "AFTER CREDIT" in out
-    assert "paid for already" in err
-    assert "own discounts" in err
+    assert "List prices before tax less your own discounts" in err
+    assert "paid for already" in run("cost", *T4, "--conditions", str(own), "--explain")[1]
 
 
 def test_conditions_that_make_no_sense_are_exit_2(run: Run, tmp_path: Path) -> None:
@@ -382,3 +503,152 @@ def test_conditions_that_make_no_sense_are_exit_2(run: Run, tmp_path: Path) -> N
     code, _, err = run("cost", *T4, "--conditions", str(own))
     assert code == 2
     assert "discounts[0].percent" in err
+
+
+def figures_of(run: Run, *where: str) -> dict[str, Any]:
+    """The figures of an on-demand box for 73 hours without boot, a tenth of a month, by part."""
+    line = ("cost", *where, "--on-demand", "--hours", "73", "--boot", "0", "--explain", "--json")
+    option = json.loads(run(*line)[1])["options"][0]
+    return {figure["part"]: figure for figure in option["figures"]}
+
+
+AWS = ("--gpu", "T4", "--cloud", "aws", "--region", "us-east-1")
+AZURE = ("--gpu", "T4", "--cloud", "azure", "--region", "eastus")
+ALIBABA = ("--gpu", "T4", "--cloud", "alibaba", "--region", "cn-hangzhou")
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "expected"),
+    [
+        ((*AWS, "--egress", "50"), "egress", "0.0000"),  # of the free 100
+        ((*AWS, "--egress", "500"), "egress", "36.0000"),  # 400 x 0.09
+        ((*AZURE, "--egress", "500"), "egress", "34.8000"),  # 400 x 0.087
+        ((*AZURE, "--disk", "1024"), "disk", "13.5170"),  # a tenth of a P30, 135.17
+        ((*AZURE, "--disk", "200"), "disk", "3.8012"),  # a tenth of a P15, 38.012142
+        ((*AWS, "--snapshots", "100"), "snapshots", "0.5000"),  # 100 x 0.05 / 10
+        (ALIBABA, "address", "0.0000"),
+        ((*ALIBABA, "--disk", "100"), "disk", "2.2865"),  # 100 x 0.0021 x 73 CNY / 6.7046
+    ],
+)
+def test_the_parts_beside_compute_cost_what_their_steps_and_classes_say(
+    run: Run, line: tuple[str, ...], part: str, expected: str
+) -> None:
+    figure = figures_of(run, *line)[part]
+    assert figure["amount"]["amount"] == expected
+    assert figure["rows"], "also a price of zero has a source"
+    assert all(row["source"] for row in figure["rows"])
+
+
+def test_a_tariff_is_explained_with_its_allowance_its_doubts_and_another_source_that_disagrees(
+    run: Run,
+) -> None:
+    free = figures_of(run, *AWS, "--egress", "500")["egress"]
+    assert "100 GiB free + 400 GiB x 0.09 USD" in free["formula"]
+    assert "per account and month" in free["formula"]
+    assert [row["amount"] for row in free["rows"]] == ["0", "0.09"]
+    azure = ("--gpu", "T4", "--cloud", "azure", "--egress", "500", "--region")
+    resort = figures_of(run, *azure, "brazilsouth")["egress"]
+    assert "used for want of a better source (second-hand)" in resort["formula"]
+    doubted = figures_of(run, *azure, "israelcentral")["egress"]
+    [other] = [row for row in doubted["rows"] if "not used" in row["what"]]
+    assert (other["amount"], other["source"]) == ("0.181", "idx-38830923261")
+
+
+def test_a_discount_of_a_hundred_percent_is_free_and_no_crash(run: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("discounts: [{cloud: aws, percent: 100, purchase: on-demand}]", encoding="utf-8")
+    line = ("cost", *T4, "--conditions", str(own), "--explain")
+    code, out, err = run(*line, "--json")
+    assert code == 0, err
+    options = {o["purchase"]: o for o in json.loads(out)["options"]}
+    assert amount(options["on_demand"]["compute"]) == 0
+    assert options["on_demand"]["offer"]["flags"] == [], "a free hour is a condition, no implausible price"
+    assert options["reserved_1y"]["break_even_hours"] is None
+    code, out, _ = run(*line, "--all-terms")
+    assert code == 0
+    assert "never" in out
+
+
+def test_longer_terms_can_be_left_out(run: Run) -> None:
+    line = ("cost", "--gpu", "A100-40GB:8", "--cloud", "aws", "--hours", "100", "--json")
+
+    def purchases(*more: str) -> set[str]:
+        return {o["purchase"] for o in json.loads(run(*line, *more)[1])["options"]}
+
+    assert purchases() - purchases("--max-term", "1y") == {"reserved_3y"}
+    assert purchases("--max-term", "364d") == {"on_demand", "spot"}
+    code, _, err = run(*line[:-1], "--reserved", "--max-term", "1m")
+    assert code == 3
+    assert "--max-term" in err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--max-term", "long"),
+        ("--max-term", "0y"),
+        ("--cost-of-capital", "much"),
+        ("--cost-of-capital", "101%"),
+    ],
+    ids=" ".join,
+)
+def test_terms_that_cannot_be_are_refused(run: Run, wrong: tuple[str, str]) -> None:
+    code, out, err = run("cost", *T4, *wrong)
+    assert (code, out) == (2, "")
+    assert wrong[0] in err
+
+
+def test_capital_has_a_cost(run: Run) -> None:
+    """A year that is paid as it goes, at 8 %: (1 - 1 / 1.08) / ln 1.08 of it, 0.962488."""
+    line = (
+        "cost",
+        "--gpu",
+        "T4",
+        "--cloud",
+        "aws",
+        "--region",
+        "us-east-1",
+        "--hours",
+        "8760",
+        "--boot",
+        "0",
+    )
+    told = json.loads(run(*line, "--cost-of-capital", "8%", "--explain", "--json")[1])
+    assert told["usage"]["cost_of_capital"] == 0.08
+    option = next(o for o in told["options"] if o["purchase"] == "on_demand")
+    worth = amount(option["present_value"])
+    assert worth == pytest.approx(amount(option["expected_total"]) * Decimal("0.962488"), rel=Decimal("1e-6"))
+    (figure,) = [each for each in option["figures"] if each["part"] == "present_value"]
+    assert figure["amount"] == option["present_value"]
+    costs = [amount(o["present_value"]) for o in told["options"] if not o["offer"]["flags"]]
+    assert costs == sorted(costs)
+    assert "present_value" not in json.loads(run(*line, "--json")[1])["options"][0]
+    words = run(*line, "--cost-of-capital", "8%", "--explain")[1]
+    assert "PRESENT VALUE" in words
+    assert "at 8 % a year" in words
+
+
+def test_a_mix_counts_every_node_over_the_hours_asked(run: Run) -> None:
+    line = ("cost", "--gpu", "A100-40GB:8", "--cloud", "aws", "--region", "us-east-1", "--profile", "24h/day")
+    (one,) = json.loads(run(*line, "--json")[1])["mixes"]
+    (two,) = json.loads(run(*line, "--nodes", "2", "--json")[1])["mixes"]
+    assert amount(two["month"]) == 2 * amount(one["month"])
+    assert [(s["machines"], s["purchase"]) for s in two["shares"]] == [(2, "reserved_3y")]
+    (short,) = json.loads(run(*line, "--hours", "72", "--json")[1])["mixes"]
+    assert short["for_hours"] == 72
+    assert [s["purchase"] for s in short["shares"]] == ["on_demand"], "no term pays for three days"
+    assert "over 72 h" in run(*line, "--hours", "72")[1]
+
+
+def test_a_year_and_the_boot_is_no_second_year(run: Run) -> None:
+    line = ("cost", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--hours", "8760", "--explain")
+    options = {o["purchase"]: o for o in json.loads(run(*line, "--json")[1])["options"]}
+    hours = {
+        name: Decimal(options[name]["offer"]["price"]["amount"]) for name in ("reserved_1y", "on_demand")
+    }
+    five_minutes = hours["on_demand"] * 5 / 60
+    assert amount(options["reserved_1y"]["compute"]) == round(hours["reserved_1y"] * 8760 + five_minutes, 4)
+    compute = options["reserved_1y"]["figures"][0]
+    assert compute["formula"].endswith(" USD x 8760 h + 0.526 USD x 0.0833 h on demand) x 1")
+    assert len(compute["rows"]) == 2, "the row of the price on demand too"
+    assert "after the last whole term are priced on demand" in run(*line)[1]

@@ -58,7 +58,13 @@ def test_a_later_end(own_clouds: Shell, monkeypatch: pytest.MonkeyPatch, cloud: 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_a_sooner_end(own_clouds: Shell, cloud: str) -> None:
     launch(own_clouds, cloud, "2d")
-    extended(own_clouds, "1h")
+    end = own_clouds.boxes()[0]["expires_at"]
+    refused = own_clouds("extend", "x", "--ttl", "1h")
+    assert refused.code == 2
+    assert end in refused.err
+    assert "--yes" in refused.err
+    assert own_clouds.boxes()[0]["expires_at"] == end, "nothing is moved before it is confirmed"
+    assert own_clouds("extend", "x", "--ttl", "1h", "--yes").code == 0
     own_clouds.sandbox.clock(advance_s=1.2 * HOUR_S)
     until(lambda: not runs(own_clouds))
 
@@ -125,7 +131,22 @@ def test_a_box_that_is_over_has_no_end_to_move(cli: Shell) -> None:
     assert "its state is deleted" in refused.error["message"]
 
 
-@pytest.mark.parametrize("ttl", ["", "10", "-1h", "0s", "forever", "9999d"])
+def _about(told: str | None, end: str) -> bool:
+    """Whether a guard has this end; it counts whole seconds from its own clock."""
+    ends = (datetime.fromisoformat(each) for each in (told or "1970-01-01T00:00:00Z", end))
+    return abs(next(ends) - next(ends)) <= timedelta(seconds=2)
+
+
+def test_time_is_added_to_the_deadline(cli: Shell) -> None:
+    end = datetime.fromisoformat(launch(cli, "aws", "2h")["expires_at"])
+    later = extended(cli, "+90m")
+    assert datetime.fromisoformat(later["expires_at"]) == end + timedelta(minutes=90)
+    until(lambda: any(_about(told, later["expires_at"]) for told in deadlines(cli)))
+    extended(cli, "none")
+    assert "no deadline to add to" in cli("extend", "x", "--ttl", "+1h", "--json").error["message"]
+
+
+@pytest.mark.parametrize("ttl", ["", "10", "-1h", "0s", "forever", "9999d", "+none", "+"])
 def test_what_is_no_duration_is_refused_before_anything_is_asked(cli: Shell, ttl: str) -> None:
     refused = cli("extend", "x", "--ttl", ttl)
     assert refused.code == 2

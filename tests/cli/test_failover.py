@@ -134,6 +134,17 @@ def test_a_quota_in_one_region_sends_the_launch_to_the_next_region(cli: Shell) -
     assert len(refused) == 1, "one refusal is enough for all zones of a region"
 
 
+def test_a_quota_that_only_the_launch_meets_is_told_with_how_to_ask_for_more(cli: Shell) -> None:
+    """The cloud's list of quotas says that there is room, and its machines call says that there is none."""
+    rule = {"cloud": "aws", "action": "RunInstances", "effect": "error", "code": "VcpuLimitExceeded"}
+    cli.sandbox.fault(**rule, times=20)
+    place = ("--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--on-demand")
+    refused = cli("launch", *place, "--yes", "--json")
+    assert (refused.code, refused.error["code"]) == (6, "VcpuLimitExceeded")
+    assert f"(quota {G_ON_DEMAND}, us-east-1)" in refused.error["hint"]
+    assert f"--quota-code {G_ON_DEMAND} --region us-east-1 --desired-value " in refused.error["hint"]
+
+
 def test_a_quota_everywhere_is_told_with_the_clouds_words(cli: Shell) -> None:
     cli.sandbox.cloud("aws", "deny", actions=["servicequotas:*"])
     cli.sandbox.cloud("aws", "quota", region="us-east-1", code=G_ON_DEMAND, value=0)

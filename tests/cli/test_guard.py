@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -109,7 +110,8 @@ def test_what_the_guard_sees_is_listed_and_shown(own_clouds: Shell) -> None:
     [guard] = quiet["guards"]
     assert guard["deadline"] == quiet["expires_at"]
     assert guard["health"] == {}
-    own_clouds("sandbox", "interrupt", "watched", "--notice", "60")
+    taken = own_clouds("sandbox", "interrupt", "watched", "--notice", "60").out
+    assert re.fullmatch(r"watched: \S+ ends at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\n", taken)
     until(lambda: bool(own_clouds.boxes("--live")[0]["guards"][0]["taken_back_at"]))
     assert "ready (interrupted at 20" in own_clouds("list").out
     shown = own_clouds("show", "watched", "--live").out

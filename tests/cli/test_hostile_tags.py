@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from gpucloud.clouds.cloud import Clouds
-from gpucloud.resources import Ref, Search, SearchResult
+from gpucloud.resources import Ref, ResourceKind, Search, SearchResult
+from gpucloud.sandbox.client import Endpoint
+from gpucloud.sandbox.review import Review
 from tests.cli.test_sweep import forget_everything
 from tests.profiles import own_profile
+from tests.sandbox.alibaba_lab import Alibaba
+from tests.sandbox.azure_lab import Azure
+from tests.sandbox.running import HollowBoxes
+from tests.sandbox.running import client as ec2_client
 from tests.shell import Shell
 
 CLOUDS = ("aws", "azure", "alibaba")
@@ -58,6 +64,27 @@ def _on_alibaba(clients: Any, refs: list[Ref], tags: dict[str, str]) -> None:
         clients.call(product, region, "TagResources", asked)
 
 
+def _untag_on_aws(endpoint: Endpoint, machine: Ref, key: str) -> None:
+    ec2_client(endpoint, region=machine.region).delete_tags(Resources=[machine.id], Tags=[{"Key": key}])
+
+
+def _untag_on_azure(endpoint: Endpoint, machine: Ref, key: str) -> None:
+    endpoint.client.review(Review.OFF)  # the reviewer refuses what is billed without its tags
+    lab = Azure(endpoint, HollowBoxes())
+    tags = lab.resources.tags
+    value = tags.get_at_scope(machine.id).properties.tags[key]
+    gone = {"operation": "Delete", "properties": {"tags": {key: value}}}
+    tags.begin_update_at_scope(machine.id, gone).result()
+    lab.close()
+    endpoint.client.review(Review.OWN)
+
+
+def _untag_on_alibaba(endpoint: Endpoint, machine: Ref, key: str) -> None:
+    asked: dict[str, Any] = {"ResourceType": "instance", "ResourceId": [machine.id], "TagKey": [key]}
+    Alibaba(endpoint, HollowBoxes()).ask("UntagResources", RegionId=machine.region, **asked)
+
+
+_UNTAG = {"aws": _untag_on_aws, "azure": _untag_on_azure, "alibaba": _untag_on_alibaba}
 _RETAG = {"aws": _on_aws, "azure": _on_azure, "alibaba": _on_alibaba}
 
 
@@ -99,6 +126,25 @@ def test_one_bad_box_tag_keeps_no_command_from_the_good_boxes(cli: Shell, retag:
     assert swept.code == 8, swept.err
     assert {each["reason"] for each in swept.json["found"] if each["id"] == machine} == {"bad_tags"}
     assert [entry["id"] for entry in cli.billed()] == [machine]
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("lost", ["box", "owner"])
+def test_a_machine_that_has_lost_one_of_its_tags_is_found_by_sweep_and_by_recover_alike(
+    cli: Shell, cloud: str, lost: str
+) -> None:
+    box = from_elsewhere(cli, cloud)
+    id_ = box["nodes"][0]["instance_id"]
+    machine = Ref(cloud=cloud, account="", region=box["region"], kind=ResourceKind.INSTANCE, id=id_)
+    _UNTAG[cloud](cli.endpoint, machine, f"gpucloud:{lost}")
+    swept = cli("sweep", "--dry-run", "--json", **OWNER)
+    found = {each["id"]: each["reason"] for each in swept.json["found"]}
+    reason = "bad_tags" if lost == "box" else "other_owner"
+    assert found[id_] == reason
+    recovered = cli("recover", "--json", **OWNER)
+    mine = {each["id"] for each in recovered.json["unjudged"]}
+    assert (id_ in mine) == (lost == "box"), "only the owner's are named"
+    assert recovered.json["boxes"] == []
 
 
 def test_a_box_with_an_id_that_is_none_in_the_journal_keeps_no_other(cli: Shell) -> None:

@@ -172,6 +172,38 @@ def test_without_a_terminal_and_without_a_yes_nothing_is_bought(cli: Shell) -> N
     assert cli.changes_asked() == []
 
 
+def test_a_type_by_its_name_is_planned_saved_and_launched(cli: Shell) -> None:
+    saved = cli.home / "plan.json"
+    wanted = ("--instance-type", "G4DN.2xlarge,p3.2*", "--on-demand", "--budget", "5")
+    planned = cli("plan", *wanted, "-o", str(saved), "--json")
+    types = {each["instance_type"] for each in planned.json["attempts"]}
+    assert "g4dn.2xlarge" in types <= {"g4dn.2xlarge", "p3.2xlarge"}
+    box = cli.launch(str(saved))
+    assert (box["instance_type"], box["gpu"]["model"]) == ("g4dn.2xlarge", "T4")
+
+
+def test_a_plan_that_cannot_be_saved_is_refused_before_a_cloud_is_asked(cli: Shell) -> None:
+    for file in ("no/such/plan.json", "."):
+        refused = cli("plan", "--gpu", "T4", "-o", file, "--json")
+        assert refused.code == 2
+        assert f"cannot write the plan to {file}" in refused.error["message"]
+    assert cli.sandbox.calls() == []
+
+
+def test_the_quota_of_a_type_by_its_name_is_read_first(cli: Shell) -> None:
+    place = ("--instance-type", "g4dn.xlarge", "--region", "us-east-1", "--on-demand")
+    cli.sandbox.cloud("aws", "quota", region="us-east-1", code="L-DB2E81BA", value=0)
+    refused = cli("launch", *place, "--yes", "--json")
+    assert (refused.code, refused.error["class"]) == (6, "quota")
+    assert cli.changes_asked() == []
+
+
+def test_a_count_that_no_machine_has_is_refused_with_those_that_exist(cli: Shell) -> None:
+    for command in (("plan",), ("launch", "--yes")):
+        refused = cli(*command, "--gpu", "H100:3", "--json")
+        assert (refused.code, refused.error["message"]) == (3, "no offer matches: H100 comes as 1, 2, 8")
+
+
 def test_a_saved_plan_is_launched_exactly_as_it_says(cli: Shell) -> None:
     saved = cli.home / "plan.json"
     assert cli("plan", "--gpu", "T4", "--spot", "--disk", "150", "-o", str(saved)).code == 0
@@ -191,7 +223,7 @@ def test_a_saved_plan_whose_price_moved_is_refused_and_says_what_moved(cli: Shel
     refused = cli("launch", str(saved), "--yes", "--json")
     assert refused.code == 7
     assert first["zone"] in refused.error["message"]
-    assert first["price"] in refused.error["message"]
+    assert f"the price rose from {first['price']} to " in refused.error["message"]
     assert cli.changes_asked() == []
 
 
@@ -249,6 +281,33 @@ def test_a_spot_box_that_the_cloud_takes_back_is_shown_so_and_bills_nothing(cli:
     assert seen["state"] == "interrupted"
     assert cli("down", "cheap", "--yes").code == 0
     assert cli.boxes() == []
+
+
+def test_interruptions_of_ones_own_boxes_are_what_the_next_estimate_is_made_from(cli: Shell) -> None:
+    """Three machines that ran for 100 hours, and were all taken back."""
+    estimate = ("cost", "--gpu", "T4", "--spot", "--cloud", "aws", "--hours", "10")
+    box = cli.launch("--gpu", "T4", "--spot", "--cloud", "aws", "--nodes", "3", "--ttl", "10d")
+    where = ("--region", box["region"])
+    [before] = cli(*estimate, *where, "--json").json["options"]
+    assert before["spot"]["evidence"]["kind"] == "band"
+    cli.sandbox.clock(advance_s=100 * 3600)
+    for node in box["nodes"]:
+        cli.sandbox.interrupt(node["instance_id"], notice_s=0)
+    assert until_nothing_is_billed(cli)
+    cli.boxes("--live")
+    [after] = cli(*estimate, *where, "--json").json["options"]
+    own = after["spot"]["evidence"]
+    assert (own["kind"], own["interruptions"]) == ("own_history", 3)
+    assert 300 <= own["machine_hours"] < 303
+    assert after["spot"]["interruptions_per_hour"]["middle"] == pytest.approx(
+        3.5 / own["machine_hours"], rel=0.01
+    )
+    told = cli(*estimate, *where, "--explain").out
+    assert "from your own 300 h on spot with 3 interruptions" in told
+    assert cli("down", "--all", "--yes").code == 0
+    assert cli(*estimate, *where, "--json").json["options"][0]["spot"]["evidence"] == own, (
+        "deleted boxes count too"
+    )
 
 
 def test_held_capacity_is_used_where_it_is_and_nothing_is_bought_where_none_is(cli: Shell) -> None:

@@ -51,7 +51,7 @@ def test_the_life_of_a_box(narrow: Shell, cloud: str, way: str) -> None:
     assert [node["state"] for node in box["nodes"]] == ["running"]
     assert narrow("show", "x", "--live").code == 0
     assert narrow("extend", "x", "--ttl", "30h").code == 0
-    assert narrow("extend", "x", "--ttl", "3h").code == 0
+    assert narrow("extend", "x", "--ttl", "3h", "--yes").code == 0
     assert narrow("down", "x", "--yes").code == 0
     assert narrow.sandbox.status()["billing"] == []
 
@@ -63,7 +63,7 @@ def test_a_rule_that_ends_a_box_from_outside(cli: Shell) -> None:
     assert (refused.code, refused.error["class"]) == (4, "auth")
     assert cli.sandbox.status()["billing"] == []
     assert cli(*launch("aws", "--name", "x", "--ttl-role", f"{role}gpucloud-ttl")).code == 0
-    assert cli("extend", "x", "--ttl", "3h").code == 0
+    assert cli("extend", "x", "--ttl", "3h", "--yes").code == 0
     assert cli("down", "x", "--yes").code == 0
 
 

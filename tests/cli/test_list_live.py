@@ -43,9 +43,13 @@ def test_a_region_that_cannot_be_read_is_said(cli: Shell) -> None:
         status=403,
         message="You are not authorized to perform this operation.",
     )
-    found = cli("list", "--live", "--json").json
+    ran = cli("list", "--live", "--json")
+    found = ran.json
+    assert ran.code == 8, "a region that was not read may hold what is billed"
     assert [(each["cloud"], each["region"]) for each in found["unread"]] == [("aws", "eu-west-1")]
-    assert "eu-west-1" in cli("list", "--live").err
+    shown = cli("list", "--live")
+    assert (shown.code, "eu-west-1" in shown.err) == (8, True)
+    assert cli("list").code == 0, "which reads the journal alone"
 
 
 def test_a_look_changes_nothing(cli: Shell) -> None:

@@ -60,7 +60,7 @@ def test_a_purchase_whose_answer_is_lost_is_told_with_what_ends_it(cli: Shell) -
         assert os.strerror(errno.ENOSPC) in err
         assert "gpucloud down x --yes" in err
         assert "unexpected" not in err
-        code, err = ended(cli, "extend", "x", "--ttl", "2h", "--json", stdout=full)
+        code, err = ended(cli, "extend", "x", "--ttl", "2h", "--yes", "--json", stdout=full)
         assert (code, "gpucloud down x --yes" in err) == (8, True), err
         code, err = ended(cli, "down", "x", "--yes", "--json", stdout=full)
         assert (code, cli.billed()) == (2, []), err

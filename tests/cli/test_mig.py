@@ -44,6 +44,7 @@ def test_slices_are_there_when_the_box_is_ready(cli: Shell, gpu: str, cloud: str
     shown = cli("exec", "x", "--", "nvidia-smi", "-L").out
     assert all(each["uuid"] in shown for each in box["mig"])
     assert box["mig"][0]["uuid"] in cli("show", "x").out
+    assert cli("list").out.splitlines()[1].split()[2] == gpu
 
 
 def test_only_what_keeps_its_mode_needs_a_reboot_and_the_end_stays(cli: Shell) -> None:

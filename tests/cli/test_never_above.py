@@ -20,7 +20,7 @@ from tests.shell import PROGRAMS, Shell
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 CREATES = {"aws": "RunInstances", "azure": "PUT virtualMachines", "alibaba": "RunInstances"}
 AT_MOST = re.compile(
-    r"up to \$([0-9.]+) per hour for ([0-9]+) nodes?, disks and addresses included, until ([0-9TZ:-]+)"
+    r"up to \$([0-9.]+) per hour for ([0-9]+) nodes?, everything included, until ([0-9TZ:-]+)"
 )
 
 
@@ -194,7 +194,7 @@ def test_a_clock_that_is_off_buys_nothing_and_moves_no_end(own_clouds: Shell) ->
         assert "gpucloud check" in refused.error["hint"]
     ran = own_clouds("run", *wanted("aws"), "--json", "--", "true")
     assert (ran.code, ran.error["class"]) == (125, "usage")
-    moved = own_clouds("extend", "x", "--ttl", "9h", "--json")
+    moved = own_clouds("extend", "x", "--ttl", "9h", "--yes", "--json")
     assert (moved.code, moved.error["class"]) == (2, "usage")
     assert own_clouds.changes_asked() == []
     planned = own_clouds("plan", *wanted("aws"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -61,7 +62,7 @@ def test_yuan_are_shown_with_dollars_and_the_rate_with_its_date(run: Run) -> Non
     document = json.loads(out)
     offer = document["offers"][0]
     assert offer["price"]["currency"] == "CNY"
-    assert document["rates"][0]["as_of"] == "2026-09-24"
+    assert document["rates"][0]["as_of"] == "2026-10-02"
     exact = Decimal(offer["price"]["amount"]) / Decimal(document["rates"][0]["rate"])
     assert abs(Decimal(offer["price_usd"]["amount"]) - exact) < Decimal("0.000001")
 
@@ -109,7 +110,40 @@ def test_no_match_is_exit_3_and_says_what_to_relax(run: Run) -> None:
     code, out, err = run("offers", "--gpu", "T4G")
     assert code == 3
     assert out == ""
-    assert "without --arch" in err
+    assert "with another --arch" in err
+
+
+def test_types_are_named_with_or_without_a_gpu(run: Run) -> None:
+    def found(*flags: str) -> set[str]:
+        _, out, _ = run("offers", *flags, "--json")
+        return {offer["instance_type"] for offer in json.loads(out)["offers"]}
+
+    assert found("--instance-type", "P4D.24xlarge,Standard_NC*T4*,!*64*") == {
+        "p4d.24xlarge", "Standard_NC4as_T4_v3", "Standard_NC8as_T4_v3", "Standard_NC16as_T4_v3",
+    }  # fmt: skip
+    assert found("--instance-type", "p4d.*,g4dn.*", "--gpu", "A100:8") == {"p4d.24xlarge"}
+
+
+def test_one_date_is_said_once(run: Run) -> None:
+    _, _, err = run("offers", "--instance-type", "Standard_NV6ads_A10_v5", "--limit", "1")
+    assert re.search(r"List prices before tax, of \d{4}-\d\d-\d\d\.", err)
+
+
+def test_a_type_that_is_not_sold_where_it_is_wanted_says_where_it_is(run: Run) -> None:
+    code, _, err = run("offers", "--instance-type", "p4d.24xlarge", "--region", "af-south-1")
+    assert code == 3
+    assert "without --region:" in err
+    assert "p4d.24xlarge on-demand" in err
+    assert "--instance-type:" not in err
+
+
+def test_a_count_that_no_machine_has_is_answered_with_those_that_exist(run: Run) -> None:
+    for command in ("offers", "cost", "images"):
+        code, _, err = run(command, "--gpu", "H100:3,A100-40GB:5")
+        assert code == 3
+        assert "no offer matches: H100 comes as 1, 2, 8; A100-40GB comes as 1, 4, 8" in err
+    _, out, _ = run("offers", "--gpu", "H100:3", "--why", "--json")
+    assert json.loads(out)["other_counts"] == {"H100": [1, 2, 8]}
 
 
 def test_a_price_limit_that_alone_removes_every_offer_is_exit_7(run: Run) -> None:
@@ -139,6 +173,23 @@ def test_a_bad_value_is_exit_2_and_names_the_nearest(run: Run, flag: str, value:
     assert out == ""
     assert message in err
     assert flag in err
+
+
+@pytest.mark.parametrize(
+    ("line", "listed"),
+    [
+        (("--cloud", "asw"), "clouds: alibaba, aws, azure"),
+        (("--region", "nowhere"), "; azure: australiacentral, "),
+        (("--region", "nowhere", "--cloud", "aws"), "regions of aws: af-south-1, ap-east-1, "),
+        (("--zone", "nowhere", "--region", "us-east-1", "--cloud", "aws"), "zones of aws: us-east-1-atl-1, "),
+        (("--instance-type", "p4d.24xlrge"), "the most similar of 196 instance types: aws: "),
+        (("--instance-type", "p4", "--gpu", "A100:8", "--cloud", "aws"), "p4d.24xlarge, p4de.24xlarge"),
+    ],
+)
+def test_a_name_that_does_not_exist_lists_those_that_do(run: Run, line: tuple[str, ...], listed: str) -> None:
+    code, _, err = run("offers", *line)
+    assert code == 2
+    assert listed in " ".join(err.split())
 
 
 def test_old_prices_can_be_left_out(run: Run) -> None:

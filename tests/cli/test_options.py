@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 
 import pytest
 from typer.core import TyperGroup
 
 from gpucloud.cli.app import COMMANDS, load, main
+from gpucloud.cli.examples import EXAMPLES
 from gpucloud.spec.flags import PANELS
 from gpucloud.spec.model import FIELDS
 
@@ -30,7 +32,7 @@ def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
     def shown(*words: str) -> str:
         with pytest.raises(SystemExit):
-            main([*words, "--help"])
+            main([*words] if "--help-all" in words else [*words, "--help"])
         return capsys.readouterr().out
 
     return shown
@@ -44,7 +46,7 @@ def test_help_says_what_each_value_is(words: tuple[str, ...], help_of: Callable[
 def test_every_field_of_a_spec_has_a_flag_that_help_shows_with_its_description(
     help_of: Callable[..., str],
 ) -> None:
-    text = " ".join(help_of("offers").split())
+    text = " ".join(help_of("offers", "--help-all").split())
     for name, field in FIELDS.items():
         flag = field.flag
         assert flag.panel in PANELS
@@ -53,6 +55,49 @@ def test_every_field_of_a_spec_has_a_flag_that_help_shows_with_its_description(
         assert f"{written}{value} {field.description}" in text
         for value, what in flag.switches.items():
             assert f"--{value} {what}" in text
+
+
+@pytest.mark.parametrize("name", ["launch", "offers"])
+def test_help_shows_the_common_options_first_and_names_the_rest(
+    name: str, help_of: Callable[..., str]
+) -> None:
+    text = help_of(name)
+    assert text.index("\nExamples:") < text.index("\nCommon options:") < text.index("\nOptions:")
+    shown, _, folded = text.partition(f"More options (gpucloud {name} --help-all):")
+    described = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE))
+    assert {"--gpu", "--spot", "--cloud", "--region", "--max-price", "--file", "--json"} <= described
+    assert ("--ttl" in described) == (name == "launch")
+    named = set(folded.split())
+    assert {"--rdma", "--ssh-key"} <= named
+    whole = set(re.findall(r"(--[a-z][a-z-]+)", help_of(name, "--help-all")))
+    assert described | named <= whole
+    assert not described & named
+
+
+def test_help_for_all_options_is_not_meant_by_a_remote_command(
+    help_of: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["exec", "nobody", "--", "ls", "--help-all"])
+    assert ended.value.code == 125
+    assert "Usage" not in capsys.readouterr().out
+    assert "More options" not in help_of("exec"), "all options of a command without a spec are shown"
+
+
+@pytest.mark.parametrize("words", tuple(command_lines()), ids=" ".join)
+def test_every_command_has_two_examples_that_are_valid(
+    words: tuple[str, ...], help_of: Callable[..., str]
+) -> None:
+    text = help_of(*words)
+    for example in EXAMPLES[" ".join(words)]:
+        assert f"\n  gpucloud {example}\n" in text
+        name, *arguments = shlex.split(example)
+        assert example.startswith(" ".join(words))
+        loaded = load(name)
+        if isinstance(loaded, TyperGroup):
+            loaded.commands[arguments[0]].make_context(arguments[0], arguments[1:])
+        else:
+            loaded.make_context(name, arguments)
 
 
 def test_a_field_is_a_switch_exactly_where_it_is_yes_or_no() -> None:

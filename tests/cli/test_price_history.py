@@ -63,6 +63,15 @@ def test_people_see_a_line(cli: Shell, moved: Decimal) -> None:
     assert "███" in table
 
 
+def test_a_table_of_some_says_of_how_many_and_how_to_see_all(cli: Shell, moved: Decimal) -> None:
+    known = cli("prices", "history", *WHERE, "-n", "1", "--json").json["known"]
+    some = cli("prices", "history", *WHERE, "-n", "1")
+    assert f"The 1 cheapest of {known} prices; all: --limit {known}" in some.err
+    every = cli("prices", "history", *WHERE, "--limit", str(known))
+    assert len(every.out.splitlines()) == known + 1
+    assert "cheapest of" not in every.err
+
+
 def test_only_the_last_days_can_be_shown(cli: Shell, moved: Decimal) -> None:
     assert "$0.5260" in cli("prices", "history", *WHERE, "-n", "1", "--since", "20d").out
     (series,) = cli("prices", "history", *WHERE, "-n", "1", "--since", "1w", "--json").json["series"]
@@ -71,8 +80,9 @@ def test_only_the_last_days_can_be_shown(cli: Shell, moved: Decimal) -> None:
 
 @pytest.mark.parametrize(("name", "begins"), [("x.svg", b"<?xml"), ("x.png", b"\x89PNG")])
 def test_it_can_be_drawn(cli: Shell, moved: Decimal, name: str, begins: bytes) -> None:
-    drawn = cli("prices", "history", *WHERE, "--plot", name)
+    drawn = cli("prices", "history", *WHERE, "--plot", "first.svg", "--plot", name)
     assert drawn.code == 0, drawn.err
+    assert Path(cli.home, "first.svg").exists()
     content = Path(cli.home, name).read_bytes()
     assert content.startswith(begins)
     if name.endswith("svg"):
@@ -84,6 +94,7 @@ def test_what_cannot_be_shown_is_refused_with_what_to_do(cli: Shell) -> None:
     assert unknown.code == 3
     assert "gpucloud prices refresh" in unknown.err
     assert cli("prices", "history", *WHERE, "--plot", "x.pdf").code == 2
+    assert cli("prices", "history", *WHERE, "--plot", "no/such/x.svg").code == 2
     assert cli("prices", "history", *WHERE, "--since", "tuesday").code == 2
     assert cli("prices", "diff", "tuesday").code == 2
     assert cli("prices", "diff", day(0), day(5)).code == 2

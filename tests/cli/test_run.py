@@ -59,6 +59,9 @@ def test_the_document_has_the_box_and_the_exit_code_and_the_output_goes_elsewher
     ran = cli(*RUN, "--run-id", "ci-1", "--json", "--", "echo", "hello")
     assert (ran.code, ran.json["schema"], ran.json["exit_code"]) == (0, "gpucloud.run/v1", 0)
     assert (ran.json["box"]["run_id"], ran.json["box"]["state"]) == ("ci-1", "deleted")
+    assert [node["state"] for node in ran.json["box"]["nodes"]] == ["gone"]
+    shown = cli("show", ran.json["box"]["name"], "--json").json["box"]
+    assert [node["state"] for node in shown["nodes"]] == ["gone"]
     assert {"create", "job", "down"} <= {step["step"] for step in ran.json["timeline"]}
     assert "hello" in ran.err
 

@@ -52,7 +52,8 @@ def cheapest(wanted: Wanted) -> tuple[bool, Decimal] | None:
 
     Age is no flag: launch asks for today's price. ``None`` where nobody offers it.
     """
-    yuan = next(Decimal(row["rate"]) for row in _read("fx_reference") if row["quote"] == "CNY")
+    rates = sorted((row["as_of"], Decimal(row["rate"])) for row in _read("fx_reference"))
+    _, yuan = rates[-1]
     types = {
         (row["provider"], row["instance_type"])
         for row in _read("instance_types")

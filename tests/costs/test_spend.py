@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -11,7 +12,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud.costs.focus import COLUMNS
 from gpucloud.costs.spend import charges, cost_so_far, first_of_month, months
 from gpucloud.journal.facts import Place, Price, Usage
 from gpucloud.journal.records import Box
@@ -56,13 +56,25 @@ def test_compute_is_charged_as_agreed_for_each_node() -> None:
 
 def so_far(of: Box, *, hours: float) -> Decimal | None:
     found = cost_so_far(of, START + timedelta(hours=hours), billing_of)
-    return found.amount if found else None
+    return found.amount.amount if found else None
 
 
 def test_the_cost_so_far_is_that_of_all_parts() -> None:
     assert so_far(used(None), hours=73) == 73 + Decimal("1.6") + Decimal("0.73"), "compute, disks, addresses"
     assert so_far(used(73), hours=100) == so_far(used(None), hours=73), "what has ended costs nothing more"
     assert so_far(used(None), hours=-3) is None, "whatever the clocks say"
+
+
+def test_an_end_that_is_an_upper_limit_makes_the_cost_a_range() -> None:
+    """Certain is what was billed until the machine was last seen; the end of the other one was told."""
+    loose = replace(used(10), billed_until={"i-1": START + timedelta(hours=4)})
+    found = cost_so_far(loose, START + timedelta(days=60), billing_of)
+    assert found is not None
+    parts = Decimal("0.5") + Decimal("0.08") * 100 / 730 + Decimal("0.005")
+    assert found.amount.amount == round(parts * 20, 4)
+    assert found.least.amount == round(parts * 14, 4)
+    assert all(charge.is_at_most for charge in charges(loose, None, START, billing_of))
+    assert not any(charge.is_at_most for charge in charges(used(10), None, START, billing_of))
 
 
 def test_the_cost_so_far_leaves_out_unknown_prices_and_what_was_paid_for_before() -> None:
@@ -90,7 +102,7 @@ def test_another_packages_cloud_bills_as_it_says_itself() -> None:
     own = Billing(vendor="Dummy GmbH", disk_sizes_gib=(50, 200))
     found = list(charges(used(365, nodes=1, cloud="dummy"), None, START, lambda _: own))
     assert [charge.quantity for charge in found if charge.part == "disk"] == [100]
-    assert {COLUMNS["ProviderName"](charge) for charge in found} == {"Dummy GmbH"}
+    assert {charge.vendor for charge in found} == {"Dummy GmbH"}
 
 
 def test_what_is_not_known_is_not_nothing() -> None:

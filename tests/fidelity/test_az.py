@@ -237,6 +237,31 @@ def test_creates_a_scale_set_and_scales_it(az: Az, tmp_path: Path) -> None:
     assert az.cli.sandbox.status()["billing"] == []
 
 
+def test_stores_and_fetches_blobs(az: Az, tmp_path: Path) -> None:
+    tags = [f"{name}={value}" for name, value in {**TAGS, "gpucloud:owner": "them"}.items()]
+    az("group", "create", "--name", "theirs", "--location", "eastus")
+    free = ("storage", "account", "check-name", "--name")
+    assert az(*free, "theirdata")["nameAvailable"] is True
+    where = ("-g", "theirs", "-n", "theirdata")
+    az("storage", "account", "create", *where, "--sku", "Standard_LRS", "--tags", *tags)
+    assert az(*free, "theirdata")["reason"] == "AlreadyExists"
+    found = az("storage", "account", "show-connection-string", *where)["connectionString"]
+    here = ("--connection-string", found)
+    blob = ("--container-name", "con", "--name", "weights.bin")
+    sent, fetched = tmp_path / "sent", tmp_path / "fetched"
+    sent.write_bytes(bytes(range(256)) * 256)
+    az("storage", "container", "create", "--name", "con", *here)
+    az("storage", "blob", "upload", *blob, "--file", str(sent), *here)
+    listed = az("storage", "blob", "list", "--container-name", "con", *here)
+    sizes = {each["name"]: each["properties"]["contentLength"] for each in listed}
+    assert sizes == {"weights.bin": 65536}
+    az("storage", "blob", "download", *blob, "--file", str(fetched), *here)
+    assert fetched.read_bytes() == sent.read_bytes()
+    assert [entry["kind"] for entry in az.cli.sandbox.status()["billing"]] == ["storage"]
+    az("storage", "blob", "delete", *blob, *here)
+    assert az.cli.sandbox.status()["billing"] == []
+
+
 def test_sizes_and_quotas_can_be_read(az: Az) -> None:
     sizes = az("vm", "list-skus", "--location", "eastus", "--size", "Standard_NC4as_T4_v3")
     assert [size["family"] for size in sizes] == ["standardNCasT4v3Family"]

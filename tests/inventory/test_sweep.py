@@ -483,7 +483,10 @@ def _salted(chance: random.Random) -> tuple[list[Resource], list[Any], set[Any]]
         (a_resource(ref=a_ref(kind=ResourceKind.ADDRESS)), "0.005 USD"),
         (a_resource(ref=a_ref(kind=ResourceKind.GROUP)), "0 USD"),
         (a_resource(ref=a_ref(kind=ResourceKind.SPOT_REQUEST)), "0 USD"),
-        (a_resource(ref=a_ref(kind=ResourceKind.SNAPSHOT)), "no price of a snapshot is known"),
+        (
+            a_resource(ref=a_ref(kind=ResourceKind.SNAPSHOT)),
+            "the cloud's list does not show how much data it holds",
+        ),
         (
             a_resource(ref=a_ref(kind=ResourceKind.ADDRESS, cloud="nowhere")),
             "no address price is known for nowhere us-east-1",

@@ -13,8 +13,9 @@ import pytest
 from gpucloud.errors import UsageError
 from gpucloud.market.discounts import OwnConditions
 from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Money, Offer, Price, parse_wishes
-from gpucloud_pricing.estimate import Usage, estimate
+from gpucloud_pricing.estimate import estimate
 from gpucloud_pricing.figures import figures
+from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import SavingsPlan
 
 TODAY = date(2026, 11, 20)
@@ -343,6 +344,26 @@ def test_credits_count_until_they_end(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_named(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         offers(read(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("discounts:\n- {cloud: aws, percent: 5}\n- cloud: aws\n  percent: 120\n", 4),
+        ("discounts:\n- {cloud: aws, percent: 5}\n-\n  cloud: aws\n", 4),
+        ("# mine\ncredits:\n- cloud: aws\n  amount: 5\n  currency: XAU\n", 5),
+        ("discounts:\n- cloud: aws\n  percent: 5\n  types: g4.x\n", 4),
+        (f"credits: []\nsavings_plans:\n- {{{PLAN}, per_hour: 1, plan: instance}}\n", 3),
+        ("credits:\n- [\n", 3),
+        ("credits:\nsavings: 3\n", 2),
+    ],
+)
+def test_what_makes_no_sense_is_named_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+    file = tmp_path / "conditions.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        offers(OwnConditions.load(file))
+    assert f"{file}:{line}: " in caught.value.message
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import GpucloudError, PriceError, UsageError
-from gpucloud.planning.plan import Candidate, Plan, attempts, into_held, rank, repriced, requote, under
+from gpucloud.planning.plan import (
+    Candidate,
+    Plan,
+    attempts,
+    hopeful,
+    into_held,
+    rank,
+    repriced,
+    requote,
+    under,
+)
 from gpucloud.planning.saved_plan import changes, renewed
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud_pricing.demand import Purchase
@@ -101,8 +111,25 @@ def test_clouds_are_interleaved_by_price() -> None:
 
 def test_flagged_offers_come_after_unflagged_ones_however_cheap() -> None:
     """A stale or doubtful price does not win."""
-    offers = [a_candidate("aws/a/z", "1", flags=("stale",)), a_candidate("aws/b/z", "9")]
-    assert places(rank(offers)) == ["aws/b/z", "aws/a/z"]
+    offers = [
+        a_candidate("aws/c/z", "0.1", flags=("implausible", "below_region")),
+        a_candidate("aws/a/z", "1", flags=("stale",)),
+        a_candidate("aws/b/z", "9"),
+    ]
+    assert places(rank(offers)) == ["aws/b/z", "aws/a/z", "aws/c/z"]
+
+
+def test_a_doubtful_zone_is_asked_for_first_and_wins_at_the_price_of_today_alone() -> None:
+    """Its listed price says that it is worth asking; what is doubted of a quote is doubted after it too."""
+    offers = [
+        a_candidate("aws/r1/z1", "0.4", flags=("stale", "implausible", "below_region")),
+        a_candidate("aws/r2/z1", "1", flags=("stale",)),
+    ]
+    assert places(hopeful(offers)) == ["aws/r1/z1", "aws/r2/z1"]
+    bargain = requote(offers, [a_quote("aws/r1/z1", "0.4")], usd=usd, plausible=anything)
+    assert [(c.place.split()[1], c.flags) for c in rank(bargain)] == [("r1", ()), ("r2", ("stale",))]
+    doubted = requote(offers, [a_quote("aws/r1/z1", "0.4")], usd=usd, plausible=lambda _, __: False)
+    assert places(hopeful(doubted)) == ["aws/r2/z1", "aws/r1/z1"]
 
 
 def test_at_most_twenty_attempts_are_made() -> None:
@@ -262,9 +289,9 @@ def test_a_saved_plan_gives_no_figure_of_its_own() -> None:
         ({"gpu_count": Decimal(8)}, UsageError, "gpu_count 8"),
         ({"vcpus": 96}, UsageError, "vcpus 96"),
         ({"reservation": "cr-1"}, UsageError, "reservation cr-1"),
-        ({"price_usd": Decimal("0.01")}, PriceError, "0.01 USD"),
-        ({"ceiling_usd": Decimal(9)}, PriceError, "at most 9 then"),
-        ({"price": Decimal("0.90")}, PriceError, "0.90 USD per hour then"),
+        ({"price_usd": Decimal("0.01")}, PriceError, "the price in USD rose from 0.01 to 1.00 per hour"),
+        ({"ceiling_usd": Decimal(9)}, PriceError, "the most it may cost fell from 9 to 1.00 USD per hour"),
+        ({"price": Decimal("0.90")}, PriceError, "the price rose from 0.90 to 1.00 USD per hour"),
         ({"zone": "z9"}, PriceError, "no longer offered"),
     ],
 )

@@ -7,6 +7,9 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gpucloud_pricing import (
     PURCHASES,
     Demand,
@@ -17,7 +20,10 @@ from gpucloud_pricing import (
     Tariff,
     parse_wishes,
 )
-from gpucloud_pricing.estimate import Usage, compare, estimate, hourly, on_demand_prices, place_of, ways
+from gpucloud_pricing.billing import Billing
+from gpucloud_pricing.estimate import compare, estimate, hourly, on_demand_prices, place_of, ways
+from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.values import Experience
 from tests.builders import a_price, an_instance_type, an_offer
 
 TODAY = date(2026, 11, 20)
@@ -45,14 +51,17 @@ def offer(
     )
 
 
-def tariff(
-    kind: str, amount: str, *, sku: str = "plain", region: str = "r1", currency: str = "USD"
-) -> Tariff:
+UNITS = {"disk": "gib_month", "address": "hour", "egress": "gb", "egress_allowance": "gb"}
+
+
+def tariff(kind: str, amount: str, *, terms: str = "", region: str = "r1", currency: str = "USD") -> Tariff:
     return Tariff(
         cloud="aws",
         region=region,
         kind=kind,
-        sku=sku,
+        sku="plain",
+        unit=UNITS[kind],
+        terms=terms,
         amount=Decimal(amount),
         currency=currency,
         as_of=None,
@@ -62,9 +71,9 @@ def tariff(
 
 RATE = Rate(base="USD", quote="CNY", rate=Decimal(7), as_of=TODAY, source="test")
 ALL = (
-    tariff("disk_gb_month", "0.073"),
-    tariff("public_ip_hour", "0.005", region="*"),
-    tariff("egress_gb", "0.1"),
+    tariff("disk", "0.073"),
+    tariff("address", "0.005", region="*"),
+    tariff("egress", "0.1"),
 )
 
 
@@ -94,7 +103,7 @@ def test_the_range_is_from_nothing_wasted_to_boots_that_take_as_long_as_they_may
     usage = Usage(
         hours=Decimal(10), disk_gib=0, boot_s=900, boot_limit_s=2700, idle_s=1800, failed_attempts=1
     )
-    e = estimate(market(tariff("public_ip_hour", "0")), offer("4"), usage, on_demand_usd=None)
+    e = estimate(market(tariff("address", "0")), offer("4"), usage, on_demand_usd=None)
     assert e.low_total == 41  # 10 h + 15 min
     assert e.total == e.expected_total == 44  # and 15 min of the failed attempt, and 30 min of idle tail
     assert e.high_total == 48  # with two boots of 45 min
@@ -124,6 +133,17 @@ def test_nothing_sent_costs_nothing_even_where_no_egress_price_is_known() -> Non
     assert e.complete
 
 
+def test_data_is_sent_evenly_over_the_months_of_the_work_each_with_its_allowance() -> None:
+    free = replace(tariff("egress_allowance", "0"), tier_to=Decimal(100))
+    tariffs = market(free, tariff("egress", "0.09"))
+    short, long = (
+        estimate(tariffs, offer(), Usage(hours=Decimal(hours), egress_gib=Decimal(600)), on_demand_usd=None)
+        for hours in (73, 3 * 730)
+    )
+    assert short.egress == 45  # (600 - 100) x 0.09
+    assert long.egress == 27  # (200 - 100) x 0.09 x 3
+
+
 def test_an_offer_without_a_price_has_no_total() -> None:
     e = estimate(market(*ALL), offer(None), Usage(hours=Decimal(1)), on_demand_usd=None)
     assert e.compute is e.total is e.expected_total is None
@@ -132,8 +152,8 @@ def test_an_offer_without_a_price_has_no_total() -> None:
 
 def test_a_tariff_in_yuan_is_converted_and_subscription_disks_go_with_subscriptions_alone() -> None:
     tariffs = (
-        tariff("disk_gb_month", "7.3", sku="AutoPL, pay-as-you-go", currency="CNY"),
-        tariff("disk_gb_month", "0.73", sku="AutoPL, subscription", currency="CNY"),
+        tariff("disk", "7.3", currency="CNY"),
+        tariff("disk", "0.73", terms="subscription", currency="CNY"),
     )
     usage = Usage(hours=Decimal(7), boot_s=0, disk_gib=100)
     assert estimate(market(*tariffs), offer(), usage, on_demand_usd=None).disk == 1
@@ -146,11 +166,24 @@ def test_a_commitment_owes_its_whole_term_and_breaks_even_where_a_month_costs_th
     e = estimate(market(*ALL), offer("0.5", purchase="reserved_1y"), usage, on_demand_usd=Decimal(1))
     assert e.compute == 4380  # 8760 h
     assert e.break_even_hours == 365
-    longer = Usage(hours=Decimal(9000), disk_gib=0)
-    assert (
-        estimate(market(*ALL), offer("0.5", purchase="reserved_1y"), longer, on_demand_usd=Decimal(1)).compute
-        == 8760
-    )
+
+
+def test_hours_after_a_term_cost_the_less_of_another_term_and_on_demand() -> None:
+    """A year and five minutes of boot is a year and five minutes on demand, not two years."""
+    year = offer("0.5", purchase="reserved_1y")
+
+    def compute(hours: int, on_demand: str | None, nodes: int = 1) -> Decimal:
+        usage = Usage(hours=Decimal(hours), disk_gib=0, nodes=nodes, boot_s=300)
+        hour = None if on_demand is None else Decimal(on_demand)
+        return round(known(estimate(market(*ALL), year, usage, on_demand_usd=hour).compute), 6)
+
+    assert compute(8760, "1.2") == 4380 + Decimal("0.1")
+    assert compute(8760, "1.2", nodes=3) == 3 * (4380 + Decimal("0.1"))
+    assert compute(8760 + 4379, "1.2") == 8760, "another term is less than 5254.90"
+    assert compute(8760 + 4379, "0.99") == Decimal("8715.2925"), "4380 + 4379.0833 h x 0.99"
+    assert compute(8760 + 4380, "1") == 8760, "five minutes more than a term costs"
+    assert compute(8760, None) == 8760, "what is not known on demand takes another term"
+    assert compute(1, "1") == 4380, "the first term is owed whole"
 
 
 def test_a_commitment_that_never_pays_has_no_break_even_and_an_unknown_one_has_a_reason() -> None:
@@ -218,9 +251,76 @@ def test_on_demand_can_be_the_better_buy() -> None:
 
 def test_work_that_practically_never_ends_has_no_expected_total() -> None:
     often = offer("1", purchase="spot", band=band(20, 100))
-    e = estimate(market(*ALL), often, Usage(hours=Decimal(730), nodes=100), on_demand_usd=None)
+    e = estimate(market(*ALL), often, Usage(hours=Decimal(730), nodes=2000), on_demand_usd=None)
     assert e.expected_total is None
     assert "never ends" in e.unknown["expected_total"]
+
+
+def test_work_that_ends_but_at_the_worst_never_has_no_high_total() -> None:
+    """Thirty nodes in a month: at the high rate 30 interruptions, at the middle 3.3, at the low 0.2."""
+    often = offer("1", purchase="spot", band=band(20, 100))
+    e = estimate(market(*ALL), often, Usage(hours=Decimal(730), nodes=30), on_demand_usd=None)
+    assert e.high_total is None
+    assert "never ends" in e.unknown["high_total"]
+    assert known(e.total) < known(e.expected_total)
+    assert e.document()["spot"]["hours"]["high"] is None
+
+
+@given(
+    st.decimals("0.01", "2000", places=2),
+    st.integers(1, 64),
+    st.sampled_from([(0, 5), (5, 10), (10, 15), (15, 20), (20, 100)]),
+    st.sampled_from([None, 600, 7200]),
+    st.integers(0, 2),
+)
+@settings(max_examples=30)
+def test_the_mean_is_inside_the_range_and_never_below_the_total(
+    hours: Decimal, nodes: int, ends: tuple[int, int], every: int | None, failed: int
+) -> None:
+    usage = Usage(
+        hours=hours, nodes=nodes, boot_s=0, idle_s=7, checkpoint_s=every, save_s=30, failed_attempts=failed
+    )
+    minute = Billing(minimum_s=60)
+    spot = an_offer(
+        "1",
+        kind=an_instance_type(billing=minute),
+        region="r1",
+        purchase="spot",
+        quote=a_price("1", region="r1", purchase="spot"),
+        interruption=band(*ends),
+    )
+    e = estimate(market(*ALL), spot, usage, on_demand_usd=Decimal(3))
+    if e.spot is None or e.expected_total is None:
+        assert "never ends" in e.unknown["expected_total"]
+        return
+    assert known(e.total) <= known(e.low_total) <= e.expected_total
+    assert e.spot.low <= e.spot.outlook.expected
+    assert 0 <= e.spot.chance.low < e.spot.chance.middle < e.spot.chance.high <= 1
+    if e.high_total is not None and e.spot.high is not None:
+        assert e.expected_total <= e.high_total
+        assert e.spot.outlook.expected <= e.spot.high
+
+
+def test_the_users_own_history_replaces_the_band_once_it_is_long_enough() -> None:
+    """Ten interruptions in 1000 h: 10.5 / 1000 an hour, of 10 hours and 5 minutes: 10.05 %."""
+    usage, banded = Usage(hours=Decimal(10)), offer("1", purchase="spot", band=band(0, 5))
+    own = Experience(hours=1000, interruptions=10, since=TODAY, until=TODAY)
+    e = estimate(market(*ALL), replace(banded, experience=own), usage, on_demand_usd=None)
+    told = e.document()["spot"]
+    assert told["chance_percent"]["middle"] == 10.05
+    assert told["evidence"]["kind"] == "own_history"
+    assert told["evidence"]["machine_hours"] == 1000
+    short = replace(banded, experience=replace(own, interruptions=1))
+    e = estimate(market(*ALL), short, usage, on_demand_usd=None)
+    assert e.document()["spot"]["evidence"] == {
+        "kind": "band",
+        "percent_per_month": [0, 5],
+        "as_of": "2026-11-20",
+        "source": "test",
+    }
+    alone = replace(short, interruption=None)
+    e = estimate(market(*ALL), alone, usage, on_demand_usd=None)
+    assert e.unknown["expected_total"] == "no interruption rate is known"
 
 
 def test_what_is_due_at_once_is_told_for_all_nodes() -> None:
@@ -236,11 +336,12 @@ def test_what_is_due_at_once_is_told_for_all_nodes() -> None:
 def test_ways_of_paying_are_compared_for_the_same_place_and_sorted_by_what_they_should_cost() -> None:
     real = Market.load()
     found = real.search(Demand(gpus=parse_wishes("T4"), purchases=PURCHASES), TODAY)
-    chosen = ways(found, PURCHASES, 1)
-    estimates = compare(real, chosen, Usage(hours=Decimal(72)), on_demand_prices(real, chosen))
+    usage = Usage(hours=Decimal(72))
+    chosen = ways(real, found, PURCHASES, usage, 1)
+    estimates = compare(real, chosen, usage, on_demand_prices(real, chosen))
     assert {e.offer.purchase for e in estimates} >= {"on_demand", "spot", "reserved_1y"}
-    costs = [e.expected_total for e in estimates if not e.offer.flags and e.expected_total is not None]
-    assert costs == sorted(costs)
+    costs = [(e.rank, known(e.expected_total)) for e in estimates if not e.offer.flags]
+    assert costs == sorted(costs), "the complete ones first"
     committed = next(e for e in estimates if e.offer.purchase == "reserved_1y")
     same = next(
         e for e in estimates if e.offer.purchase == "on_demand" and e.offer.region == committed.offer.region
@@ -304,3 +405,107 @@ def test_a_region_without_a_price_comes_last_and_is_no_bargain() -> None:
     found = compare(market(*ALL), [nothing, offer("99")], Usage(hours=Decimal(1)), {})
     assert [e.offer.region for e in found] == ["r1", "r9"]
     assert found[1].total is None
+
+
+# --- what is unknown does not win
+
+
+def test_a_lower_bound_comes_after_every_complete_total() -> None:
+    """A hundredth of the price where disks have no known price; and spot of which no rate is known."""
+    bargain = elsewhere(offer("0.01"), region="r2")
+    risky = offer("0.01", purchase="spot")
+    usage = Usage(hours=Decimal(10), boot_s=0, disk_gib=100)
+    found = compare(market(*ALL), [bargain, risky, offer("1")], usage, {})
+    assert [(e.offer.region, e.offer.purchase, e.rank) for e in found] == [
+        ("r1", "on_demand", 0),
+        ("r2", "on_demand", 1),
+        ("r1", "spot", 1),
+    ]
+    assert [e.missing for e in found] == [[], ["disk"], ["expected_total"]]
+
+
+def test_where_the_cheapest_place_has_an_unknown_part_the_cheapest_complete_one_is_compared_too() -> None:
+    cheap, cheapest = elsewhere(offer("0.5"), region="r2"), elsewhere(offer("0.1"), region="r3")
+    offers = [cheapest, cheap, offer("1"), elsewhere(offer("2"), region="r1")]
+    usage = Usage(hours=Decimal(10), disk_gib=100)
+    chosen = ways(market(*ALL), offers, ("on_demand",), usage, 1)
+    assert [o.region for o in chosen] == ["r3", "r1"]
+    assert [o.region for o in ways(market(*ALL), offers[2:], ("on_demand",), usage, 1)] == ["r1"]
+
+
+def test_a_discount_of_a_hundred_percent_leaves_nothing_to_compare_with() -> None:
+    year = offer("0.5", purchase="reserved_1y")
+    e = estimate(market(*ALL), year, Usage(hours=Decimal(9000)), on_demand_usd=Decimal(0))
+    assert e.break_even_hours is None
+    assert e.compute == 4380, "the hours after the term are free on demand"
+
+
+@given(
+    purchase=st.sampled_from(["on_demand", "spot", "reserved_1y", "subscription_1m", "capacity_block"]),
+    hours=st.decimals("0.01", "5000", places=2),
+    nodes=st.integers(1, 16),
+    idle_s=st.integers(0, 7200),
+    failed=st.integers(0, 3),
+    minimum_s=st.sampled_from([0, 60]),
+    high=st.integers(1, 99),
+    checkpoint_s=st.none() | st.integers(60, 100_000),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_expected_cost_is_never_below_the_total(
+    *,
+    purchase: str,
+    hours: Decimal,
+    nodes: int,
+    idle_s: int,
+    failed: int,
+    minimum_s: int,
+    high: int,
+    checkpoint_s: int | None,
+) -> None:
+    """Interruptions only add; and both are within the range that is shown."""
+    plain = offer("1", purchase=purchase, band=band(0, high) if purchase == "spot" else None)
+    one = replace(plain, kind=an_instance_type(billing=Billing(minimum_s=minimum_s)))
+    usage = Usage(
+        hours=hours, nodes=nodes, idle_s=idle_s, failed_attempts=failed, checkpoint_s=checkpoint_s, boot_s=0
+    )
+    e = estimate(market(*ALL), one, usage, on_demand_usd=Decimal(2))
+    if e.expected_total is not None:
+        assert e.total is not None
+        assert e.expected_total >= e.total
+        assert known(e.high_total) >= e.total
+
+
+def test_a_minute_of_spot_is_billed_as_one() -> None:
+    """36 s of work: the total counts the least time that is billed, and so does what is expected."""
+    spot = replace(
+        offer("60", purchase="spot", band=band(0, 5)), kind=an_instance_type(billing=Billing(minimum_s=60))
+    )
+    e = estimate(market(*ALL), spot, Usage(hours=Decimal("0.01"), boot_s=0, disk_gib=0), on_demand_usd=None)
+    assert round(known(e.compute), 6) == 1
+    assert known(e.expected_total) >= known(e.total)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["r1", "r2"]),
+            st.sampled_from(["on_demand", "spot", "reserved_1y", "capacity_block"]),
+            st.none() | st.decimals("0.01", "9", places=2).map(str),
+            st.booleans(),
+        ),
+        max_size=8,
+    )
+)
+@settings(deadline=None)
+def test_no_lower_bound_comes_before_a_complete_cost(sold: list[tuple[str, str, str | None, bool]]) -> None:
+    """Disks have a price in r1 only, and spot may have no rate of interruption."""
+    offers = [
+        replace(offer(usd, purchase=purchase, band=band(0, 5) if rated else None), region=region)
+        for region, purchase, usd, rated in sold
+    ]
+    found = compare(market(*ALL), offers, Usage(hours=Decimal(10), disk_gib=100), {})
+    certain = [e.complete and e.expected_total is not None for e in found]
+    assert certain == sorted(certain, reverse=True)
+    for rank in (0, 1):
+        costs = [e.expected_total or e.total or 0 for e in found if e.rank == rank]
+        assert costs == sorted(costs)

@@ -131,7 +131,6 @@ def test_every_known_fact_of_a_model_has_a_source_or_is_marked_unverified() -> N
             "first_cuda",
             "last_cuda",
             "needs_nvlsm",
-            "tflops",
             "mig",
         ):
             if getattr(model, name):

@@ -264,10 +264,13 @@ def test_a_file_of_the_first_version_is_taken_along(tmp_path: Path) -> None:
     with closing(PriceHistory.open(file)) as history:
         history.record("all", SCOPE, [price()], T0)
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("DROP TABLE commitments")
+        for table in ("commitments", "tariff_lists", "rates"):
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version = 1")
     with closing(PriceHistory.open(file)) as history:
         assert history.commitments() == []
+        assert history.rates() == []
+        assert history.tariffs().at("aws", "us-east-1", "disk") == ()
         assert len(history.current(KIND)) == 1
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)

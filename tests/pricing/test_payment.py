@@ -19,7 +19,9 @@ from gpucloud_pricing.payment import (
     cheapest_mix,
     hours_per_month,
     way_of,
+    ways_for,
 )
+from gpucloud_pricing.terms import TERM_UNITS
 from tests.builders import an_offer
 
 
@@ -107,3 +109,45 @@ def test_nothing_is_cheaper_than_what_is_said_to_be_cheapest(ways: list[Way], ho
     said: Any = next(s for s in stretches if s.start <= hours <= s.end)
     best = min(each.cost(Decimal(hours)) for each in ways)
     assert abs(said.way.cost(Decimal(hours)) - best) < Decimal("1e-9")
+
+
+def test_a_mix_owes_whole_terms_for_the_time_of_the_need() -> None:
+    """Three months at 1 an hour are 2190; a year at 0.6 is 5256, and 0.3 of three years still more."""
+    months = 3 * TERM_UNITS["m"]
+    offers = [
+        an_offer("1"),
+        *(an_offer(usd, purchase=p) for usd, p in (("0.6", "reserved_1y"), ("0.3", "reserved_3y"))),
+    ]
+    ways = [each for offer in offers for each in ways_for(offer, months, Decimal(1))]
+    (share,) = cheapest_mix(ways, [Layer(machines=2, hours=Decimal(730))])
+    assert (share.way.offer.purchase, int(share.cost)) == ("on_demand", 2 * 730)
+    lasting = cheapest_mix([way("on_demand", "1"), way("reserved_1y", "0.6")], [share.layer])
+    assert lasting[0].way.offer.purchase == "reserved_1y"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["on_demand", "reserved_1y", "savings_3y"]), PRICES), min_size=1, max_size=4
+    ),
+    st.integers(1, 60),
+    st.integers(0, 730),
+)
+def test_a_mix_for_a_need_that_ends_is_the_cheapest_that_can_be_bought(
+    sold: list[tuple[str, str]], months: int, hours: int
+) -> None:
+    """Against every number of terms, with the months after them on demand at 2 an hour."""
+    need = months * Decimal(730)
+    offers = [an_offer(usd, purchase=purchase) for purchase, usd in sold]
+    ways = [each for offer in offers for each in ways_for(offer, need, Decimal(2))]
+    (share,) = cheapest_mix(ways, [Layer(machines=1, hours=Decimal(hours))])
+    tried: list[Decimal] = []
+    for purchase, usd in sold:
+        length = {"on_demand": 0, "reserved_1y": 12, "savings_3y": 36}[purchase]
+        if not length:
+            tried.append(Decimal(usd) * hours * months)
+            continue
+        tried += [
+            n * length * 730 * Decimal(usd) + max(0, months - n * length) * hours * Decimal(2)
+            for n in range(1, months // length + 2)
+        ]
+    assert abs(share.cost * months - min(tried)) < Decimal("1e-6")

@@ -14,13 +14,24 @@ from typing import Any
 import pytest
 
 import gpucloud_pricing
-from gpucloud_pricing import PURCHASES, Demand, InstanceType, Market, Note, Price, Rate, Region, parse_wishes
+from gpucloud_pricing import (
+    PURCHASES,
+    Demand,
+    InstanceType,
+    Market,
+    Note,
+    Price,
+    Rate,
+    Region,
+    TariffTable,
+    parse_wishes,
+)
 from gpucloud_pricing.gpus import format_count
 from tests.builders import a_price, an_instance_type
 
 TODAY = date(2026, 11, 20)
 DATA = Path(gpucloud_pricing.__file__).parent / "data"
-CNY_PER_USD = Decimal("6.7489")
+CNY_PER_USD = Decimal("6.7046")
 
 Row = dict[str, str]
 Key = tuple[str, str]
@@ -54,6 +65,29 @@ def _tables() -> tuple[dict[Key, Row], dict[Key, set[str]], dict[tuple[str, str,
     return types, notes, zones, prices
 
 
+@cache
+def _spot_and_on_demand() -> tuple[dict[tuple[str, ...], list[Decimal]], dict[tuple[str, ...], Decimal]]:
+    """The spot prices of each region and type, and the on-demand price; each in its listed currency."""
+    spot: dict[tuple[str, ...], list[Decimal]] = defaultdict(list)
+    listed: dict[tuple[str, ...], Decimal] = {}
+    for row in rows("offers"):
+        key = (row["provider"], row["region"], row["instance_type"], row["currency"])
+        if row["purchase"] == "spot":
+            spot[key].append(Decimal(row["price_per_hour"]))
+        elif row["purchase"] == "on_demand" and not row["zone"]:
+            listed[key] = Decimal(row["price_per_hour"])
+    return spot, listed
+
+
+def is_out_of_line(row: Row) -> bool:
+    """Whether a spot row is under half of the middle of its region's, or above the price on demand."""
+    spot, listed = _spot_and_on_demand()
+    key = (row["provider"], row["region"], row["instance_type"], row["currency"])
+    ordered, price = sorted(spot[key]), Decimal(row["price_per_hour"])
+    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    return price * 2 < middle or (key in listed and price > listed[key] * Decimal("1.01"))
+
+
 def brute_force(model: str, memory: str | None, count: str, arch: str, purchase: str) -> Answer:
     """The first offer by a reading of the CSV files from top to bottom, with nothing but the rules."""
     types, notes, zones, prices = _tables()
@@ -79,12 +113,12 @@ def brute_force(model: str, memory: str | None, count: str, arch: str, purchase:
         usd = Decimal(row["price_per_hour"]) / (CNY_PER_USD if row["currency"] == "CNY" else 1)
         quoted = date.fromisoformat(row["as_of"])
         flagged = bool(status & {"no_new_capacity", "not_in_api_dump", "announced_size", "needs_grid"})
-        stale = TODAY - quoted > timedelta(days=365 if purchase == "spot" else 3 * 365)
+        stale = TODAY - quoted > timedelta(days=30 if purchase == "spot" else 3 * 365)
         place = row["provider"], row["region"], row["instance_type"]
         for zone in [row["zone"]] if row["zone"] else zones[place] or [""]:
             found.append(
                 (
-                    flagged or stale,
+                    2 if purchase == "spot" and is_out_of_line(row) else flagged or stale,
                     usd,
                     -quoted.toordinal(),
                     int(kind["vcpus"]),
@@ -280,27 +314,74 @@ def test_a_type_is_retired_from_its_date_on() -> None:
     assert m.search(Demand(), TODAY + timedelta(days=1)) == []
 
 
-def test_spot_is_stale_after_a_year_and_a_list_price_after_three() -> None:
+def test_spot_is_stale_after_thirty_days_and_a_list_price_after_three_years() -> None:
+    """Flagged, still listed, and after what is not: the prices are equal."""
     m = Market.build(
         types=[kind()],
         offers=[
-            price(as_of=TODAY - timedelta(days=366)),
-            price(as_of=TODAY - timedelta(days=366), purchase="spot"),
+            price(as_of=TODAY - timedelta(days=30), purchase="spot", region="r30"),
+            price(as_of=TODAY - timedelta(days=31), purchase="spot", region="r31"),
+            price(as_of=TODAY - timedelta(days=1095)),
             price(as_of=TODAY - timedelta(days=1096), purchase="reserved_1y"),
         ],
     )
-    found = m.search(Demand(purchases=PURCHASES), TODAY)
-    assert {o.purchase: o.flags for o in found} == {
-        "on_demand": (),
-        "spot": ("stale",),
-        "reserved_1y": ("stale",),
-    }
-    assert [
-        o.purchase for o in m.search(Demand(purchases=PURCHASES, max_age=timedelta(days=400)), TODAY)
-    ] == [
-        "on_demand",
-        "spot",
+    found = [(o.purchase, o.region, o.flags) for o in m.search(Demand(purchases=("spot",)), TODAY)]
+    assert found == [("spot", "r30", ()), ("spot", "r31", ("stale",))]
+    found = [
+        (o.purchase, o.region, o.flags)
+        for o in m.search(Demand(purchases=("on_demand", "reserved_1y")), TODAY)
     ]
+    assert [(purchase, flags) for purchase, _, flags in found] == [
+        ("on_demand", ()),
+        ("reserved_1y", ("stale",)),
+    ]
+    recent = m.search(Demand(purchases=PURCHASES, max_age=timedelta(days=31)), TODAY)
+    assert {o.region for o in recent} == {"r30", "r31"}
+
+
+def spot_market(*, age: int, **zones: str) -> Market:
+    """A type with these prices on spot, and at 2 dollars on demand."""
+    as_of = TODAY - timedelta(days=age)
+    spot = [price(amount=amount, zone=zone, purchase="spot", as_of=as_of) for zone, amount in zones.items()]
+    return Market.build(types=[kind()], offers=[*spot, price(amount="2")])
+
+
+def flagged_zones(m: Market) -> list[tuple[str | None, tuple[str, ...]]]:
+    return [(o.zone, o.flags) for o in m.search(Demand(purchases=("spot",)), TODAY)]
+
+
+def test_a_zone_under_half_of_its_regions_median_is_listed_last() -> None:
+    """The median of 0.49, 1, 1 and 1.4 is 1."""
+    assert flagged_zones(spot_market(age=3, a="0.49", b="1", c="1", d="1.4")) == [
+        ("b", ()),
+        ("c", ()),
+        ("d", ()),
+        ("a", ("implausible", "below_region")),
+    ]
+    assert flagged_zones(spot_market(age=3, a="0.5", b="1", c="1", d="1.4"))[0] == ("a", ())
+    assert flagged_zones(spot_market(age=3, a="0.1"))[0] == ("a", ()), "its own median"
+
+
+def test_an_old_doubtful_price_comes_after_an_old_one() -> None:
+    old = flagged_zones(spot_market(age=31, a="0.4", b="1", c="1"))
+    assert old == [
+        ("b", ("stale",)),
+        ("c", ("stale",)),
+        ("a", ("stale", "implausible", "below_region")),
+    ]
+
+
+def test_spot_above_on_demand_is_listed_last() -> None:
+    """Up to a hundredth above it is the rounding of a list."""
+    assert flagged_zones(spot_market(age=3, a="2.03", b="1.8", c="2.02")) == [
+        ("b", ()),
+        ("c", ()),
+        ("a", ("implausible", "above_on_demand")),
+    ]
+
+
+def test_a_doubtful_price_that_was_asked_for_today_is_not_doubted() -> None:
+    assert flagged_zones(spot_market(age=0, a="0.4", b="1", c="2.5")) == [("a", ()), ("b", ()), ("c", ())]
 
 
 def test_a_price_that_nothing_known_of_its_gpu_comes_near_does_not_win() -> None:
@@ -313,7 +394,7 @@ def test_a_price_that_nothing_known_of_its_gpu_comes_near_does_not_win() -> None
         prices=lambda _: offers,
         zones=lambda _: {},
         interruptions=lambda _: {},
-        tariffs=(),
+        tariffs=TariffTable.of(()),
         rates=(),
         sources={},
         bounds={"T4": (Decimal("0.5"), Decimal(10))},
@@ -328,8 +409,21 @@ def test_a_price_that_nothing_known_of_its_gpu_comes_near_does_not_win() -> None
     ]
 
 
-def test_nothing_that_ships_is_implausible() -> None:
+def test_no_list_price_that_ships_is_implausible() -> None:
     assert not [o for o in market().search(Demand(include_hidden=True), TODAY) if "implausible" in o.flags]
+
+
+def test_the_spot_prices_that_ship_and_are_doubted_are_those_of_a_plain_reading() -> None:
+    spot = market().search(Demand(purchases=("spot",), include_hidden=True, regions=("*",)), TODAY)
+    doubted = {(o.cloud, o.zone, o.instance_type) for o in spot if "implausible" in o.flags}
+    shown = {(o.cloud, o.zone, o.instance_type) for o in spot}
+    read = {
+        (row["provider"], row["zone"], row["instance_type"])
+        for row in rows("offers")
+        if row["purchase"] == "spot" and is_out_of_line(row)
+    }
+    assert doubted == read & shown
+    assert len(doubted) > 20
 
 
 def test_mig_slices_need_a_card_that_has_the_profile() -> None:
@@ -365,6 +459,15 @@ def test_a_share_of_a_gpu_has_only_its_share_of_the_memory() -> None:
 
 def test_without_a_gpu_demand_only_whole_gpus_are_offered() -> None:
     assert all(o.gpu_count >= 1 for o in market().search(Demand(), TODAY))
+
+
+def test_a_share_is_offered_to_whoever_names_its_type_in_full() -> None:
+    def types(*patterns: str) -> set[str]:
+        demand = Demand(instance_types=patterns, include_hidden=True)
+        return {offer.instance_type for offer in market().search(demand, TODAY)}
+
+    assert types("standard_nv6ads_a10_v5") == {"Standard_NV6ads_A10_v5"}
+    assert types("Standard_NV*ads_A10_v5") == {"Standard_NV36ads_A10_v5", "Standard_NV72ads_A10_v5"}
 
 
 def test_commitments_are_marked_as_to_buy() -> None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import gpucloud_pricing
+from build_tariffs import build_tariffs
+from gpucloud_pricing.shipped_tariffs import TARIFFS
 from gpucloud_pricing.snapshot import SNAPSHOT
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,10 @@ def test_the_committed_snapshot_is_byte_for_byte_what_the_script_builds(tmp_path
     data = Path(gpucloud_pricing.__file__).parent / "data"
     built = subprocess.run([sys.executable, "-c", code, data], capture_output=True, check=True, cwd=tmp_path)
     assert built.stdout == SNAPSHOT.read_bytes()
+
+
+def test_the_committed_tariffs_are_byte_for_byte_what_the_script_chooses() -> None:
+    assert build_tariffs(Path(gpucloud_pricing.__file__).parent / "data") == TARIFFS.read_bytes()
 
 
 def test_the_library_answers_a_search_with_the_standard_library_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing.spot import Work, best_interval, outlook, rate_per_hour
+from gpucloud_pricing.spot import Work, best_interval, outlook, percentile
 
 WORKS = [
     Work(hours=10, boot=0.1, rate=0.01),
@@ -53,7 +53,10 @@ def test_the_expected_time_is_that_of_many_runs(work: Work) -> None:
     told = outlook(work)
     assert told is not None
     assert abs(told.expected - mean) < 4 * error + 0.01 * mean
-    within = sum(told.low - 0.1 <= run <= told.high + 0.1 for run in runs) / len(runs)
+    low, high = (percentile(work, share) for share in (0.05, 0.95))
+    assert low is not None
+    assert high is not None
+    within = sum(low - 0.1 <= run <= high + 0.1 for run in runs) / len(runs)
     assert within > 0.86
 
 
@@ -77,9 +80,30 @@ def test_what_a_pocket_calculator_gives(work: Work, expected: float) -> None:
     assert told.lost == pytest.approx(expected - work.undisturbed, abs=0.0001)
 
 
-def test_a_month_is_survived_as_often_as_its_rate_says() -> None:
-    assert math.exp(-rate_per_hour(15) * 730) == pytest.approx(0.85)
-    assert math.exp(-rate_per_hour(15, nodes=4) * 730) == pytest.approx(0.85**4)
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.89])
+def test_runs_that_are_not_interrupted_take_no_longer(share: float) -> None:
+    """e^(-0.01 * 10.1) = 90 % of all runs."""
+    assert percentile(WORKS[0], share) == 10.1
+    late = percentile(WORKS[0], 0.92)
+    assert late is not None
+    assert late > 10.1
+
+
+@pytest.mark.parametrize("share", [0.05, 0.95])
+def test_very_many_interruptions_are_no_longer_simulated(share: float) -> None:
+    """Just above the limit: as one segment that is tried again and again, from the same draws."""
+    work = Work(hours=8.1, boot=0, rate=1)  # e^8.1 - 1 = 3293 interruptions
+    chance = random.Random(5)  # noqa: S311  (a simulation)
+    took: list[float] = []
+    for _ in range(400):
+        took.append(0.0)
+        while (until := chance.expovariate(1)) < work.hours:
+            took[-1] += until
+        took[-1] += work.hours
+    found = percentile(work, share)
+    assert found is not None
+    below = sum(run <= found for run in took) / len(took)
+    assert abs(below - share) < 0.04
 
 
 def test_what_practically_never_ends_has_no_outlook() -> None:

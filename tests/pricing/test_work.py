@@ -9,25 +9,27 @@ from decimal import Decimal
 import pytest
 
 from gpucloud_pricing import Demand, Market, Offer, parse_wishes
-from gpucloud_pricing.gpu_models import MODELS, SOURCES
 from gpucloud_pricing.work import (
-    PRECISIONS,
     UNITS,
     NoFigureError,
+    Range,
     amount_of,
     amount_wanted,
+    cheapest_sets,
     equivalents,
     price_for,
-    source_of,
+    range_wanted,
 )
 from tests.builders import an_instance_type, an_offer
 
 TODAY = date(2026, 11, 20)
 
 
-def offer(model: str, memory: int, count: str, usd: str | None, *, name: str = "x") -> Offer:
+def offer(
+    model: str, memory: int, count: str, usd: str | None, *, name: str = "x", cloud: str = "aws"
+) -> Offer:
     kind = an_instance_type(
-        name=name, gpu_model=model, gpu_count=Decimal(count), gpu_memory_gib=Decimal(memory)
+        cloud=cloud, name=name, gpu_model=model, gpu_count=Decimal(count), gpu_memory_gib=Decimal(memory)
     )
     return an_offer(usd, kind=kind)
 
@@ -44,10 +46,11 @@ def wanted(text: str, measure: str) -> Decimal:
         ("memory", "320", "0.1"),
         ("fp64", "77.6", "0.412371"),
         ("fp16", "2496", "0.012821"),
+        ("bandwidth", "12.44", "2.572347"),
     ],
 )
 def test_a_machine_with_eight_a100(measure: str, amount: str, price: str) -> None:
-    """At 32 USD per hour: 40 GiB and 312 TFLOPS of FP16 each, as NVIDIA's datasheet has it."""
+    """At 32 USD per hour: 40 GiB, 1555 GB/s and 312 TFLOPS of FP16 each, as NVIDIA's datasheet has it."""
     eight = offer("A100", 40, "8", "32")
     assert amount_of(eight.kind, measure) == Decimal(amount)
     assert round(price_for(eight, measure) or Decimal(0), 6) == Decimal(price)
@@ -60,7 +63,7 @@ def test_a_share_of_a_gpu_has_a_share_of_what_it_can_do() -> None:
 
 
 def test_what_is_not_known_has_no_price() -> None:
-    assert price_for(offer("A10G", 24, "1", "1"), "fp16") is None
+    assert price_for(offer("T4G", 16, "1", "1"), "fp16") is None
     assert price_for(offer("A100", 40, "8", None), "memory") is None
 
 
@@ -77,7 +80,10 @@ def test_a_demand_is_measured() -> None:
         ("A100:1..4", "gpu", "a count"),
         ("24GB..:1", "memory", "specify one GPU"),
         ("A100-80GB/1g.10gb:2", "memory", "specify one GPU"),
-        ("A10G:1", "fp16", "no fp16 figure of A10G"),
+        ("H100:8", "fp16", "H100-80GB or H100-94GB"),
+        ("A100:8", "bandwidth", "A100-40GB or A100-80GB"),
+        ("A10G:1", "fp32", "no fp32 figure of A10G is known: only those of the A10"),
+        ("V100-32GB:1", "bf16", "Volta has no BF16"),
     ],
 )
 def test_a_demand_that_cannot_be_measured(text: str, measure: str, why: str) -> None:
@@ -114,10 +120,22 @@ def test_with_the_real_market_nothing_has_less_than_was_asked_for() -> None:
         assert [e.per_hour for e in found] == sorted(e.per_hour for e in found)
 
 
-def test_every_figure_has_a_source_or_is_called_weak() -> None:
-    for model in MODELS:
-        assert set(model.tflops) <= set(PRECISIONS.values()) | {"fp16"}
-        for precision, figure in PRECISIONS.items():
-            if figure in model.tflops:
-                source = source_of(model.name, precision)
-                assert (source in SOURCES.values()) != ("tflops" in model.unverified)
+def test_a_size_of_memory_that_is_left_open_gives_a_range() -> None:
+    (a100,), (h100,) = parse_wishes("A100:8"), parse_wishes("H100:4")
+    memory = range_wanted(a100, "memory"), range_wanted(h100, "memory")
+    assert memory == (Range(low=Decimal(320), high=Decimal(640)), Range(low=Decimal(320), high=Decimal(376)))
+    assert memory[1].over(memory[0]) == Range(low=Decimal("0.5"), high=Decimal("1.175"))
+
+
+def test_a_number_of_gpus_is_bought_without_more_gpus_than_asked_for() -> None:
+    """The machine of 8 is one, but has 4 GPUs too many: it counts only where nothing has exactly 4."""
+    market = [
+        offer("H100", 80, "8", "40", name="eight"),
+        offer("H100", 80, "1", "7", name="one"),
+        offer("H100", 94, "2", "16", name="two", cloud="azure"),
+        offer("H100", 94, "1", "5", name="ones", cloud="azure"),
+        offer("H100", 80, "8", "39", name="only eight", cloud="alibaba"),
+        replace(offer("H100", 80, "4", "1", name="doubtful"), flags=("implausible",)),
+    ]
+    found = [(e.offer.instance_type, e.nodes, e.per_hour) for e in cheapest_sets(market, Decimal(4))]
+    assert found == [("one", 4, Decimal(28)), ("two", 2, Decimal(32)), ("only eight", 1, Decimal(39))]

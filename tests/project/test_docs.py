@@ -2,12 +2,17 @@
 
 import pytest
 
-from docs.generate import ERRORS_PAGE, errors_table, renew
+from docs.generate import ERRORS_PAGE, TARIFFS_PAGE, errors_table, renew, tariffs_tables
 
 
 def test_the_errors_page_shows_the_table_that_the_engine_works_by() -> None:
     page = ERRORS_PAGE.read_text(encoding="utf-8")
     assert page == renew(page, errors_table()), "docs/errors.md is behind the code: run `make docs`"
+
+
+def test_the_page_of_tariffs_counts_what_the_shipped_ones_are() -> None:
+    page = TARIFFS_PAGE.read_text(encoding="utf-8")
+    assert page == renew(page, tariffs_tables()), "docs/tariffs.md is behind the data: run `make docs`"
 
 
 def test_a_page_without_marks_is_refused_rather_than_left_as_it_is() -> None:

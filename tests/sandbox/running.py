@@ -42,10 +42,15 @@ class HollowBoxes:
 
     alive: dict[str, BoxSpec] = field(default_factory=dict[str, BoxSpec])
     notices: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    stopped: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def boot(self, spec: BoxSpec) -> None:
         self.alive[spec.id] = spec
+
+    def stop(self, id_: str) -> None:
+        self.alive.pop(id_, None)
+        self.stopped.set()
 
     def end(self, id_: str) -> None:
         self.alive.pop(id_, None)

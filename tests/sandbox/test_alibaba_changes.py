@@ -82,7 +82,8 @@ def test_only_what_runs_is_restarted(alibaba: Alibaba) -> None:
     id_ = alibaba.launch()
     alibaba.boxes.ended.clear()
     alibaba.ask("RebootInstance", InstanceId=id_)
-    assert alibaba.boxes.ended.wait(10)
+    assert alibaba.boxes.stopped.wait(10)
+    assert not alibaba.boxes.ended.is_set(), "which would erase its disk"
     assert alibaba.status(id_) == "Running"
     alibaba.ask("StopInstance", InstanceId=id_)
     assert alibaba.refused("RebootInstance", InstanceId=id_) == ("IncorrectInstanceStatus", 403)

@@ -170,7 +170,7 @@ def test_an_image_is_made_while_its_instance_reboots(
 ) -> None:
     instance = run(ec2, group)
     ec2.create_image(InstanceId=instance, Name="with its reboot")
-    assert boxes.ended.wait(5)
+    assert boxes.stopped.wait(5)
     endpoint.client.pace(transition_s=3600)
     endpoint.client.clock(advance_s=20)
     pending = ec2.create_image(InstanceId=instance, Name="without", NoReboot=True)["ImageId"]

@@ -45,6 +45,21 @@ def test_a_key_is_billed_until_its_deletion_is_scheduled(kms: Any, key: str, end
     assert kinds(endpoint) == ["key"]
 
 
+def test_a_key_is_found_by_its_arn_as_by_its_id(kms: Any, key: str, endpoint: Endpoint) -> None:
+    for name in (key, key.rpartition("/")[2]):
+        kms.disable_key(KeyId=name)
+        assert kms.describe_key(KeyId=name)["KeyMetadata"]["KeyState"] == "Disabled"
+        kms.enable_key(KeyId=name)
+        assert kms.describe_key(KeyId=name)["KeyMetadata"]["KeyState"] == "Enabled"
+        assert kms.schedule_key_deletion(KeyId=name, PendingWindowInDays=7)["KeyId"] == key
+        assert kinds(endpoint) == []
+        assert kms.cancel_key_deletion(KeyId=name)["KeyId"] == key
+        assert kinds(endpoint) == ["key"]
+    elsewhere = key.replace("us-east-1", "eu-west-1")
+    for call in (kms.disable_key, kms.enable_key, kms.cancel_key_deletion, kms.list_grants):
+        assert refused(call, KeyId=elsewhere) == ("NotFoundException", 400)
+
+
 def test_a_volume_and_what_is_made_of_it_keep_their_key(ec2: Any, key: str) -> None:
     volume = make(ec2, Encrypted=True, KmsKeyId="alias/mine")
     assert volume_of(ec2, volume)["KmsKeyId"] == key

@@ -114,6 +114,17 @@ def test_zone_names_are_not_zone_ids(ec2: Any) -> None:
     assert zones["us-east-1a"] != "use1-az1"
 
 
+@pytest.mark.parametrize(
+    ("region", "domain"), [("us-east-1", "ec2.internal"), ("eu-west-1", "eu-west-1.compute.internal")]
+)
+def test_private_names_are_of_their_region(endpoint: Endpoint, region: str, domain: str) -> None:
+    ec2 = client(endpoint, region=region)
+    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    asked = {**launch(make_group(ec2)), "ImageId": image}
+    seen = ec2.run_instances(**asked)["Instances"][0]
+    assert seen["PrivateDnsName"] == f"ip-{seen['PrivateIpAddress'].replace('.', '-')}.{domain}"
+
+
 def test_old_types_that_only_the_price_list_knows_can_be_launched(ec2: Any, group: str) -> None:
     ubuntu = "resolve:ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id"
     assert ec2.run_instances(**launch(group, InstanceType="p3.2xlarge", ImageId=ubuntu))["Instances"]

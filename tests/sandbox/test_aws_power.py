@@ -106,7 +106,8 @@ def test_a_stopped_instance_is_billed_for_its_disks_alone(
     (seen,) = shown(ec2, made)
     assert (seen["State"]["Name"], seen.get("PublicIpAddress")) == ("stopped", None)
     assert kinds(endpoint) == ["disk"]
-    assert boxes.ended.wait(5)
+    assert boxes.stopped.wait(5)
+    assert not boxes.ended.is_set(), "which would erase its disk"
     endpoint.client.stock(count=0)
     assert refused(ec2.start_instances, InstanceIds=[made]) == ("InsufficientInstanceCapacity", 500)
     endpoint.client.stock(count=1)

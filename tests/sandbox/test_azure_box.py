@@ -117,6 +117,25 @@ def test_a_guest_that_switches_itself_off_goes_on_being_billed(azure: Azure, tmp
     assert shell.run(azure.endpoint, address, "true").returncode == 255
 
 
+def test_files_outlive_a_restart_and_a_stop_and_end_with_their_machine(azure: Azure, tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    address = launched(azure, shell)
+    boot_id = "cat $GPUCLOUD_BOX_ROOT/proc/sys/kernel/random/boot_id"
+    before = shell.run(azure.endpoint, address, f"echo kept > kept; {boot_id}").stdout
+    machines = azure.compute.virtual_machines
+    machines.begin_restart(GROUP, "vm").result()
+    until(lambda: shell.run(azure.endpoint, address, boot_id).stdout not in {"", before})
+    assert shell.run(azure.endpoint, address, "cat kept").stdout == "kept\n"
+    machines.begin_power_off(GROUP, "vm").result()
+    until(lambda: shell.run(azure.endpoint, address, "true").returncode == 255)
+    machines.begin_start(GROUP, "vm").result()
+    until(lambda: shell.run(azure.endpoint, address, "true").returncode == 0)
+    assert shell.run(azure.endpoint, address, "cat kept").stdout == "kept\n"
+    machines.begin_delete(GROUP, "vm").result()
+    kept = azure.endpoint.folder / "boxes"
+    until(lambda: not list(kept.glob("*/root")))
+
+
 FACTS = Facts(
     id="f3b1a1f6-0000-4000-8000-000000000001",
     hostname="n0",

@@ -156,6 +156,8 @@ def address_of(azure: Azure, call: str) -> tuple[str, str]:
             path = f"{head}/resourceGroups/{GROUP}/providers/Microsoft.Resources/tags/default"
         case "Microsoft.Resources", other if other != "deployments":
             path = f"{head}/{'/'.join(names)}"
+        case _, "checkNameAvailability":
+            return verb, f"{head}/providers/{type_}"
         case _, "locations":
             path = f"{head}/providers/{namespace}/locations/{REGION}/{'/'.join(names[1:])}"
         case _:

@@ -353,9 +353,8 @@ def test_an_ended_box_leaves_no_process_and_no_disk_but_its_console(rental: Rent
     os.kill(pid, 0)
     rental.boxes.end("i-1")
     rental.boxes.end("i-1")
-    until(lambda: not runs(pid))
     assert rental.boxes.ssh_port("i-1") is None
-    assert not (rental.folder / "boxes" / "i-1" / "root").exists()
+    until(lambda: not runs(pid) and not (rental.folder / "boxes" / "i-1" / "root").exists())
     assert "cloud-init: finished" in rental.boxes.console("i-1")
     forget(target.keys, "i-1")
     assert not target.keys.exists()
@@ -458,6 +457,7 @@ def test_nobody_behind_the_port_is_told_as_refused_and_a_silent_proxy_as_unreach
     target = rental.boot(rental.spec())
     disconnect(target)
     rental.boxes.end("i-1")
+    until(lambda: not (rental.folder / "boxes" / "i-1" / "root").exists())
     with pytest.raises(ConnectionFailedError) as error:
         connect(target)
     assert error.value.failure is Failure.REFUSED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -14,11 +15,17 @@ from botocore.model import ServiceModel
 from botocore.serialize import create_serializer
 
 from gpucloud.sandbox.client import Endpoint
+from gpucloud_alibaba.sandbox.validation import parameters_of
 from gpucloud_aws.sandbox.wire import SERVICES
-from tests.fidelity.operations import NOT_EMULATED, read, state_of
+from gpucloud_azure.sandbox.api_versions import versions_of
+from tests.fidelity.operations import NOT_EMULATED, WORKS, azure_path, call_of, read, state_of
+from tests.sandbox.alibaba_lab import Alibaba, ClientException, ServerException
+from tests.sandbox.azure_lab import Azure
 from tests.shell import endpoint
 
 __all__ = ["endpoint"]
+
+pytest_plugins = ("tests.sandbox.alibaba_fixtures", "tests.sandbox.azure_fixtures")
 
 MODELS = {"elasticloadbalancing": "elbv2", "monitoring": "cloudwatch"}
 """botocore's names of services whose signing name is another."""
@@ -27,24 +34,88 @@ MODELS = {"elasticloadbalancing": "elbv2", "monitoring": "cloudwatch"}
 def test_the_table_is_sorted_and_gives_reasons() -> None:
     rows = read()
     assert rows == sorted(rows)
-    assert len({(row.client, row.service, row.operation) for row in rows}) == len(rows)
+    assert len({(row.cloud, row.client, row.service, row.operation) for row in rows}) == len(rows)
     assert all(row.why for row in rows)
 
 
 def test_the_states_are_those_of_the_sandbox() -> None:
-    wrong = [row for row in read() if row.state != state_of(row.service, row.operation)]
+    wrong = [row for row in read() if row.state != state_of(row.cloud, row.service, row.operation)]
     assert wrong == [], "`python -m tests.fidelity.operations` writes the states again"
 
 
-def test_what_is_not_emulated_is_refused_by_name(endpoint: Endpoint) -> None:
-    refused = sorted({(row.service, row.operation) for row in read() if row.state == NOT_EMULATED})
-    answers = {(service, operation): send(endpoint, service, operation) for service, operation in refused}
+def operations(cloud: str, state: str) -> list[tuple[str, str]]:
+    """The operations of a cloud in a state, each once, with their services."""
+    return sorted(
+        {(row.service, row.operation) for row in read() if (row.cloud, row.state) == (cloud, state)}
+    )
+
+
+def test_what_is_not_emulated_of_aws_is_refused_by_name(endpoint: Endpoint) -> None:
+    answers = {each: send(endpoint, *each) for each in operations("aws", NOT_EMULATED)}
     wrong = {call: answer for call, answer in answers.items() if not is_refused_by_name(*call, answer)}
     assert wrong == {}
 
 
+def test_what_is_not_emulated_of_azure_is_refused_by_name_and_the_rest_is_not(azure: Azure) -> None:
+    refused = {each[1]: asked_of_azure(azure, each[1]) for each in operations("azure", NOT_EMULATED)}
+    assert {call: said for call, said in refused.items() if not of_the_sandbox(said)} == {}
+    works = {each[1]: asked_of_azure(azure, each[1]) for each in operations("azure", WORKS)}
+    assert {call: said for call, said in works.items() if is_wrong(said, f"{call_of(call)}'")} == {}
+
+
+def test_what_is_not_emulated_of_alibaba_is_refused_by_name_and_the_rest_is_not(alibaba: Alibaba) -> None:
+    refused = {each: asked_of_alibaba(alibaba, *each) for each in operations("alibaba", NOT_EMULATED)}
+    assert {call: said for call, said in refused.items() if not of_the_sandbox(said)} == {}
+    works = {each: asked_of_alibaba(alibaba, *each) for each in operations("alibaba", WORKS)}
+    assert {call: said for call, said in works.items() if is_wrong(said, f"{':'.join(call)}.")} == {}
+
+
+def of_the_sandbox(answer: str) -> bool:
+    """Whether an answer is a refusal in the sandbox's own name: not emulated, or a commitment to pay."""
+    return "The gpucloud sandbox does not emulate" in answer or "Refused by the gpucloud sandbox" in answer
+
+
+def is_wrong(answer: str, whole: str) -> bool:
+    """Whether an answer contradicts that an operation works: not emulated as a whole, or a fault of ours."""
+    return f"does not emulate {whole}" in answer or "fault of the gpucloud sandbox" in answer
+
+
+def asked_of_azure(azure: Azure, operation: str) -> str:
+    """The answer to a request with an empty body."""
+    method, path = azure_path(operation)
+    namespace, _, type_ = call_of(operation).partition(" ")[2].partition("/")
+    version = next(iter(versions_of(namespace, type_.partition("/")[0])), "2024-11-01")
+    body: dict[str, Any] | None = None if method in {"GET", "HEAD", "DELETE"} else {}
+    return str(azure.ask(method, f"{path}?api-version={version}", body=body).body)
+
+
+def asked_of_alibaba(alibaba: Alibaba, product: str, action: str) -> str:
+    """The refusal of a request with the parameters that the metadata requires; empty if it passes."""
+    needed = {
+        name: _VALUES.get(kind, "x")
+        for name, (kind, required, *_) in (parameters_of(product, action) or {}).items()
+        if required and name != "RegionId"
+    }
+    try:
+        alibaba.ask(action, product, **needed)
+    except (ClientException, ServerException) as error:
+        return str(error)
+    return ""
+
+
+_VALUES: Mapping[str, Any] = {
+    "Integer": 1,
+    "Long": 1,
+    "Float": 1,
+    "Double": 1,
+    "Boolean": False,
+    "RepeatList": ["x"],
+}
+"""What is sent for a required parameter, by its type; for any other, a text."""
+
+
 def is_refused_by_name(service: str, operation: str, answer: str) -> bool:
-    """Whether an answer is the sandbox's refusal of an operation of EC2, or of a whole other service."""
+    """Whether an answer is the sandbox's refusal of an operation, or of a whole other service."""
     what = f"{service}:{operation}" if service in SERVICES else service
     return "UnsupportedOperation" in answer and f"does not emulate {what}" in answer
 

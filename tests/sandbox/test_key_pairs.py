@@ -26,13 +26,13 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
         yield endpoint
 
 
-def ssh(endpoint: Endpoint, key: Path, target: str) -> subprocess.CompletedProcess[str]:
-    """``whoami`` on a machine."""
+def ssh(
+    endpoint: Endpoint, key: Path, target: str, command: str = "true"
+) -> subprocess.CompletedProcess[str]:
+    """A command on a machine."""
     argv = ["ssh", "-F", "none", "-i", str(key), "-o", f"ProxyCommand={endpoint.ssh_proxy_command}"]
     argv += [word for option in (*OPTIONS, "IdentitiesOnly=yes") for word in ("-o", option)]
-    return subprocess.run(
-        [*argv, target, "echo $USER"], capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run([*argv, target, command], capture_output=True, text=True, timeout=60, check=False)
 
 
 def logs_in(endpoint: Endpoint, key: Path, target: str) -> bool:
@@ -128,3 +128,44 @@ def test_key_pairs_that_the_cloud_refuses_are_refused(
 ) -> None:
     alibaba = Alibaba(endpoint, HollowBoxes())
     assert alibaba.refused(action, **{"KeyPairName": "none", **asked}) == (code, 400)
+
+
+BOOT_ID = "cat $GPUCLOUD_BOX_ROOT/proc/sys/kernel/random/boot_id"
+KEPT = "cat kept"
+
+
+def test_files_outlive_a_reboot_and_a_stop_on_alibaba(endpoint: Endpoint, tmp_path: Path) -> None:
+    alibaba = Alibaba(endpoint, HollowBoxes())
+    private = keep(tmp_path, "files", alibaba.ask("CreateKeyPair", KeyPairName="files")["PrivateKeyBody"])
+    id_ = alibaba.launch(KeyPairName="files")
+    shown_now = next(each for each in alibaba.instances() if each["InstanceId"] == id_)
+    target = f"root@{shown_now['PublicIpAddress']['IpAddress'][0]}"
+    assert logs_in(endpoint, private, target)
+    boots = [ssh(endpoint, private, target, f"echo kept > kept; {BOOT_ID}").stdout]
+    for actions in (("RebootInstance",), ("StopInstance", "StartInstance")):
+        for action in actions:
+            alibaba.ask(action, InstanceId=id_)
+        wait_until(lambda: ssh(endpoint, private, target, BOOT_ID).stdout not in {"", *boots})
+        assert ssh(endpoint, private, target, KEPT).stdout == "kept\n"
+        boots.append(ssh(endpoint, private, target, BOOT_ID).stdout)
+
+
+def test_files_outlive_a_reboot_and_a_stop_on_ec2(endpoint: Endpoint, tmp_path: Path) -> None:
+    ec2 = client(endpoint)
+    private = keep(tmp_path, "pair", ec2.create_key_pair(KeyName="files")["KeyMaterial"])
+    id_ = ec2.run_instances(**launch(make_group(ec2, "files"), KeyName="files"))["Instances"][0]["InstanceId"]
+
+    def target() -> str:
+        """A start gives it another address."""
+        return f"ubuntu@{shown(ec2, id_)[0]['PublicIpAddress']}"
+
+    assert logs_in(endpoint, private, target())
+    before = ssh(endpoint, private, target(), f"echo kept > kept; {BOOT_ID}").stdout
+    ec2.reboot_instances(InstanceIds=[id_])
+    wait_until(lambda: ssh(endpoint, private, target(), BOOT_ID).stdout not in {"", before})
+    assert ssh(endpoint, private, target(), KEPT).stdout == "kept\n"
+    ec2.stop_instances(InstanceIds=[id_])
+    wait_until(lambda: shown(ec2, id_)[0]["State"]["Name"] == "stopped")
+    ec2.start_instances(InstanceIds=[id_])
+    assert logs_in(endpoint, private, target())
+    assert ssh(endpoint, private, target(), KEPT).stdout == "kept\n"

@@ -24,6 +24,7 @@ from gpucloud_pricing.demand import Purchase
 FULL = """\
 name: trainer
 gpu: A100-80GB:8,H100:4
+instance_types: [p4de.*, p5.48xlarge]
 gpu_memory: 40GB
 total_gpu_memory: 320
 cpus: 32
@@ -119,6 +120,25 @@ def test_what_is_not_said_has_the_contracts_defaults() -> None:
     spec = load_spec(None, {})
     assert (spec.purchase, spec.arch, spec.nodes, spec.ttl) == ((Purchase.ON_DEMAND,), "x86_64", 1, None)
     assert not spec.wants_gpu
+
+
+def test_a_type_named_is_enough_and_a_type_excluded_is_not() -> None:
+    assert load_spec(None, {"instance_types": "p4d.24xlarge,!p4d.*"}).wants_gpu
+    with pytest.raises(UsageError, match=r"--gpu T4.* or --instance-type"):
+        load_spec(None, {"instance_types": "!p4d.*"}).require_gpu()
+
+
+def test_a_gpu_that_is_a_type_says_so_and_an_unknown_one_lists_those_that_exist() -> None:
+    with pytest.raises(
+        UsageError, match=r"^--gpu: p4d\.24xlarge is an instance type: use --instance-type p4d.24xlarge"
+    ):
+        load_spec(None, {"gpu": "P4D.24XLARGE:8"})
+    with pytest.raises(UsageError, match=r"'Standard_NC' begins .*: use --instance-type 'Standard_NC\*'"):
+        load_spec(None, {"gpu": "Standard_NC"})
+    with pytest.raises(UsageError) as caught:
+        load_spec(None, {"gpu": "T400"})
+    assert caught.value.hint is not None
+    assert {"A100", "H100", "T4"} <= set(caught.value.hint.removeprefix("GPU models: ").split(", "))
 
 
 def test_a_spec_survives_being_saved(tmp_path: Path) -> None:

@@ -197,6 +197,10 @@ def _set_resource_state(state: str) -> Callable[..., None]:
         if resource.ref.kind is ResourceKind.INSTANCE and state in {"gone_once", "gone"}:
             for part in PARTS:
                 _end_usage(connection, box, resource.ref.id, part, at)
+            connection.execute(
+                "UPDATE nodes SET state = ? WHERE box = ? AND instance_id = ?",
+                (str(State.GONE), box, resource.ref.id),
+            )
 
     return project_state
 

@@ -13,11 +13,28 @@ from typing import Any
 from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
 from gpucloud.journal.lifecycle import BoxState, Lease
-from gpucloud.journal.records import Box, Intent, ResourceRow, StoredEvent
-from gpucloud.journal.sqlite.schema import LIVING, PRESENT, UNRESOLVED
+from gpucloud.journal.records import Box, Intent, ResourceRow, SpotRun, StoredEvent
+from gpucloud.journal.sqlite.names import LIVING
+from gpucloud.journal.sqlite.schema import PRESENT, UNRESOLVED
 from gpucloud.resources import Ref, ResourceKind, State
 
 _IDS_AT_ONCE = 500
+_SPOT_RUNS = """
+SELECT usage.resource AS machine, usage.started_at AS start, nodes.taken_back AS taken_back,
+    coalesce(usage.ended_at, boxes.seen_at, usage.started_at) AS end,
+    json_extract(boxes.facts, '$.place.cloud') AS cloud,
+    json_extract(boxes.facts, '$.place.region') AS region,
+    json_extract(boxes.facts, '$.offer.instance_type') AS instance_type
+FROM boxes JOIN nodes ON nodes.box = boxes.id
+JOIN usage ON usage.box = boxes.id AND usage.resource = nodes.instance_id AND usage.part = 'compute'
+WHERE boxes.owner = :owner AND json_extract(boxes.facts, '$.offer.purchase') = 'spot'
+    AND json_extract(boxes.facts, '$.place') IS NOT NULL
+ORDER BY usage.n
+"""
+_USAGE = """
+SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine ON machine.n = (
+    SELECT n FROM resources WHERE box = usage.box AND kind = 'instance' AND id = usage.resource LIMIT 1)
+"""
 
 
 class Reader:
@@ -35,9 +52,10 @@ class Reader:
             raise KeyError(id)
         return found[0]
 
-    def boxes(self, owner: str, *, over: bool) -> list[Box]:
-        """An owner's boxes, oldest first; ``over`` adds those that are deleted or failed."""
-        return self._boxes("owner = :owner" + ("" if over else f" AND {LIVING}"), {"owner": owner})
+    def boxes(self, owner: str | None, *, over: bool) -> list[Box]:
+        """An owner's boxes, or all, oldest first; ``over`` adds those that are deleted or failed."""
+        whose = "1" if owner is None else "owner = :owner"
+        return self._boxes(whose + ("" if over else f" AND {LIVING}"), {"owner": owner})
 
     def known(self, ids: Collection[str]) -> list[Box]:
         """The boxes of these ids that are there, in whatever state."""
@@ -81,12 +99,20 @@ class Reader:
         return list(map(_resource, self._rows(query, {"box": box})))
 
     def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
-        """Every resource that these boxes ever had, in whatever state."""
+        """Every resource that these boxes ever had, in whatever state, in the order of their making."""
         return [
             _resource(row)
             for condition, values in _among("box", ids)
-            for row in self._rows(f"SELECT * FROM resources WHERE {condition}", values)  # noqa: S608  # nosec B608
+            for row in self._rows(f"SELECT * FROM resources WHERE {condition} ORDER BY n", values)  # noqa: S608  # nosec B608
         ]
+
+    def spot_runs(self, owner: str) -> list[SpotRun]:
+        """The intervals in which machines of an owner's boxes ran on spot, deleted boxes included.
+
+        An interval without an end is counted until its box was last seen. Machines that their box has no
+        longer (of failed attempts, or replaced) are left out: nothing tells whether they were taken back.
+        """
+        return list(map(_spot_run, self._rows(_SPOT_RUNS, {"owner": owner})))
 
     # --- events
 
@@ -113,7 +139,7 @@ class Reader:
         for row in self._rows(f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number", values):  # noqa: S608  # nosec B608
             nodes[row["box"]].append(_node(row))
         usage: dict[str, list[Usage]] = defaultdict(list)
-        for row in self._rows(f"SELECT * FROM usage WHERE {of_these} ORDER BY n", values):  # noqa: S608  # nosec B608
+        for row in self._rows(f"{_USAGE} WHERE usage.{of_these} ORDER BY usage.n", values):
             usage[row["box"]].append(_usage(row))
         return [_box(row, nodes[row["id"]], usage[row["id"]]) for row in rows]
 
@@ -168,6 +194,8 @@ def _usage(row: sqlite3.Row) -> Usage:
         price=price,
         gib=row["gib"],
         paid_before=bool(row["paid_before"]),
+        cloud=row["cloud"],
+        region=row["region"],
     )
 
 
@@ -188,6 +216,18 @@ def _resource(row: sqlite3.Row) -> ResourceRow:
     )
     at = datetime.fromisoformat(row["at"])
     return ResourceRow(box=row["box"], ref=ref, name=row["name"], state=row["state"], at=at)
+
+
+def _spot_run(row: sqlite3.Row) -> SpotRun:
+    return SpotRun(
+        machine=row["machine"],
+        cloud=row["cloud"],
+        region=row["region"],
+        instance_type=row["instance_type"],
+        start=datetime.fromisoformat(row["start"]),
+        end=datetime.fromisoformat(row["end"]),
+        taken_back=bool(row["taken_back"]),
+    )
 
 
 def _event(row: sqlite3.Row) -> StoredEvent:

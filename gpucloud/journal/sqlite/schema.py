@@ -9,8 +9,7 @@ from gpucloud.journal.events import UnreadableEventError, read
 from gpucloud.journal.sqlite.projections import project
 from gpucloud_pricing.sqlite_file import Step, run_script
 
-# SQLite uses a partial index only for a query with exactly the same condition.
-LIVING = "state NOT IN ('deleted', 'failed')"
+# As for LIVING: a partial index is used only for a query with exactly the same condition.
 PRESENT = "state != 'gone'"
 UNRESOLVED = "status IN ('open', 'watched')"
 

@@ -256,7 +256,7 @@ class AlibabaSandbox:
 
     def _warm_up(self) -> None:
         catalog = self._world.market.catalog(CLOUD)
-        _ = catalog.types, catalog.offered, catalog.storage
+        _ = catalog.types, catalog.offered
         validation.parameters_of("ecs", "RunInstances")
 
     # --- controls

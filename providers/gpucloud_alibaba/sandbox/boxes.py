@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 
 from gpucloud.sandbox.boxes import BoxSpec
@@ -44,17 +43,16 @@ def boot(region: Region, instance: Document) -> None:
 
 
 def restart(region: Region, instance: Document) -> None:
-    """Ends an instance's inside and starts it again, without waiting."""
-    box = instance["InstanceId"]
+    """Stops an instance's inside and boots it again from the same disk."""
+    stop(region, instance)
+    boot(region, instance)
 
-    def again() -> None:
-        region.world.boxes.end(box)
-        boot(region, instance)
 
-    threading.Thread(target=again, daemon=True).start()
+def stop(region: Region, instance: Document) -> None:
+    """Stops an instance's inside and keeps its disk."""
+    region.world.boxes.stop(instance["InstanceId"])
 
 
 def end(region: Region, instance: Document) -> None:
-    """Ends an instance's inside, without waiting: its connections may take a moment to close."""
-    box = instance["InstanceId"]
-    threading.Thread(target=region.world.boxes.end, args=(box,), daemon=True).start()
+    """Ends an instance's inside and its disk."""
+    region.world.boxes.end(instance["InstanceId"])

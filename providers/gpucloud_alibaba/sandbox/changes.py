@@ -42,7 +42,6 @@ def stop_instances(region: Region, parameters: Mapping[str, Any]) -> Document:
     end_dry_run(parameters)
     for instance in found:
         _stop(region, instance, mode)
-        boxes.end(region, instance)
     return _responses(found, "Running", "Stopping")
 
 
@@ -90,6 +89,7 @@ def _stop(region: Region, instance: Document, mode: str) -> None:
     if instance["InstanceType"].partition("-")[0] in LOCAL_DISK_FAMILIES:
         mode = "Not-applicable"
     region.put("instance", {**instance, "Status": "Stopped", "StoppedMode": mode})
+    boxes.stop(region, instance)
     if mode == "StopCharging":
         bills.end(region, instance["InstanceId"], "stopped charging")
 

@@ -19,7 +19,7 @@ from gpucloud_alibaba.sandbox.tokens import once
 from gpucloud_alibaba.sandbox.wire import AlibabaError, json_list, true
 
 VANISHED = "SystemFailure.Delete"
-INTERRUPTED = "InstanceExpiration.Delete"
+INTERRUPTED = "InstanceExpiration.Delete"  # UNVERIFIED: for a spot instance
 BY_USER = "deleted by its user"
 BY_TIME = "released at its time"
 BY_SPOT = "taken back"

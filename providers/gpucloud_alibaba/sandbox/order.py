@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -71,46 +71,17 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
     Raises:
         AlibabaError: the cloud, or the sandbox's reviewer, would refuse.
     """
-    for name in ("InstanceType", "ImageId"):
-        if not parameters.get(name):
-            raise AlibabaError(
-                f"MissingParameter.{name}",
-                f'The input parameter "{name}" that is mandatory for this request is not supplied.',
-            )
+    _check_given(parameters)
     review_launch(parameters)
     account.check(region)
-    most = int(parameters.get("Amount", 1))
-    least = int(parameters.get("MinAmount", most))
-    if not 1 <= least <= most <= 100:
-        raise AlibabaError("InvalidParameter.Amount", f"The Amount {most} or MinAmount {least} is not valid.")
-    name = parameters["InstanceType"]
-    type_ = region.type_of(name)
-    if type_ is None:
-        raise AlibabaError(
-            "InvalidInstanceType.ValueNotSupported",
-            "The specified InstanceType does not exist or beyond the permitted range.",
-            403,
-        )
+    least, most = _amounts(parameters)
+    type_ = _type(region, parameters["InstanceType"])
     check_names(parameters, "InstanceName", "HostName", "Description")
-    image = find_image(region, parameters["ImageId"])
-    review_metadata(parameters, image.imds)
-    if image.imds == "v1" and parameters.get("HttpTokens") == "required":
-        raise AlibabaError(
-            "InvalidHttpTokens.NotSupported", "The image does not support HttpTokens required."
-        )
-    if image.arch != type_.arch:
-        raise AlibabaError("ImageNotSupportInstanceType", f"The image does not support {name}.", 403)
-    interfaces = _interfaces(region, parameters, name, most)
-    zone = interfaces[0].vswitch["ZoneId"]
-    purchase = _purchase(parameters)
-    pool = find_pool(region, parameters.get("PrivatePoolOptions") or {}, zone, name, least)
-    if pool is not None and purchase == "spot":
-        raise AlibabaError("SpotNotSupported", "The specified spot instance cannot use a private pool.")
-    if zone not in region.zones_of(name):
-        raise AlibabaError(
-            "InvalidResourceType.NotSupported",
-            f"user order resource type [{name}] not exists in [{zone}]",
-        )
+    image = _image(region, parameters, type_)
+    interfaces = _interfaces(region, parameters, type_.name, most)
+    zone, purchase = interfaces[0].vswitch["ZoneId"], _purchase(parameters)
+    pool = _pool(region, parameters, zone=zone, purchase=purchase, least=least)
+    price = _price(region, parameters, zone, type_.name, purchase)
     order = Order(
         parameters=parameters,
         type=type_,
@@ -119,15 +90,9 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
         interfaces=interfaces,
         purchase="reserved" if pool else purchase,
         count=most,
-        price=_price(region, parameters, zone, name, purchase),
+        price=replace(price, amount=Decimal(0)) if pool else price,  # paid for, used or not
         pool=pool,
-        place=place_of(
-            region,
-            parameters,
-            zone=zone,
-            purchase=purchase,
-            least=least,
-        ),
+        place=place_of(region, parameters, zone=zone, purchase=purchase, least=least),
         system_disk=read_system_disk(parameters.get("SystemDisk") or {}, image.size_gib),
         data_disks=_data_disks(region, parameters),
         public_key=_public_key(region, parameters.get("KeyPairName")),
@@ -176,6 +141,65 @@ def release_at(region: Region, text: str | None) -> str | None:
     if not SOONEST <= moment - region.now <= LATEST:
         raise refusal
     return f"{moment:%Y-%m-%dT%H:%MZ}"
+
+
+def _check_given(parameters: Mapping[str, Any]) -> None:
+    for name in ("InstanceType", "ImageId"):
+        if not parameters.get(name):
+            raise AlibabaError(
+                f"MissingParameter.{name}",
+                f'The input parameter "{name}" that is mandatory for this request is not supplied.',
+            )
+
+
+def _amounts(parameters: Mapping[str, Any]) -> tuple[int, int]:
+    """The least and the most machines that are asked for."""
+    most = int(parameters.get("Amount", 1))
+    least = int(parameters.get("MinAmount", most))
+    if not 1 <= least <= most <= 100:
+        raise AlibabaError("InvalidParameter.Amount", f"The Amount {most} or MinAmount {least} is not valid.")
+    return least, most
+
+
+def _type(region: Region, name: str) -> InstanceType:
+    type_ = region.type_of(name)
+    if type_ is None:
+        raise AlibabaError(
+            "InvalidInstanceType.ValueNotSupported",
+            "The specified InstanceType does not exist or beyond the permitted range.",
+            403,
+        )
+    return type_
+
+
+def _image(region: Region, parameters: Mapping[str, Any], type_: InstanceType) -> Image:
+    """The image, which fits the type and the metadata options."""
+    image = find_image(region, parameters["ImageId"])
+    review_metadata(parameters, image.imds)
+    if image.imds == "v1" and parameters.get("HttpTokens") == "required":
+        raise AlibabaError(
+            "InvalidHttpTokens.NotSupported", "The image does not support HttpTokens required."
+        )
+    if image.arch != type_.arch:
+        text = f"The image does not support {type_.name}."
+        raise AlibabaError("ImageNotSupportInstanceType", text, 403)
+    return image
+
+
+def _pool(
+    region: Region, parameters: Mapping[str, Any], *, zone: str, purchase: str, least: int
+) -> Document | None:
+    """The private pool of the order; ``None`` for public capacity, if the zone has the type."""
+    name = parameters["InstanceType"]
+    pool = find_pool(region, parameters.get("PrivatePoolOptions") or {}, zone, name, least)
+    if pool is not None and purchase == "spot":
+        raise AlibabaError("SpotNotSupported", "The specified spot instance cannot use a private pool.")
+    if zone not in region.zones_of(name):
+        raise AlibabaError(
+            "InvalidResourceType.NotSupported",
+            f"user order resource type [{name}] not exists in [{zone}]",
+        )
+    return pool
 
 
 def _interfaces(

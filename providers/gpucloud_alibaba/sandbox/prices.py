@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -42,7 +42,14 @@ def price_of(region: Region, zone: str, instance_type: str, purchase: str) -> Pr
 
 
 def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """DescribePrice, of instances: by the hour, or a month or a year in advance."""
+    """DescribePrice: of instances by the hour, or a month or a year in advance; of a disk; of traffic."""
+    match parameters.get("ResourceType", "instance"):
+        case "disk":
+            return _disk_alone(region, parameters)
+        case "bandwidth":
+            return _traffic(region, parameters)
+        case _:
+            pass
     unit = parameters.get("PriceUnit", "Hour")
     if unit not in {"Hour", *_TERMS}:
         raise AlibabaError("InvalidParameter", "The gpucloud sandbox prices hours, months and years.")
@@ -71,6 +78,10 @@ def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
         parts.append(_disk_part(region, "systemDisk", order))
     for disk in parameters.get("DataDisk") or ():
         parts.append(_disk_part(region, "dataDisk", read_data_disk(region, disk)))
+    return _answer(parts, price.currency)
+
+
+def _answer(parts: Sequence[Document], currency: str) -> Document:
     total = sum((Decimal(str(part["TradePrice"])) for part in parts), Decimal(0))
     return {
         "PriceInfo": {
@@ -78,12 +89,39 @@ def describe_price(region: Region, parameters: Mapping[str, Any]) -> Document:
                 "OriginalPrice": float(total),
                 "DiscountPrice": 0.0,
                 "TradePrice": float(total),
-                "Currency": price.currency,
+                "Currency": currency,
                 "DetailInfos": {"DetailInfo": parts},
             },
             "Rules": {"Rule": []},
         }
     }
+
+
+def _disk_alone(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """The price of an hour of a data disk."""
+    disks: Sequence[Mapping[str, Any]] = parameters.get("DataDisk") or [{}]
+    for name in ("Category", "Size"):
+        if name not in disks[0]:
+            raise AlibabaError(
+                "MissingParameter", f'The input parameter "DataDisk.1.{name}" is mandatory for a disk.'
+            )
+    if parameters.get("PriceUnit", "Hour") != "Hour":
+        raise AlibabaError("InvalidParameter", "The specified PriceUnit is not valid for a disk.")
+    order = read_data_disk(region, disks[0])
+    if not region.world.market.tariffs(CLOUD, region.name, "disk"):
+        raise AlibabaError("InvalidParameter", "The gpucloud sandbox knows no price of disks here.")
+    price = region.world.market.disk_price(CLOUD, region.name, order.gib)
+    return _answer([_part("disk", price.amount)], price.currency)
+
+
+def _traffic(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """The price of a GB sent to the internet."""
+    if parameters.get("InternetChargeType", "PayByTraffic") != "PayByTraffic":
+        raise AlibabaError("InvalidParameter", "The gpucloud sandbox prices traffic, and no bandwidth.")
+    steps = region.world.market.tariffs(CLOUD, region.name, "egress")
+    if not steps:
+        raise AlibabaError("InvalidParameter", "The gpucloud sandbox knows no price of traffic here.")
+    return _answer([_part("bandwidth", steps[0].amount)], steps[0].currency)
 
 
 def _disk_part(region: Region, resource: str, disk: DiskOrder) -> Document:

@@ -158,9 +158,7 @@ class AwsSandbox:
             caller = self._caller(request)
             if moto_backend.answers(call.service, call.action):
                 permissions.check(self._world, caller, [Demand(action=f"{call.service}:{call.action}")])
-                response = moto_backend.respond(request)
-                keys.account(self._region(call.region), call, request, response)
-                return response
+                return keys.answer(self._region(call.region), call, request)
             if call.service == "s3":
                 return self._store(request, call, caller)
             return _response(self._do(request, call, caller, request_id), request_id)
@@ -244,7 +242,7 @@ class AwsSandbox:
     def _warm_up(self) -> None:
         wire.service_model("ec2")
         catalog = self._world.market.catalog(CLOUD)
-        _ = catalog.types, catalog.offered, catalog.storage
+        _ = catalog.types, catalog.offered
 
     def _do(self, request: Request, call: Call, caller: Caller, request_id: str) -> wire.Answer:
         review_action(call.action)

@@ -184,7 +184,7 @@ def get_console_output(region: Region, parameters: Mapping[str, Any]) -> Documen
     text = region.world.boxes.console(instance["InstanceId"])
     return {
         "InstanceId": instance["InstanceId"],
-        "Timestamp": region.stamp,
+        "Timestamp": instance.get("_ended_at") or region.stamp,
         "Output": base64.b64encode(text.encode()).decode(),
     }
 
@@ -306,7 +306,7 @@ def stop(region: Region, instance: Document, reason: str, at: datetime) -> None:
     free_public_address(region, instance, "freed as its instance stopped")
     region.put("instance", instance)
     region.world.ledger.died(CLOUD, instance["InstanceId"], at, reason)
-    boxes.end(region, instance)
+    boxes.stop(region, instance)
 
 
 def settle(region: Region) -> None:
@@ -335,6 +335,7 @@ def settle(region: Region) -> None:
 
 
 def _explain(instance: Document, reason: str, at: datetime) -> None:
+    instance["_ended_at"] = stamp(at)
     instance["StateReason"] = {"Code": reason, "Message": f"{reason}: {_REASONS[reason]}"}
     by_user = reason == BY_USER
     instance["StateTransitionReason"] = f"User initiated ({at:%Y-%m-%d %H:%M:%S} GMT)" if by_user else reason

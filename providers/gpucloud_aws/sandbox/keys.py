@@ -24,6 +24,18 @@ PRICE = (Decimal(1) / 730).quantize(Decimal("0.000001"))
 
 _DEFAULT = "alias/aws/ebs"
 
+_BY_ID = frozenset({"CancelKeyDeletion", "DisableKey", "EnableKey", "ReplicateKey", "ScheduleKeyDeletion"})
+"""Calls that take the id or the ARN of a key, of which moto only finds the id.
+
+Source: KMS API Reference, their ``KeyId``; moto.kms.models.
+"""
+
+_UNCHECKED = frozenset({"CreateGrant", "ListGrants"})
+"""Calls in which moto does not check that the key exists. KMS answers NotFoundException. Source: as above."""
+
+_NAMING = frozenset({"CancelKeyDeletion", "ScheduleKeyDeletion"})
+"""Calls whose answers name the key by its ARN. Source: as above, response elements."""
+
 
 def default_key(region: Region) -> str:
     """The ARN of the key that AWS manages for EBS in a region."""
@@ -48,21 +60,53 @@ def check_key(wanted: Mapping[str, Any]) -> None:
         raise AwsError("InvalidParameterDependency", text)
 
 
-def account(region: Region, call: Call, request: Request, response: Response) -> None:
+def answer(region: Region, call: Call, request: Request) -> Response:
+    """moto's answer to a call, of KMS in KMS's own form, and what the call changes in the ledger.
+
+    Raises:
+        AwsError: the call names a key that does not exist, and moto would not notice.
+    """
+    body = request.get_data(cache=True)
+    if call.service != "kms":
+        return moto_backend.respond(request, body)
+    asked: dict[str, Any] = json.loads(body or b"{}")
+    arn = _key_of(region, call, asked) if call.action in _BY_ID | _UNCHECKED else None
+    if call.action in _BY_ID and arn is not None:
+        asked = {**asked, "KeyId": _id(arn)}
+    response = moto_backend.respond(request, json.dumps(asked).encode())
+    if response.status_code == 200:
+        if call.action in _NAMING:
+            response.set_data(json.dumps({**json.loads(response.get_data()), "KeyId": arn}))
+        _account(region, call, asked, json.loads(response.get_data()))
+    return response
+
+
+def _key_of(region: Region, call: Call, asked: Mapping[str, Any]) -> str | None:
+    """The ARN of the key that a call names; ``None`` where moto itself refuses the name."""
+    named = asked.get("KeyId")
+    if not isinstance(named, str) or "alias/" in named:
+        return None
+    arn = moto_backend.encryption_key(region.name, named, enabled=False)
+    if arn is None:
+        own = named if named.startswith("arn:") else f"arn:aws:kms:{region.name}:{ACCOUNT}:key/{named}"
+        raise AwsError("NotFoundException", f"Key '{own}' does not exist")
+    return arn
+
+
+def _id(arn: str) -> str:
+    return arn.rpartition("/")[2]
+
+
+def _account(region: Region, call: Call, asked: Mapping[str, Any], said: Any) -> None:
     """Enters what a call of KMS has changed into the ledger."""
-    if call.service != "kms" or response.status_code != 200:
-        return
-    answer: dict[str, Any] = json.loads(response.get_data())
     match call.action:
         case "CreateKey":
-            asked: dict[str, Any] = json.loads(request.get_data(cache=True))
             tags = [{"Key": tag["TagKey"], "Value": tag["TagValue"]} for tag in asked.get("Tags") or ()]
-            billed = {"Tags": tags}
-            billing.begin(region, "key", answer["KeyMetadata"]["KeyId"], PRICE, billed=billed)
+            billing.begin(region, "key", said["KeyMetadata"]["KeyId"], PRICE, billed={"Tags": tags})
         case "ScheduleKeyDeletion":
-            billing.end(region, answer["KeyId"].rpartition("/")[2], "deletion scheduled")
+            billing.end(region, _id(said["KeyId"]), "deletion scheduled")
         case "CancelKeyDeletion":
-            billing.begin(region, "key", answer["KeyId"].rpartition("/")[2], PRICE, billed={})
+            billing.begin(region, "key", _id(said["KeyId"]), PRICE, billed={})
         case _:
             pass
 

@@ -140,7 +140,7 @@ def _instance(region: Region, order: Order, id_: str, index: int) -> Document:
         "SubnetId": order.subnet["SubnetId"],
         "VpcId": order.subnet["VpcId"],
         "PrivateIpAddress": ip,
-        "PrivateDnsName": f"ip-{ip.replace('.', '-')}.ec2.internal",
+        "PrivateDnsName": region.private_name(ip),
         "PrivateDnsNameOptions": {"HostnameType": "ip-name", "EnableResourceNameDnsARecord": False},
         "SourceDestCheck": True,
         "SecurityGroups": [group_name(group) for group in primary.groups],

@@ -46,10 +46,10 @@ def answers(service: str, action: str) -> bool:
     return service in SERVICES or (service, action) in CALLS
 
 
-def respond(request: Request) -> Response:
-    """moto's answer."""
-    body = io.BytesIO(request.get_data(cache=True))  # ours has read the one of the connection
-    response = Response.from_app(_application(), {**request.environ, "wsgi.input": body})
+def respond(request: Request, body: bytes) -> Response:
+    """moto's answer to a request with this body."""
+    changed = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+    response = Response.from_app(_application(), {**request.environ, **changed})
     response.set_data(response.get_data().replace(_NAMESPACE, _NAMESPACE[:-1] + b'/"'))
     return response
 
@@ -185,8 +185,8 @@ def instance_profile(name: str) -> Document | None:
     return next(({"Arn": each.arn, "Id": each.id} for each in known if each.name == name), None)
 
 
-def encryption_key(region: str, named: str) -> str | None:
-    """The ARN of an enabled key of a region, by its id, alias or ARN; ``None`` where there is none."""
+def encryption_key(region: str, named: str, *, enabled: bool = True) -> str | None:
+    """The ARN of a key of a region, by its id, alias or ARN; ``None`` where no such (enabled) key is."""
     if not _application.cache_info().currsize or (named.startswith("arn:") and f":{region}:" not in named):
         return None
     from moto.kms.models import kms_backends  # pyright: ignore[reportMissingTypeStubs]
@@ -195,7 +195,7 @@ def encryption_key(region: str, named: str) -> str | None:
     name = backend.get_alias_name(named)
     alias = name.startswith("alias/")
     key = backend.keys.get((backend.get_key_id_from_alias(name) or "") if alias else backend.get_key_id(name))
-    return str(key.arn) if key is not None and key.enabled else None
+    return str(key.arn) if key is not None and (key.enabled or not enabled) else None
 
 
 def role(arn: str) -> Document | None:

@@ -103,11 +103,11 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
     group, most = group_of_launch(region, parameters, zone, most)
     reservation = find_reservation(region, parameters, zone, least)
     price = current_price(region, name, zone, purchase, max_price)
+    own = reservation is not None and "_billed" in reservation  # its instances count from its start
     if reservation is not None:
         most = min(most, reservation["AvailableInstanceCount"])
-        if reservation["ReservationType"] == "capacity-block":
-            price = Decimal(0)  # paid in advance
-    own = reservation is not None and "_billed" in reservation  # its instances count from its start
+        if not own:
+            price = Decimal(0)  # a block, or granted: paid for whether it is used or not
     check_quota(region, type_, purchase, 0 if own else least)
     if reservation is None:
         most = available(region, name, zone, purchase, least=least, most=most)

@@ -108,6 +108,7 @@ def _start(region: Region, instance: Document) -> None:
     instance["State"] = instances.PENDING
     instance["StateReason"] = {"Code": "pending", "Message": "pending"}
     instance["StateTransitionReason"] = ""
+    instance["_ended_at"] = None
     instance["LaunchTime"] = region.stamp
     instance["_running_at"] = region.later(region.world.dials.pace.transition_s)
     if instance["_public"] and "_elastic" not in instance:

@@ -7,10 +7,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
+from gpucloud_aws.sandbox import tariffs
 from gpucloud_aws.sandbox.query import page
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.wire import AwsError
@@ -28,16 +30,23 @@ what AWS takes."""
 CONVERTIBLE = Decimal("1.15")
 """How much dearer a convertible reservation is; likewise."""
 
+_MACHINE = "Compute Instance"
+_PAGE = 100
+"""The most rows of a page, and how many there are where the caller names no number. Source: the Price List
+Query API's reference, GetProducts."""
+
 ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
 
 
 def get_products(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """Pricing GetProducts, for ``AmazonEC2``: Linux, Windows, and capacity blocks at 0 as AWS lists them."""
-    if parameters["ServiceCode"] != "AmazonEC2":
-        return {"FormatVersion": "aws_v1", "PriceList": []}
-    filters = parameters.get("Filters") or ()
-    products = [each for each in _products(region, _wanted(filters)) if _passes(each, filters)]
-    shown, token = page(products, parameters, lowest=1, highest=100)
+    """Pricing GetProducts: machines (Linux, Windows, capacity blocks at 0 as AWS lists them) and tariffs."""
+    service, filters = parameters["ServiceCode"], parameters.get("Filters") or ()
+    exact = {each["Field"]: each["Value"] for each in filters if each["Type"] in {"TERM_MATCH", "EQUALS"}}
+    is_machine = service == "AmazonEC2" and exact.get("productFamily", _MACHINE) == _MACHINE
+    machines = _products(region, _wanted(filters)) if is_machine else ()
+    others = () if "instanceType" in exact else tariffs.products(region.world.market, service)
+    products = [each for each in chain(machines, others) if _passes(each, filters)]
+    shown, token = page(products, {"MaxResults": _PAGE, **parameters}, lowest=1, highest=_PAGE)
     return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(each) for each in shown], "NextToken": token}
 
 
@@ -49,8 +58,11 @@ def _wanted(filters: Any) -> str | None:
 
 
 def _passes(product: Document, filters: Any) -> bool:
-    attributes = {**product["product"]["attributes"], "productFamily": product["product"]["productFamily"]}
-    return all(_fits(attributes.get(each["Field"], ""), each["Type"], each["Value"]) for each in filters)
+    attributes = {
+        "productFamily": product["product"].get("productFamily"),
+        **product["product"]["attributes"],
+    }
+    return all(_fits(attributes.get(each["Field"]) or "", each["Type"], each["Value"]) for each in filters)
 
 
 def _fits(value: str, how: str, wanted: str) -> bool:
@@ -107,7 +119,7 @@ def _product(type_: InstanceType, price: Price, attributes: Mapping[str, str]) -
     told = f"${price.amount:.10f} per On Demand Linux {type_.name} Instance Hour"
     return {
         "product": {
-            "productFamily": "Compute Instance",
+            "productFamily": _MACHINE,
             "sku": sku,
             "attributes": {
                 "servicecode": "AmazonEC2",

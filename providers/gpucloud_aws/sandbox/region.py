@@ -138,6 +138,14 @@ class Region:
         catalog = self.world.market.catalog(CLOUD)
         return catalog.types.get(name) if catalog.offered.get((self.name, name)) else None
 
+    def private_name(self, ip: str) -> str:
+        """The private DNS name of an instance by its private address.
+
+        Source: EC2 User Guide, "EC2 instance hostnames and domains", IP name.
+        """
+        domain = "ec2.internal" if self.name == "us-east-1" else f"{self.name}.compute.internal"
+        return f"ip-{ip.replace('.', '-')}.{domain}"
+
     # --- the default network
 
     def default_id(self, prefix: str) -> str:

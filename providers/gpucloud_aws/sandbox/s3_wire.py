@@ -1,4 +1,7 @@
-"""S3's REST protocol, server side, out of botocore's own model: which call a request is, and its members."""
+"""S3's REST protocol, server side, out of botocore's own model: which call a request is, and its members.
+
+UNVERIFIED: the codes IncompleteBody and MalformedXML, and their texts; botocore's model of S3 has neither.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Limits and refusals: STS API Reference, AssumeRole; IAM User Guide, "Request temporary security credentials"
 (a session that a session asks for lasts an hour at most) and "IAM JSON policy elements: Principal".
+Codes: ``MalformedPolicyDocument`` from the errors of AssumeRole in botocore's model of STS, which has neither
+``AccessDenied`` nor ``ValidationError``. UNVERIFIED: that STS answers with these two, and the texts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """S3: moto keeps buckets and objects; here is what it does not look at, and what is billed.
 
 moto forgets everything when the process ends, so that a restarted sandbox has no buckets, and bills none.
+Codes: ``NoSuchKey`` and ``NoSuchUpload`` are shapes of botocore's model of S3. UNVERIFIED, as botocore does
+not have them: AuthorizationHeaderMalformed, BadDigest, ConditionalRequestConflict, InvalidArgument,
+InvalidBucketName, InvalidDigest, InvalidPart, KeyTooLongError and PreconditionFailed, and the texts of all.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_azure.sandbox import (
     azure_cli,
+    blob_wire,
     blobs,
     boxes,
     catalog,
@@ -36,6 +37,7 @@ from gpucloud_azure.sandbox import (
     resources,
     restrictions,
     router,
+    routes,
     tls,
     validation,
     wire,
@@ -120,11 +122,11 @@ class AzureSandbox:
             return Call(
                 cloud=CLOUD,
                 service="blob",
-                action=blobs.name_of(request, names),
+                action=blob_wire.name_of(request, names),
                 region=account["location"],
                 mutating=request.method not in {"GET", "HEAD"},
             )
-        route = router.route(request)
+        route = routes.route(request)
         return Call(
             cloud=CLOUD,
             service=route.service,
@@ -240,12 +242,10 @@ class AzureSandbox:
     def _blob(self, request: Request) -> Response:
         with self._world.database.transaction():
             answer = blobs.answer(self._subscription, self._world.folder / BLOBS, request)
-        answer.headers["x-ms-version"] = request.headers.get("x-ms-version", "")
-        answer.headers["x-ms-request-id"] = self._subscription.new_uuid()
-        return answer
+        return blob_wire.mark(answer, request, self._subscription.new_uuid())
 
     def _refuse(self, failure: AzureError, call: Call) -> Response:
-        refuse = blobs.refuse if call.service == "blob" else wire.refuse
+        refuse = blob_wire.refuse if call.service == "blob" else wire.refuse
         return refuse(failure, self._subscription.new_uuid(), self._world.clock.now())
 
     def _read_models(self) -> None:
@@ -266,7 +266,7 @@ class AzureSandbox:
             raise AzureError("AuthenticationFailed", "The signature of the address has expired.", 403)
         return wire.Answer(text=self._world.boxes.console(box))
 
-    def _region_of(self, route: router.Route) -> str:
+    def _region_of(self, route: routes.Route) -> str:
         if route.location:
             return route.location
         if route.id and route.kind:

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from urllib.parse import unquote
@@ -19,32 +18,21 @@ from urllib.parse import unquote
 from werkzeug.wrappers import Request
 
 from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox.blob_wire import Right, not_emulated
 from gpucloud_azure.sandbox.subscription import Subscription
 from gpucloud_azure.sandbox.wire import AzureError
 
+_SCHEMES = {"Bearer", "SharedKeyLite"}
+"""What Azure takes beside Shared Key."""
 _SIGNED_HEADERS = (
     *("Content-Encoding", "Content-Language", "Content-Length", "Content-MD5", "Content-Type", "Date"),
     *("If-Modified-Since", "If-Match", "If-None-Match", "If-Unmodified-Since", "Range"),
 )
 _OF_ACCOUNT = ("sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses")
 _OF_RESOURCE = ("si", "sip", "spr", "sv", "sr", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct")
-SAS = {"sig", *_OF_ACCOUNT, *_OF_RESOURCE}
-"""The members of an address that are of its signature."""
 _UNKNOWN = ("si", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct", "skoid")
+_MISMATCHES = {"ResourceType": "resource type", "SourceIP": "source IP"}
 _FIRST_VERSION = "2020-12-06"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
-    """What an operation needs.
-
-    Attributes:
-        level: ``s``, ``c`` or ``o``: service, container, object.
-        any_of: the letters of permissions, each of which is enough.
-    """
-
-    level: str
-    any_of: str
 
 
 def check(subscription: Subscription, account: Document, request: Request, where: str, right: Right) -> None:
@@ -61,24 +49,24 @@ def check(subscription: Subscription, account: Document, request: Request, where
         AzureError: it is not signed, or the signature does not allow it.
     """
     given = request.headers.get("Authorization", "")
-    query = _query(request)
+    query = dict(_parameters(request))
     if not given and "sig" not in query:
         text = "Server failed to authenticate the request: it is not signed."
         raise AzureError("NoAuthenticationInformation", text, 401)
     if account["properties"].get("allowSharedKeyAccess") is False:
         text = "Key based authentication is not permitted on this storage account."
-        raise AzureError("KeyBasedAuthenticationNotPermitted", text, 403)
+        raise AzureError("KeyBasedAuthenticationNotPermitted", text, 403)  # Azure/AI-Landing-Zones#64
     if given:
-        _check_key(account, request, given, query)
+        _check_key(account, request, given)
     else:
         _check_signature(account, where, query)
         _check_use(subscription, request, query, right)
 
 
-def _query(request: Request) -> dict[str, str]:
+def _parameters(request: Request) -> list[tuple[str, str]]:
     """An address's members as they are signed: a plus sign is no blank."""
     pairs = (each.partition("=") for each in request.query_string.decode().split("&") if each)
-    return {unquote(name): unquote(value) for name, _, value in pairs}
+    return [(unquote(name), unquote(value)) for name, _, value in pairs]
 
 
 def _signed(account: Document, signature: str, text: str) -> bool:
@@ -87,8 +75,10 @@ def _signed(account: Document, signature: str, text: str) -> bool:
     return signature in set(made)  # guessing by time is no threat on loopback
 
 
-def _check_key(account: Document, request: Request, given: str, query: Mapping[str, str]) -> None:
+def _check_key(account: Document, request: Request, given: str) -> None:
     scheme, _, rest = given.partition(" ")
+    if scheme in _SCHEMES:
+        raise not_emulated(f"Authorization: {scheme}")
     name, _, signature = rest.partition(":")
     headers = {each: request.headers.get(each, "") for each in _SIGNED_HEADERS}
     if headers["Content-Length"] == "0":
@@ -100,7 +90,10 @@ def _check_key(account: Document, request: Request, given: str, query: Mapping[s
     lines = [request.method, *headers.values()]
     lines += [f"{each}:{own[each].strip()}" for each in sorted(own)]
     lines += [f"/{account['name']}{path}"]
-    lines += [f"{each}:{query[each]}" for each in sorted(query)]
+    values: dict[str, list[str]] = {}
+    for parameter, value in _parameters(request):
+        values.setdefault(parameter.lower(), []).append(value)
+    lines += [f"{each}:{','.join(sorted(values[each]))}" for each in sorted(values)]
     if scheme != "SharedKey" or name != account["name"] or not _signed(account, signature, "\n".join(lines)):
         raise _unauthentic("the MAC signature found in the HTTP request is not the same as any computed one")
 
@@ -116,8 +109,8 @@ def _unauthentic(why: str) -> AzureError:
 def _check_signature(account: Document, where: str, query: Mapping[str, str]) -> None:
     for name in _UNKNOWN:
         if name in query:
-            text = f"The gpucloud sandbox does not emulate shared access signatures with {name}"
-            raise AzureError("UnsupportedQueryParameter", text)
+            what = f"shared access signatures with {name}"
+            raise not_emulated(what, "UnsupportedQueryParameter")
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", query.get("sv", "")) or query["sv"] < _FIRST_VERSION:
         raise _unauthentic(f"its version sv={query.get('sv')} is before {_FIRST_VERSION}")
     if "ss" in query:
@@ -154,7 +147,12 @@ def _check_use(subscription: Subscription, request: Request, query: Mapping[str,
 
 
 def _not_allowed(what: str) -> AzureError:
-    text = f"This request is not authorized to perform this operation using this {what.lower()}."
+    """The refusal of a use that a signature is not for.
+
+    Source: learn.microsoft.com, "Shared access signature error codes".
+    """
+    words = _MISMATCHES.get(what, what.lower())
+    text = f"This request is not authorized to perform this operation using this {words}."
     return AzureError(f"Authorization{what}Mismatch", text, 403)
 
 

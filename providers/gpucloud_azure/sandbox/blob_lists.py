@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
@@ -18,9 +18,9 @@ MOST = 5000
 
 def containers(found: Sequence[Document], request: Request) -> Response:
     """A page of the containers of an account."""
-    prefix = request.args.get("prefix", "")
+    prefix, detailed = request.args.get("prefix", ""), _detailed(request)
     entries = [
-        (each["name"], _element("Container", _text("Name", each["name"]), _properties(each, {})))
+        (each["name"], _element("Container", *_described(each, {}, detailed=detailed)))
         for each in found
         if each["name"].startswith(prefix)
     ]
@@ -30,7 +30,7 @@ def containers(found: Sequence[Document], request: Request) -> Response:
 def blobs(found: Sequence[Document], request: Request) -> Response:
     """A page of the blobs of a container; with a delimiter, what has it is one prefix."""
     prefix, delimiter = request.args.get("prefix", ""), request.args.get("delimiter", "")
-    detailed = "metadata" in request.args.get("include", "").split(",")
+    detailed = _detailed(request)
 
     def above(blob: Document) -> str:
         head, there, _ = blob["name"][len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
@@ -51,7 +51,7 @@ def _blob(blob: Document, *, detailed: bool) -> str:
     more = {
         "Creation-Time": blob["created"],
         "Content-Length": blob["size"],
-        "Content-Type": blob["content"]["type"],
+        **blob["content"],
         "BlobType": "BlockBlob",
         "AccessTier": "Hot",
         "AccessTierInferred": "true",
@@ -59,9 +59,20 @@ def _blob(blob: Document, *, detailed: bool) -> str:
         "LeaseState": "available",
         "ServerEncrypted": "true",
     }
-    own = "".join(_text(name, value) for name, value in blob["metadata"].items())
-    parts = (_text("Name", blob["name"]), _properties(blob, more))
-    return _element("Blob", *parts, f"<Metadata>{own}</Metadata>" if detailed else "")
+    return _element("Blob", *_described(blob, more, detailed=detailed))
+
+
+def _detailed(request: Request) -> bool:
+    """Whether a list is to have the caller's own words."""
+    return request.args.get("include") == "metadata"
+
+
+def _described(document: Document, more: dict[str, Any], *, detailed: bool) -> Iterator[str]:
+    """The elements that describe a container or blob."""
+    yield _text("Name", document["name"])
+    yield _properties(document, more)
+    if detailed:
+        yield _element("Metadata", *(_text(name, value) for name, value in document["metadata"].items()))
 
 
 def _properties(document: Document, more: dict[str, Any]) -> str:

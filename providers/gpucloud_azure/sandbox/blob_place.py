@@ -8,7 +8,7 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
-from werkzeug.wrappers import Request, Response
+from werkzeug.wrappers import Response
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox.storage import BLOB, CONTAINER
@@ -81,13 +81,6 @@ class Place:
         *above, last = self.names
         known = {"key": self.key, "account": self.account["name"], "name": last, "container": "".join(above)}
         return self.subscription.keep(kind, self.key, {**known, **self.marks(), **changes})
-
-
-def metadata(request: Request) -> dict[str, str]:
-    """The caller's own words about a container or blob."""
-    head = "x-ms-meta-"
-    own = {name.lower(): value for name, value in request.headers.items()}
-    return {name.removeprefix(head): value for name, value in own.items() if name.startswith(head)}
 
 
 def done(

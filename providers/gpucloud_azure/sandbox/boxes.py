@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 
 from gpucloud.sandbox.boxes import BoxSpec
@@ -58,7 +57,17 @@ def _users(guest: Document) -> tuple[User, ...]:
     return (User(name=guest["adminUsername"], keys=tuple(each["keyData"] for each in keys)),)
 
 
+def restart(subscription: Subscription, machine: Document) -> None:
+    """Stops a machine's inside and boots it again from the same disk."""
+    stop(subscription, machine)
+    boot(subscription, machine)
+
+
+def stop(subscription: Subscription, machine: Document) -> None:
+    """Stops a machine's inside and keeps its disk."""
+    subscription.world.boxes.stop(machine["_box"])
+
+
 def end(subscription: Subscription, machine: Document) -> None:
-    """Ends a machine's inside, without waiting: its connections may take a moment to close."""
-    box = machine["_box"]
-    threading.Thread(target=subscription.world.boxes.end, args=(box,), daemon=True).start()
+    """Ends a machine's inside and its disk."""
+    subscription.world.boxes.end(machine["_box"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import api_versions, permissions, quotas, restrictions
+from gpucloud_azure.sandbox import api_versions, members, permissions, quotas, restrictions
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.images import IMAGES, Image
 from gpucloud_azure.sandbox.places import known_locations, offered, sizes_in
@@ -127,9 +127,11 @@ def provider_document(subscription: Subscription, namespace: str) -> Document:
     """A resource provider: whether it is registered, and its types.
 
     Raises:
-        AzureError: Azure has no such provider.
+        AzureError: Azure has no such provider, or it is one of Microsoft's that is not emulated.
     """
     name = next((each for each in permissions.NAMESPACES if each.lower() == namespace.lower()), None)
+    if name is None and namespace.lower().startswith("microsoft."):  # Azure has hundreds
+        raise members.not_emulated(namespace)
     if name is None:
         text = f"The resource namespace '{namespace}' is invalid."
         raise AzureError("InvalidResourceNamespace", text, 404)

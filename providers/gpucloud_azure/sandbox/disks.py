@@ -21,6 +21,8 @@ from gpucloud_azure.sandbox.wire import AzureError, Json
 
 BILLED_GIB = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32767)
 """A disk is billed as the next of these sizes. Source: Azure PSRule, Azure.VM.DiskSizeAlignment."""
+OWNED_SINCE = "lastOwnershipUpdateTime"
+"""When a disk was last attached or detached, or its machine deallocated or started (API reference, Disks)."""
 SKU = {"name": "Premium_LRS", "tier": "Premium"}
 LUNS = 64
 _FIXED = ("creationData.createOption", "creationData.sourceResourceId")
@@ -103,6 +105,7 @@ def create_for(
             **properties,
             "diskSizeGB": gib,
             "diskState": "Attached",
+            OWNED_SINCE: subscription.moment,
             "provisioningState": "Succeeded",
             "creationData": {"createOption": option},
         },
@@ -164,7 +167,7 @@ def set_data_disks(subscription: Subscription, machine: Document, wanted: Sequen
         managed = part(each, "managedDisk")
         if managed.get("id"):
             disk = subscription.all(DISK)[canonical(managed["id"])]
-            attached = {**disk["properties"], "diskState": "Attached"}
+            attached = {**disk["properties"], "diskState": "Attached", OWNED_SINCE: subscription.moment}
             disk = subscription.put(DISK, {**disk, "managedBy": machine["id"], "properties": attached})
         else:
             name = each.get("name") or f"{machine['name']}_disk_{subscription.world.token(32)}"
@@ -197,7 +200,16 @@ def data_disks(machine: Document) -> list[Json]:
 def detach(subscription: Subscription, disk: Document) -> None:
     """A disk is free for other machines, and billed on."""
     free = {name: value for name, value in disk.items() if name != "managedBy"}
-    subscription.put(DISK, {**free, "properties": {**disk["properties"], "diskState": "Unattached"}})
+    properties = {**disk["properties"], "diskState": "Unattached", OWNED_SINCE: subscription.moment}
+    subscription.put(DISK, {**free, "properties": properties})
+
+
+def note_power(subscription: Subscription, machine: Document) -> None:
+    """A machine was deallocated or started: its disks show when."""
+    ids = [machine["_disk"], *(each["managedDisk"]["id"] for each in data_disks(machine))]
+    for disk in filter(None, (subscription.find(DISK, id_) for id_ in ids if id_)):
+        properties = {**disk["properties"], OWNED_SINCE: subscription.moment}
+        subscription.put(DISK, {**disk, "properties": properties})
 
 
 def release(subscription: Subscription, machine: Document) -> None:

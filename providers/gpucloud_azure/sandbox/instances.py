@@ -111,21 +111,21 @@ def deallocate(subscription: Subscription, machine: Document, reason: str) -> No
     """A machine begins to give its place back: then only disk and address are billed on."""
     if machine["_power"] not in {"deallocated", "deallocating"} and not machine["_failed"]:
         _switch(subscription, machine, "deallocating", reason)
-        boxes.end(subscription, machine)
+        boxes.stop(subscription, machine)
 
 
 def stop(subscription: Subscription, machine: Document) -> None:
     """A machine is switched off: it keeps its place, and is billed on."""
     if machine["_power"] in {"running", "starting"} and not machine["_failed"]:
         _switch(subscription, machine, "stopping", "")
-        boxes.end(subscription, machine)
+        boxes.stop(subscription, machine)
 
 
 def guest_stopped(subscription: Subscription, machine: Document) -> None:
     """A machine switched itself off: it keeps its place, and is billed on."""
     if machine["_power"] in {"running", "starting"} and not machine["_failed"]:
         subscription.put(MACHINE, {**machine, "_power": "stopped"})
-        boxes.end(subscription, machine)
+        boxes.stop(subscription, machine)
 
 
 def start(subscription: Subscription, machine: Document) -> Failure | None:
@@ -143,15 +143,22 @@ def start(subscription: Subscription, machine: Document) -> Failure | None:
         if failure is not None:
             return failure
         bill(subscription, machine)
+        disks.note_power(subscription, machine)
     boxes.boot(subscription, _switch(subscription, machine, "starting", ""))
     return None
+
+
+def restart(subscription: Subscription, machine: Document) -> None:
+    """A machine that runs boots again from its disk."""
+    if machine["_power"] in {"running", "starting"} and not machine["_failed"]:
+        boxes.restart(subscription, machine)
 
 
 SWITCHES: Mapping[str, Callable[[Subscription, Document], Failure | None]] = {
     "deallocate": lambda subscription, machine: deallocate(subscription, machine, "deallocated by its user"),
     "poweroff": stop,
     "start": start,
-    "restart": lambda _subscription, _machine: None,
+    "restart": restart,
 }
 """What users can do with a machine's power, by the word in the address."""
 
@@ -186,7 +193,8 @@ def _take_back(subscription: Subscription, machine: Document) -> Document:
         return delete(subscription, machine, "evicted", gone_at=machine["_evicted_at"])
     if machine["_power"] != "deallocated":
         subscription.died(machine, "evicted")
-    boxes.end(subscription, machine)
+        disks.note_power(subscription, machine)
+    boxes.stop(subscription, machine)
     return subscription.put(MACHINE, {**machine, "_power": "deallocated", "_evicted_at": None})
 
 
@@ -237,6 +245,7 @@ def settle(subscription: Subscription) -> None:
         settled = subscription.put(MACHINE, {**machine, **changes}) if changes else machine
         if changes.get("_power") == "deallocated":
             subscription.died(settled, settled["_reason"])
+            disks.note_power(subscription, settled)
         if settled["_evicted_at"] and settled["_evicted_at"] <= now:
             settled = _take_back(subscription, settled)
         if settled["_gone_at"] is not None and settled["_gone_at"] <= now:

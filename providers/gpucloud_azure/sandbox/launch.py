@@ -260,7 +260,6 @@ def _resized(subscription: Subscription, machine: Document, size: str) -> Docume
         if failure is not None:
             raise AzureError(*failure, 409)
         subscription.died(machine, "changes its size")
-        boxes.end(subscription, machine)
     properties = {**machine["properties"], "hardwareProfile": {"vmSize": type_.name}}
     changed: Document = {
         **machine,
@@ -272,7 +271,7 @@ def _resized(subscription: Subscription, machine: Document, size: str) -> Docume
     if placed:
         instances.bill(subscription, changed)
         if changed["_power"] in {"running", "starting"}:
-            boxes.boot(subscription, changed)
+            boxes.restart(subscription, changed)
     return changed
 
 

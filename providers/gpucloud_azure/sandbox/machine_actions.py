@@ -65,5 +65,5 @@ def _minutes(request: Request) -> int:
     given = request.args.get("sasUriExpirationTimeInMinutes", "120")
     if not given.isdecimal() or not 1 <= int(given) <= 1440:
         text = f"The value '{given}' of parameter 'sasUriExpirationTimeInMinutes' is not between 1 and 1440."
-        raise AzureError("InvalidParameter", text)
+        raise AzureError("InvalidParameter", text)  # UNVERIFIED: code
     return int(given)

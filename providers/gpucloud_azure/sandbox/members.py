@@ -13,15 +13,8 @@ from gpucloud_azure.sandbox.wire import AzureError, Json, body_of
 _ROWS = honoured.read("gpucloud_azure.sandbox")
 TABLE = {call.lower(): (call, row) for (service, call), row in _ROWS.items() if service != "blob"}
 """By call in lower case: the call, and the members that it honours."""
-BLOB = {call: row for (service, call), row in _ROWS.items() if service == "blob"}
-"""By operation of the blob service: the members of its address, and its headers, that it honours."""
 _HEADERS = ("If-Match", "If-None-Match", "x-ms-authorization-auxiliary")
 """The headers of requests that change what a call does."""
-_PLAIN_OF_BLOBS = {
-    *("x-ms-version", "x-ms-date", "x-ms-client-request-id", "x-ms-return-client-request-id"),
-    *("comp", "restype", "timeout"),
-}
-"""What every request to the blob service may have."""
 _OF_ALL_CALLS = {"api-version", "$skiptoken"}
 
 
@@ -65,19 +58,6 @@ def check_members(call: str, body: Json, options: Json | None = None) -> None:
     refused = TABLE[call.lower()][1].refused({**(options or {}), **read})
     if refused is not None:
         raise not_emulated(f"{call}: {refused}")
-
-
-def check_blob(operation: str, options: Json) -> None:
-    """Passes members and headers that an operation of the blob service honours, or that change nothing.
-
-    Raises:
-        AzureError: one is not honoured.
-    """
-    refused = BLOB[operation].refused({name: options[name] for name in options.keys() - _PLAIN_OF_BLOBS})
-    if refused is not None:
-        what = "Header" if refused.startswith(("x-ms-", "if-", "range", "content-")) else "QueryParameter"
-        text = f"The gpucloud sandbox does not emulate {operation}: {refused}"
-        raise AzureError(f"Unsupported{what}", text)
 
 
 def not_emulated(what: str) -> AzureError:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -135,6 +135,7 @@ def read_model(subscription: Subscription, place: Json, size: str, properties: J
     _check_security(subscription, properties, size, image)
     purchase = _purchase(properties)
     reservation = _reservation(subscription, properties, location, zones, size)
+    price = _price(subscription, properties, location, size, purchase)
     return Model(
         location=location,
         zone=zones[0] if zones else "",
@@ -142,7 +143,7 @@ def read_model(subscription: Subscription, place: Json, size: str, properties: J
         image=image,
         purchase="reserved" if reservation else purchase,
         eviction=properties.get("evictionPolicy", "Deallocate"),
-        price=_price(subscription, properties, location, size, purchase),
+        price=replace(price, amount=Decimal(0)) if reservation else price,  # paid for, used or not
         reservation=reservation,
         disk_gib=_disk(properties, image),
         user_data=_custom_data(part(properties, "osProfile").get("customData")),

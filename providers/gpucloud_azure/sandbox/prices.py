@@ -10,9 +10,11 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import Price
+from gpucloud_azure.sandbox import tariffs
 from gpucloud_azure.sandbox.subscription import CLOUD, Subscription
 from gpucloud_azure.sandbox.wire import Answer, AzureError
 
+MACHINES = "Virtual Machines"
 PAGE = 1000
 """Rows per page. Source: Azure Retail Prices overview."""
 
@@ -27,8 +29,9 @@ Test = Callable[[Document], bool]
 
 def answer(subscription: Subscription, origin: str, query: dict[str, str]) -> Answer:
     """One page of what a condition lets through."""
-    test = condition(query.get("$filter", ""))
-    found = [row for row in rows(subscription) if test(row)]
+    text = query.get("$filter", "")
+    test = condition(text)
+    found = [row for row in rows(subscription, _services(text)) if test(row)]
     skip = int(query.get("$skip", 0))
     shown = found[skip : skip + PAGE]
     following = None
@@ -50,9 +53,23 @@ def answer(subscription: Subscription, origin: str, query: dict[str, str]) -> An
 # --- rows
 
 
-def rows(subscription: Subscription) -> Iterator[Document]:
-    """Every meter: of each size and region the real ones, and those that only look like them."""
+def _services(text: str) -> frozenset[str]:
+    """The services that a condition names outside of parentheses; none if it has alternatives there."""
+    outside = re.sub(r"\([^()]*\)", "", text)
+    named = re.findall(r"serviceName eq '([^']*)'", outside)
+    return frozenset() if " or " in outside else frozenset(named)
+
+
+def rows(subscription: Subscription, services: frozenset[str] = frozenset()) -> Iterator[Document]:
+    """Every meter: of each size and region the real ones, and those that only look like them.
+
+    ``services`` are the names of the services to make rows of; empty for all.
+    """
     market = subscription.world.market
+    if not services or services - {MACHINES}:
+        yield from tariffs.rows(market)
+    if services and MACHINES not in services:
+        return
     for region, _, size, purchase in sorted(market.catalog(CLOUD).prices):
         price = market.price(CLOUD, region, "", size, purchase)
         if price is not None:
@@ -111,7 +128,7 @@ def _row(
         "skuId": "DZH318Z0/0001",
         "productName": product,
         "skuName": meter,
-        "serviceName": "Virtual Machines",
+        "serviceName": MACHINES,
         "serviceId": "DZH313Z7MMC8",
         "serviceFamily": "Compute",
         "unitOfMeasure": "1 Hour",

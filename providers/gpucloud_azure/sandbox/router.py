@@ -1,10 +1,9 @@
-"""From a request to what it is about, and from that to the answer."""
+"""From what a request is about to the answer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from werkzeug.wrappers import Request
 
@@ -33,9 +32,9 @@ from gpucloud_azure.sandbox import (
 from gpucloud_azure.sandbox.machine_actions import Console, Exchange
 from gpucloud_azure.sandbox.places import check_location, sizes_in
 from gpucloud_azure.sandbox.review import review_action
+from gpucloud_azure.sandbox.routes import Route, route
 from gpucloud_azure.sandbox.subscription import (
     ACCOUNT,
-    BY_NAME,
     DEPLOYMENT,
     GROUP,
     MACHINE,
@@ -48,117 +47,8 @@ from gpucloud_azure.sandbox.wire import Answer, AzureError, body_of
 
 PAGE = 500
 _READ_PROVIDERS = "Microsoft.Resources/subscriptions/providers/read"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """What a request is about.
-
-    Attributes:
-        service: the namespace without ``Microsoft.``, in lower case; ``entra`` or ``prices`` for what is no
-            resource manager's.
-        verb: the method; ``LIST`` for a GET of several.
-        what: the last word of the type, and the action after a slash.
-        group: the resource group's name.
-        namespace: the resource provider's.
-        kind: the type, where it is one that is emulated.
-        id: of one resource.
-        rest: the words of the path after the namespace.
-        location: the region that the path names.
-    """
-
-    service: str
-    verb: str
-    what: str
-    group: str = ""
-    namespace: str = ""
-    kind: str = ""
-    id: str = ""
-    rest: tuple[str, ...] = ()
-    location: str = ""
-
-    @property
-    def call(self) -> str:
-        """The call as ``honoured.toml`` names it: method (``LIST`` for a GET of several) and type."""
-        namespace, words = self.namespace or "Microsoft.Resources", list(self.rest)
-        if self.namespace and words in ([], ["register"]):
-            namespace, words = "Microsoft.Resources", ["providers", self.namespace, *words]
-        elif not words:
-            words = ["resourceGroups", *filter(None, [self.group])]
-        for at in range(len(words) - 1, 0, -1):
-            if words[at].lower() == "providers":  # what is of a resource, but another provider's
-                namespace, words = words[at + 1], words[at + 2 :]
-                break
-        several = len(words) % 2 and words[-1].lower() not in _SINGLE
-        verb = self.verb.replace("LIST", "GET")
-        return f"{'LIST' if verb == 'GET' and several else verb} {namespace}/{'/'.join(words[::2])}"
-
-
-_SINGLE = {"instanceview"}
-"""What a resource has one of."""
 _TENANTS = {"capacity"}
 """Providers that no subscription registers."""
-
-
-def route(request: Request) -> Route:
-    """What a request is about, by its path alone."""
-    words = [word for word in request.path.split("/") if word]
-    lower = [word.lower() for word in words]
-    method = request.method
-    if not lower or lower[0] != "subscriptions" or len(lower) < 3:
-        return _outside(request, lower)
-    group = words[3] if lower[2] == "resourcegroups" and len(words) > 3 else ""
-    rest = words[4:] if lower[2] == "resourcegroups" else words[2:]
-    if not rest:
-        verb = method if group else "LIST"
-        return Route(service="resources", verb=verb, what="resourceGroups", group=group, kind=GROUP)
-    if rest[0].lower() != "providers" or len(rest) == 1:
-        verb = "LIST" if method == "GET" else method
-        return Route(service="resources", verb=verb, what=rest[0], group=group, rest=tuple(rest))
-    return _within(method, words, group, rest[1], tuple(rest[2:]))
-
-
-def _outside(request: Request, lower: list[str]) -> Route:
-    if request.path.endswith(("/token", "openid-configuration")) or lower[:1] == ["common"]:
-        return Route(service="entra", verb=request.method, what=lower[-1] if lower else "")
-    if lower[:1] == ["api"]:
-        return Route(service="prices", verb="LIST", what="prices")
-    if tuple(lower) == reserved.PATH:
-        return Route(
-            service="capacity",
-            verb="LIST",
-            what="reservations",
-            namespace="Microsoft.Capacity",
-            rest=("reservations",),
-        )
-    verb = "LIST" if request.method == "GET" and len(lower) == 1 else request.method
-    return Route(service="resources", verb=verb, what=lower[0] if lower else "/", rest=tuple(lower))
-
-
-def _within(method: str, words: list[str], group: str, namespace: str, rest: tuple[str, ...]) -> Route:
-    service = namespace.lower().removeprefix("microsoft.")
-    location = rest[1].lower() if len(rest) > 1 and rest[0].lower() == "locations" else ""
-    kind = BY_NAME.get(f"{namespace}/{rest[0]}".lower(), "") if rest else ""
-    what = kind.rpartition("/")[2] or (
-        "/".join(rest[::2]) if not location else rest[-1 if len(rest) % 2 else -2]
-    )
-    verb = "LIST" if method == "GET" and len(rest) % 2 and not (kind and len(rest) > 1) else method
-    id_ = ""
-    if kind and group and len(rest) >= 2:
-        id_ = "/" + "/".join(words[: words.index(rest[0], 4) + 2])
-        if len(rest) > 2:
-            what = f"{what}/{rest[2]}"
-    return Route(
-        service=service,
-        verb=verb,
-        what=what or namespace,
-        group=group,
-        namespace=namespace,
-        kind=kind,
-        id=id_,
-        rest=rest,
-        location=location,
-    )
 
 
 def endpoints(origin: str) -> Answer:
@@ -363,6 +253,9 @@ def _of_place(subscription: Subscription, asked: Route, request: Request) -> Ans
             name = f"Microsoft.ComputeSchedule/locations/{asked.rest[-1]}/action"
             permissions.check(subscription, name, request.path)
             return action(subscription, location, body_of(request))
+    if asked.service == "storage" and rest == ["checknameavailability"] and request.method == "POST":
+        permissions.check(subscription, "Microsoft.Storage/checknameavailability/read", request.path)
+        return storage.check_availability(subscription, body_of(request))
     raise _unknown(request)
 
 

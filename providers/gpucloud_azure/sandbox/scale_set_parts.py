@@ -157,7 +157,8 @@ def _missing(id_: str) -> AzureError:
 def _instance(subscription: Subscription, scale_set: Document, number: str) -> Document:
     """An instance by its id."""
     if not number.isdecimal():
-        raise AzureError("InvalidParameter", "Virtual Machine Scale Set VM instanceId must be a number.")
+        text = "Virtual Machine Scale Set VM instanceId must be a number."  # Azure/vm-scale-sets#60
+        raise AzureError("InvalidParameter", text)
     found = [each for each in instances_of(subscription, scale_set) if each["instanceId"] == number]
     if not found:  # the code is UNVERIFIED
         raise _missing(f"{scale_set['id']}/virtualMachines/{number}")
@@ -201,7 +202,8 @@ def _all(subscription: Subscription, scale_set: Document, action: str, exchange:
     body = validation.read(f"POST {SCALE_SET}/{action}", body_of(exchange.request))
     ids: list[str] | None = body.get("instanceIds")
     if action == "delete" and not ids:
-        raise AzureError("InvalidParameter", "Required parameter 'instanceIds' is missing (null).")
+        text = "Required parameter 'instanceIds' is missing (null)."  # UNVERIFIED for this parameter
+        raise AzureError("InvalidParameter", text)
     chosen = _chosen(subscription, scale_set, ids)
     failures: list[Failure | None] = []
     if action == "delete":

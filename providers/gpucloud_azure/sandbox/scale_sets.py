@@ -53,7 +53,8 @@ def _new(subscription: Subscription, id_: str, body: Json) -> Document:
     properties, sku = part(body, "properties"), part(body, "sku")
     sku.pop("capacity", None)
     if not part(properties, "upgradePolicy").get("mode"):
-        raise AzureError("InvalidParameter", "Required parameter 'upgradePolicy' is missing (null).")
+        text = "Required parameter 'upgradePolicy.mode' is missing (null)."  # Azure/azure_preview_modules#259
+        raise AzureError("InvalidParameter", text)
     profile = part(properties, "virtualMachineProfile")
     guest = part(profile, "osProfile")
     custom_data = guest.pop("customData", None)
@@ -95,9 +96,11 @@ def _wanted(scale_set: Document, body: Json) -> int:
     """The capacity that is asked for."""
     capacity: int | None = part(body, "sku").get("capacity")
     if capacity is None:
-        raise AzureError("InvalidParameter", "Required parameter 'sku.capacity' is missing (null).")
+        text = "Required parameter 'sku.capacity' is missing (null)."  # UNVERIFIED for this parameter
+        raise AzureError("InvalidParameter", text)
     if capacity < 0:
-        raise AzureError("InvalidParameter", f"The value {capacity} of parameter sku.capacity is invalid.")
+        text = "The value of parameter sku.capacity is invalid."  # azure-powershell#3388, for another one
+        raise AzureError("InvalidParameter", text)
     if capacity > LIMIT:
         what = f"Virtual Machine Scale Set '{scale_set['name']}'"  # terraform-azurerm-nomad#6
         text = (
@@ -188,14 +191,16 @@ def _model(subscription: Subscription, scale_set: Document) -> order.Model:
     profile = part(scale_set, "properties", "virtualMachineProfile")
     guest = part(profile, "osProfile")
     if not guest.get("computerNamePrefix"):
-        raise AzureError("InvalidParameter", "Required parameter 'computerNamePrefix' is missing (null).")
+        text = "Required parameter 'computerNamePrefix' is missing (null)."  # azure-cli#19578
+        raise AzureError("InvalidParameter", text)
     guest["computerName"] = computer_name(guest["computerNamePrefix"], 0)
     guest["customData"] = scale_set["_custom_data"]
     size: str = part(scale_set, "sku").get("name", "")
     model = order.read_model(subscription, scale_set, size, {**profile, "osProfile": guest})
     described: list[Json] = part(profile, "networkProfile").get("networkInterfaceConfigurations") or []
     if not described:
-        raise AzureError("InvalidParameter", "A scale set must have at least one network interface.")
+        text = "A scale set must have at least one network interface."
+        raise AzureError("InvalidParameter", text)  # UNVERIFIED: code
     # Azure's words for a scale set are others; whether its codes are is not known.
     owner = f"scale set {scale_set['name']}"
     nic_limits.check_count(owner, size, len(described))

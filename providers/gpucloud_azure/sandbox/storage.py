@@ -21,13 +21,20 @@ TAKEN = frozenset({"api", "common", "console", "metadata", "providers", "subscri
 """Names that the sandbox's own addresses begin with: to a caller, accounts of somebody else."""
 _NAME = re.compile(r"[a-z0-9]{3,24}")
 _KEYS = ("key1", "key2")
+_ENCRYPTION: Json = {
+    "keySource": "Microsoft.Storage",
+    "services": {"blob": {"enabled": True, "keyType": "Account"}},
+}
+"""How every account encrypts: with Azure's own key."""
 
 
 def make_account(subscription: Subscription, document: Document, body: Json) -> None:
     """The rules of an account; what is put into it is billed."""
     review_tags(body, "the storage account")
     old = subscription.find(ACCOUNT, document["id"])
-    _check_name(subscription, document["name"], document["id"])
+    flaw = _name_flaw(subscription, document["name"], document["id"])
+    if flaw is not None:
+        raise flaw
     if old is None and not (body.get("sku") and body.get("kind")):
         raise AzureError("InvalidRequestPropertyValue", "A storage account needs sku.name and kind.")
     defaults: Document = {
@@ -46,7 +53,7 @@ def make_account(subscription: Subscription, document: Document, body: Json) -> 
     document["kind"] = "StorageV2"
     document["_keys"] = old["_keys"] if old else {name: _new_key(subscription) for name in _KEYS}
     kept: Document = old["properties"] if old else defaults
-    document["properties"] = {**kept, **document["properties"]}
+    document["properties"] = {**kept, **document["properties"], "encryption": _ENCRYPTION}
     document["properties"]["primaryEndpoints"] = {"blob": f"{document['_origin']}/{document['name']}/"}
 
 
@@ -54,18 +61,45 @@ def _new_key(subscription: Subscription) -> str:
     return base64.b64encode(bytes.fromhex(subscription.world.token(128))).decode()
 
 
-def _check_name(subscription: Subscription, name: str, id_: str) -> None:
-    """Passes a name that is free. Codes and words: Azure's own for accounts."""
+def _name_flaw(subscription: Subscription, name: str, id_: str | None = None) -> AzureError | None:
+    """Why an account cannot have a name; nothing where it can.
+
+    Source: azure-docs, "Resolve errors for storage account names"; the statuses are UNVERIFIED.
+
+    Args:
+        subscription: the subscription.
+        name: the name.
+        id_: of the account that may have the name already.
+    """
     if not _NAME.fullmatch(name):
         text = (
             f"{name} is not a valid storage account name. Storage account name must be between 3 and 24 "
             "characters in length and use numbers and lower-case letters only."
         )
-        raise AzureError("AccountNameInvalid", text)
+        return AzureError("AccountNameInvalid", text)
     other = find_account(subscription, name)
-    if name in TAKEN or (other is not None and canonical(other["id"]) != canonical(id_)):
+    if name in TAKEN or (other is not None and (id_ is None or canonical(other["id"]) != canonical(id_))):
         text = f"The storage account named {name} is already taken."
-        raise AzureError("StorageAccountAlreadyTaken", text, 409)
+        return AzureError("StorageAccountAlreadyTaken", text, 409)
+    return None
+
+
+def check_availability(subscription: Subscription, body: Json) -> Answer:
+    """``checkNameAvailability``: whether a new account can have a name.
+
+    Source: azure-sdk-for-net, StorageAccountTests (reasons and words); azure-mgmt-storage, ``Reason``.
+
+    Raises:
+        AzureError: the body has no name. The code is UNVERIFIED.
+    """
+    name = body.get("name")
+    if not isinstance(name, str):
+        raise AzureError("InvalidRequestContent", "The request content was invalid: name is no text.")
+    flaw = _name_flaw(subscription, name)
+    if flaw is None:
+        return Answer(body={"nameAvailable": True})
+    reason = "AccountNameInvalid" if flaw.code == "AccountNameInvalid" else "AlreadyExists"
+    return Answer(body={"nameAvailable": False, "reason": reason, "message": flaw.message})
 
 
 def find_account(subscription: Subscription, name: str) -> Document | None:

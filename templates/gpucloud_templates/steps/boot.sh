@@ -7,6 +7,8 @@ export GPUCLOUD_BOOT=$* GPUCLOUD_USER=$1 DEBIAN_FRONTEND=noninteractive
 shift
 state=/var/lib/gpucloud
 mkdir -p $state /var/log/gpucloud
+exec 9>$state/boot.lock
+flock -n 9 || exit 0 # runs already
 exec >>/var/log/gpucloud/boot.log 2>&1
 timings=
 
@@ -22,7 +24,7 @@ step() { # NAME COMMAND...
   began=$(now)
   publish step "{\"step\": \"$name\", \"began_at\": $((began / 1000))}"
   echo "$(date -u +%FT%TZ) $name: begins"
-  "$@" </dev/null
+  "$@" </dev/null 9>&- # what a step starts may run on, without the lock
   code=$?
   took=$(printf '%d.%03d' $((($(now) - began) / 1000)) $((($(now) - began) % 1000)))
   echo "$(date -u +%FT%TZ) $name: exit code $code after $took s"

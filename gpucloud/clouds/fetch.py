@@ -1,4 +1,4 @@
-"""Fetches a public file of AWS: without credentials, without redirects, and up to a maximum size."""
+"""Fetches a public file: without credentials, without redirects, and up to a maximum size."""
 
 from __future__ import annotations
 

@@ -1,0 +1,34 @@
+"""The attempts of a launch that failed, for people: those with one region and one code are told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpucloud.cli.output import counted
+
+Attempt = Mapping[str, Any]
+
+
+def attempt_lines(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Two lines for each region and code: what was tried how often, and what the cloud said last."""
+    groups: dict[tuple[str, ...], list[Attempt]] = {}
+    for attempt in attempts:
+        key = (attempt["cloud"], attempt["region"], attempt["code"] or attempt["class"])
+        groups.setdefault(key, []).append(attempt)
+    for (cloud, region, code), alike in groups.items():
+        yield f"{cloud} {region}: {code}, {counted(len(alike), 'attempt')}: {'; '.join(_types(alike))}"
+        request = alike[-1]["request_id"]
+        yield f"  {alike[-1]['message']}" + (f" (request id {request})" if request else "")
+
+
+def _types(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """The types with the ways of paying and the zones in which they were tried."""
+    zones: dict[tuple[str, str], list[str]] = {}
+    for attempt in attempts:
+        tried = zones.setdefault((attempt["instance_type"], attempt["purchase"]), [])
+        if attempt["zone"]:
+            tried.append(attempt["zone"])
+    for (instance_type, purchase), tried in zones.items():
+        where = f" in {', '.join(dict.fromkeys(tried))}" if tried else ""
+        yield f"{instance_type} {purchase.replace('_', '-')}{where}"

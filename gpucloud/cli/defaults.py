@@ -1,0 +1,51 @@
+"""The user's defaults file, as commands apply it and say what it decided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+from gpucloud.cli.context import App
+from gpucloud.spec.defaults import ALLOWED, FILE, Defaults, read_defaults, with_defaults
+from gpucloud.spec.model import Spec
+
+
+def defaults_of(app: App) -> Defaults:
+    """The defaults of this user.
+
+    Raises:
+        UsageError: the file is invalid.
+    """
+    return read_defaults(app.paths.config / FILE)
+
+
+def completed(app: App, spec: Spec, fields: Collection[str] = ALLOWED) -> tuple[Spec, dict[str, Any] | None]:
+    """A spec with the user's defaults of these fields; what these decided is said.
+
+    Returns:
+        The spec, and what was decided, as plain JSON; ``None`` if nothing was.
+
+    Raises:
+        UsageError: the file is invalid, or contradicts the spec.
+    """
+    defaults = defaults_of(app)
+    whole, decided = with_defaults(spec, defaults, fields)
+    if not decided:
+        return spec, None
+    app.output.say(f"Defaults of {defaults.file}: {fields_text(decided)}.")
+    return whole, {"file": str(defaults.file), "fields": decided}
+
+
+def fields_text(fields: Mapping[str, Any]) -> str:
+    """Fields of a spec for people: ``clouds aws, azure; ttl 4h; tags team=ml``."""
+    return "; ".join(f"{name} {_value_text(value)}" for name, value in fields.items())
+
+
+def _value_text(value: object) -> str:
+    match value:
+        case list():
+            return ", ".join(map(str, cast("list[object]", value)))
+        case dict():
+            return ", ".join(f"{key}={each}" for key, each in cast("dict[str, object]", value).items())
+        case _:
+            return str(value)

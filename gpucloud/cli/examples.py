@@ -1,0 +1,72 @@
+"""Two command lines for each command, as ``--help`` shows them after ``gpucloud``.
+
+A test parses every one, and refuses a command without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EXAMPLES: Mapping[str, tuple[str, str]] = {
+    "offers": ("offers --gpu A100:8 --spot", "offers --gpu H100 --region 'us-*' --why"),
+    "cost": ("cost --gpu A100:8 --hours 72", "cost --gpu T4 --hours 3d --egress 1TB --explain"),
+    "plan": ("plan --gpu T4 --spot", "plan -f box.yaml -o plan.json"),
+    "images": ("images --gpu A100:8", "images --gpu T4 --image pytorch"),
+    "equivalents": ("equivalents --gpu A100:8", "equivalents --gpu H100:4 --by fp16"),
+    "prices": ("prices show", "prices history --gpu A100:8 --spot"),
+    "prices show": ("prices show", "prices show --json"),
+    "prices refresh": ("prices refresh", "prices refresh --gpu A100 --cloud aws"),
+    "prices history": (
+        "prices history --gpu A100:8 --spot",
+        "prices history --gpu T4 --since 30d",
+    ),
+    "prices diff": ("prices diff 2026-11-01", "prices diff 2026-10-01 2026-11-01 --gpu A100"),
+    "prices watch": (
+        "prices watch --gpu T4 --spot --below 0.20",
+        "prices watch --gpu T4 --spot --below 0.20 --once --exec ./train.sh",
+    ),
+    "commitments": ("commitments", "commitments --json"),
+    "launch": ("launch --gpu A100:8 --spot --ttl 4h", "launch -f box.yaml --name trainer --yes"),
+    "list": ("list", "list --all --live"),
+    "show": ("show trainer", "show trainer --live --json"),
+    "ssh": ("ssh trainer", "ssh trainer -- -L 8888:localhost:8888"),
+    "ssh-config": ("ssh-config", "ssh-config --install"),
+    "forward": ("forward trainer 8888", "forward trainer 8888:9999 6006"),
+    "setup": ("setup trainer", "setup trainer --json"),
+    "exec": ("exec trainer -- nvidia-smi", "exec trainer --node 1 -- sh -c 'df -h | tail -1'"),
+    "sync": ("sync ./src trainer:src", "sync trainer:results ./results"),
+    "logs": ("logs trainer -f", "logs trainer --job --since 1h"),
+    "extend": ("extend trainer --ttl 12h", "extend trainer --ttl none"),
+    "down": ("down trainer", "down --all --yes"),
+    "run": (
+        "run --gpu T4 --ttl 1h -- pytest -m gpu",
+        "run --gpu A100 --spot --sync . --fetch model.pt -- python train.py",
+    ),
+    "sweep": ("sweep --dry-run", "sweep --older-than 2h --yes"),
+    "recover": ("recover", "recover --json"),
+    "spend": ("spend --since 30d", "spend --by month,cloud --csv"),
+    "check": ("check", "check --policy aws"),
+    "audit": ("audit --last 20", "audit --since 1h"),
+    "sandbox": ("sandbox status", "sandbox stock 0 --type g4dn.xlarge"),
+    "sandbox start": ("sandbox start", "sandbox start --review off"),
+    "sandbox stop": ("sandbox stop", "sandbox stop --force"),
+    "sandbox status": ("sandbox status", "sandbox status --json"),
+    "sandbox reset": ("sandbox reset", "sandbox reset --json"),
+    "sandbox pace": ("sandbox pace", "sandbox pace --latency 0.2"),
+    "sandbox calls": ("sandbox calls", "sandbox calls --json"),
+    "sandbox stock": ("sandbox stock", "sandbox stock 0 --type g4dn.xlarge"),
+    "sandbox price": ("sandbox price", "sandbox price x1.5 --type g4dn.xlarge"),
+    "sandbox fault": ("sandbox fault", "sandbox fault throttle --cloud aws --times 3"),
+    "sandbox interrupt": ("sandbox interrupt trainer", "sandbox interrupt trainer --notice 30"),
+    "sandbox gpu": ("sandbox gpu lost", "sandbox gpu memory --times 2"),
+    "sandbox clock": ("sandbox clock", "sandbox clock 3600"),
+    "sandbox address": ("sandbox address", "sandbox address 203.0.113.9"),
+    "sandbox control": (
+        "sandbox control aws commit per_hour=10 until=2027-05-31",
+        "sandbox control aws deny actions='[\"ec2:RunInstances\"]'",
+    ),
+    "schema": ("schema", "schema --json"),
+    "completion": ("completion bash", "completion zsh"),
+    "version": ("version", "version --paths"),
+}
+"""The examples of each command, by its words."""

@@ -1,0 +1,109 @@
+"""Repeats the set-up of a box that was kept after its set-up failed, or of one that is ready."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from gpucloud.boxes.bring_up import NotReadyError, bring_up, hand_over, targets
+from gpucloud.boxes.ingress import reach
+from gpucloud.boxes.keeping import failure_facts, setup_failed
+from gpucloud.boxes.setup import CommandsFailedError, set_up
+from gpucloud.errors import UsageError
+from gpucloud.inventory.reconcile import refresh
+from gpucloud.journal.events import Seen
+from gpucloud.journal.facts import Facts
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
+from gpucloud.runtime.context import Context
+from gpucloud.spec.file import load_spec
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.boot import boot_again
+from gpucloud.ssh.client import ConnectionFailedError
+from gpucloud.ssh.environment import LOAD
+from gpucloud.ssh.job import script_of, start
+from gpucloud.ssh.keys import key_folder
+
+UNFINISHED = "the set-up was repeated, and has not ended"
+"""What the journal says of a box while its set-up is repeated, and after a command that died meanwhile."""
+
+
+def repeat_setup(context: Context, box: Box) -> Box:
+    """Runs every step of a box's set-up again, as its launch did, and makes the box ready.
+
+    The files of ``sync`` are copied, and the command of ``run`` is started, only if the box was not ready.
+    The variables are those of the launch, which are on the box.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box.
+
+    Returns:
+        The box in state ``ready``.
+
+    Raises:
+        SetupFailedError: a step failed again; the box stays as it is until its deadline.
+        UsageError: there is no set-up to repeat, or another process holds the box; nothing was changed.
+        ConnectionFailedError: a node cannot be reached.
+        BoxLostError: the box ended meanwhile.
+    """
+    assert context.state is not None  # noqa: S101  (the keys are there)
+    spec = _spec_of(context, box)
+    taken = context.take(box)
+    if taken is None:
+        raise UsageError(f"another process works on box {box.name!r}", hint="see its state: gpucloud list")
+    try:
+        refresh(context, taken)
+        seen = context.journal.held(taken)
+        _spec_of(context, seen)
+        for node in targets(seen, key_folder(context.state, seen.id), context.proxy_command):
+            reach(context, seen, node)
+        context.journal.write(seen, Seen(facts=Facts(setup_error=UNFINISHED)))
+        try:
+            return _set_up_again(context, seen, spec, key_folder(context.state, seen.id))
+        except (NotReadyError, CommandsFailedError, ConnectionFailedError) as error:
+            context.journal.write(seen, Seen(facts=failure_facts(error)))
+            raise setup_failed(context, context.journal.held(seen), error) from error
+    finally:
+        context.journal.release(taken)
+
+
+def _set_up_again(context: Context, box: Box, spec: Spec, keys: Path) -> Box:
+    nodes, was_ready = targets(box, keys, context.proxy_command), not box.setup_error
+    context.tell("setup", "repeating the steps of the first boot")
+    for node in nodes:
+        context.tasks.run(partial(boot_again, node, box.boot.steps))
+    measured = bring_up(context, box, keys)
+    set_up(context, nodes, spec.replaced(sync=()) if was_ready else spec)
+    ready = hand_over(context, box, keys, Facts(measured=measured, setup_error=""))
+    if spec.run and not was_ready:
+        context.tell("job", spec.run.splitlines()[0])
+        context.tasks.run(partial(start, nodes[0], script_of(f"{LOAD}\n{spec.run}", {})))
+    return ready
+
+
+def _spec_of(context: Context, box: Box) -> Spec:
+    """The spec of a box whose set-up can be repeated.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    over = box.expires_at is not None and box.expires_at < context.clock()
+    if box.state is not BoxState.READY or over:
+        state = "past its end" if box.state is BoxState.READY else str(box.state)
+        raise UsageError(
+            f"the set-up of {box.name!r} cannot be repeated: its state is {state}",
+            hint=f"see its state: gpucloud show {box.name} --live",
+        )
+    if box.recovered:
+        raise UsageError(
+            f"{box.name!r} was recovered by its tags, which do not hold its set-up",
+            hint=f"run the commands yourself: gpucloud ssh {box.name}",
+        )
+    spec = load_spec(None, dict(box.wanted.spec))
+    missing = [local for item in spec.sync if not Path(local := item.partition(":")[0]).exists()]
+    if missing and box.setup_error:
+        raise UsageError(
+            f"--sync: {missing[0]} does not exist here", hint="repeat the set-up in the folder of the launch"
+        )
+    return spec

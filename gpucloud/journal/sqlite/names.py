@@ -1,0 +1,47 @@
+"""The names in a journal, for shell completion: one query, without the modules that read its events."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+# SQLite uses a partial index only for a query with exactly the same condition.
+LIVING = "state NOT IN ('deleted', 'failed')"
+BUSY_S = 0.05
+"""How long to wait for another process: somebody waits for a key."""
+
+_NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
+_IDS = "SELECT id, name FROM boxes WHERE owner = ? ORDER BY created_at DESC LIMIT 100"
+_RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM boxes
+    WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608  # nosec B608
+_ALL_RUNS = """SELECT run_id, group_concat(name, ', ') FROM boxes
+    WHERE owner = ? AND run_id IS NOT NULL GROUP BY run_id ORDER BY max(created_at) DESC LIMIT 100"""
+
+
+def box_names(journal: Path, owner: str) -> list[tuple[str, str]]:
+    """The living boxes of an owner: name and state. Empty if the journal cannot be read."""
+    return _rows(journal, _NAMES, owner)
+
+
+def box_ids(journal: Path, owner: str) -> list[tuple[str, str]]:
+    """The newest boxes of an owner, ended ones too: id and name. Empty if the journal cannot be read."""
+    return _rows(journal, _IDS, owner)
+
+
+def run_ids(journal: Path, owner: str, *, over: bool = False) -> list[tuple[str, str]]:
+    """The runs of an owner: id, and names of the boxes; ``over`` adds ended ones, the newest first."""
+    return _rows(journal, _ALL_RUNS if over else _RUNS, owner)
+
+
+def _rows(journal: Path, query: str, owner: str) -> list[tuple[str, str]]:
+    try:
+        # Read-only: a journal that is missing is not made.
+        connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
+    except sqlite3.Error:
+        return []
+    try:
+        return connection.execute(query, (owner,)).fetchall()
+    except sqlite3.Error:  # locked, damaged, or of another version
+        return []
+    finally:
+        connection.close()

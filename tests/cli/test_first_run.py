@@ -1,0 +1,78 @@
+"""What somebody sees who has just installed gpucloud: no account, no box, nothing on record."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpucloud.cli.boxes import gpu_text
+from gpucloud.journal.facts import Gpu
+from tests.shell import Shell
+
+NO_ACCOUNT = {
+    "GPUCLOUD_SANDBOX": "0",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true",
+}
+WAYS = {
+    "alibaba": "aliyun configure (key: https://ram.console.alibabacloud.com/users)",
+    "aws": "aws configure sso, or aws configure",
+    "azure": "az login",
+}
+
+
+def told(text: str) -> list[str]:
+    """The error, without the progress before it."""
+    return text[text.index("error:") :].splitlines()
+
+
+@pytest.mark.parametrize("command", [("plan",), ("launch", "--yes")])
+def test_without_credentials_five_lines_say_how_to_get_them(cli: Shell, command: tuple[str, ...]) -> None:
+    ran = cli(*command, "--gpu", "T4", **NO_ACCOUNT)
+    assert (ran.code, ran.out) == (4, "")
+    lines = told(ran.err)
+    assert lines[0] == "error: no credentials for alibaba, aws or azure: nothing was bought"
+    assert "`gpucloud check`" in lines[1]
+    assert "--sandbox" in lines[1]
+    assert lines[2:] == [f"    {cloud}: {way}" for cloud, way in WAYS.items()]
+    assert max(map(len, lines)) < 80
+
+
+def test_a_program_reads_the_same_in_the_error_document(cli: Shell) -> None:
+    error = cli("plan", "--gpu", "T4", "--cloud", "aws", "--json", **NO_ACCOUNT).error
+    assert (error["class"], error["cloud"]) == ("auth", "aws")
+    assert WAYS["aws"] in error["hint"]
+
+
+def test_wrong_credentials_are_told_rather_than_the_lack_of_others(cli: Shell) -> None:
+    own = {**cli.endpoint.environ, "AWS_SECRET_ACCESS_KEY": "wrong"}
+    theirs = {name: value for name, value in own.items() if "AWS" in name}
+    error = cli("plan", "--gpu", "T4", "--json", **{**theirs, **NO_ACCOUNT}).error
+    assert (error["class"], error["cloud"]) == ("auth", "aws")
+    assert "no credentials" not in error["message"]
+
+
+def test_a_spec_file_given_as_a_plan_is_told_with_the_option_for_it(cli: Shell) -> None:
+    (cli.home / "box.yaml").write_text("gpu: T4\n")
+    ran = cli("launch", "box.yaml", "--yes")
+    assert ran.code == 2
+    assert "use -f: gpucloud launch -f box.yaml" in ran.err
+
+
+def test_run_takes_the_yes_of_other_commands(cli: Shell) -> None:
+    ran = cli("run", "--yes", "--gpu", "T4", "--", "echo", "done")
+    assert (ran.code, ran.out) == (0, "done\n")
+
+
+def test_an_audit_of_nothing_says_so_and_what_was_asked_for(cli: Shell) -> None:
+    assert cli("audit").err == "No calls are on record.\n"
+    cli.launch("--gpu", "T4")
+    ran = cli("audit", "--box", "b-other", "--since", "1h")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "No calls are on record for the box with the ID b-other and the time since 1h.\n"
+
+
+@pytest.mark.parametrize(("count", "shown"), [("8", "A10:8"), ("0.166667", "A10:1/6"), ("0.5", "A10:1/2")])
+def test_gpus_and_shares_of_one_are_listed_as_they_are_asked_for(count: str, shown: str) -> None:
+    assert gpu_text(Gpu(model="A10", count=Decimal(count)), ()) == shown

@@ -1,0 +1,200 @@
+"""Tables and lists: what fits a terminal, which columns and forms a user can choose, and colours."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import subprocess
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpucloud.cli.output import counted
+from gpucloud.cli.palette import Cell
+from gpucloud.cli.tables import Column, fit, lines_of, shortened, sorted_rows
+from tests.shell import Shell
+
+PROGRAM = Path(sysconfig.get_path("scripts"), "gpucloud")
+Show = Callable[..., str]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Show:
+    """What a command shows on a terminal of a width, both streams together."""
+    pty = pytest.importorskip("pty")
+
+    def show(width: int, *arguments: str, **extra: str) -> str:
+        ours, theirs = pty.openpty()
+        fcntl, struct, termios = (pytest.importorskip(name) for name in ("fcntl", "struct", "termios"))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "GPUCLOUD_HOME": str(tmp_path),
+            "LC_ALL": "C.UTF-8",
+            "TERM": "xterm",
+            **extra,
+        }
+        with subprocess.Popen(
+            [str(PROGRAM), *arguments], env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            parts: list[bytes] = []
+            while part := _read(ours):
+                parts.append(part)
+            process.wait(60)
+        os.close(ours)
+        return b"".join(parts).decode().replace("\r\n", "\n")
+
+    return show
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:  # Linux tells the end of a terminal so
+        return b""
+
+
+COMMANDS: Sequence[Sequence[str]] = (
+    ("offers", "--gpu", "A100:8", "--spot", "--on-demand"),
+    ("offers", "--gpu", "T4", "--include-hidden"),
+    ("cost", "--gpu", "A100:8", "--hours", "72"),
+    ("cost", "--gpu", "T4"),
+    ("images", "--gpu", "A100:8"),
+    ("prices", "show"),
+    ("equivalents", "A100:8", "H100:4"),
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
+    terminal: Show, command: Sequence[str], width: int
+) -> None:
+    text = terminal(width, *command, NO_COLOR="1")
+    words = {word for line in terminal(400, *command, NO_COLOR="1").splitlines() for word in line.split()}
+    assert "\x1b" not in text
+    for line in text.splitlines():
+        assert len(line) <= width or len(line.split()) == 1, line
+    for word in re.sub(
+        r"Not shown at this width:.*?To\s+see\s+them:.*?\.", "", text, flags=re.DOTALL
+    ).split():
+        assert word in words or "…" in word or set(word) == {"─"}, word
+
+
+def test_hidden_columns_are_named_and_wide_shows_them(terminal: Show) -> None:
+    narrow = terminal(80, "offers", "--gpu", "A100:8", "-n", "3")
+    assert "Not shown at this width: " in narrow
+    assert "VCPUS" in narrow.split("Not shown at this width: ")[1]
+    assert "VCPUS" in terminal(80, "offers", "--gpu", "A100:8", "-n", "3", "-o", "wide").splitlines()[0]
+
+
+def test_colours_mark_the_cheapest_and_spot_and_can_be_declined(terminal: Show) -> None:
+    command = ("offers", "--gpu", "A100:8", "--spot", "--on-demand", "--max-age", "9y", "-n", "0")
+    text = terminal(200, *command)
+    assert "\x1b[36mspot\x1b[0m" in text
+    assert text.count("\x1b[1;32m$") < text.count("$")
+    assert "\x1b[1;31merror\x1b[0m:" in terminal(80, "offers", "--columns", "nonsense")
+    for declined in (terminal(200, *command, NO_COLOR="1"), terminal(200, *command, "--no-color")):
+        assert "\x1b" not in declined
+    assert "\x1b" not in terminal(80, "--no-color", "offers", "--columns", "nonsense")
+
+
+def test_columns_are_chosen_and_rows_are_sorted(cli: Shell) -> None:
+    shown = cli("offers", "--gpu", "T4", "-n", "9", "--columns", "region,PER-HOUR", "--sort-by", "-region")
+    heading, *rows = (line.split() for line in shown.out.splitlines())
+    assert heading == ["REGION", "PER", "HOUR"]
+    regions = [row[0] for row in rows]
+    assert regions == sorted(regions, reverse=True)
+    assert len(set(regions)) > 1
+
+
+def test_a_column_that_does_not_exist_is_refused_with_those_that_do(cli: Shell) -> None:
+    for flag in ("--columns", "--sort-by"):
+        for form in ((), ("-o", "csv")):
+            refused = cli("offers", "--gpu", "T4", flag, "nonsense", *form)
+            assert (refused.code, refused.out) == (2, "")
+            assert f"{flag}: there is no column 'nonsense'" in refused.err
+            assert "region" in refused.err
+
+
+def test_a_list_has_five_other_forms(cli: Shell) -> None:
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "b")
+    cli.launch("--gpu", "L4", "--cloud", "aws", "--name", "a")
+    assert cli("list", "-o", "name").out.split() == ["b", "a"]
+    documents = [yaml.safe_load(cli("list", "-o", form).out) for form in ("json", "yaml")]
+    for document in (*documents, cli("list", "--json").json):
+        assert document["schema"] == "gpucloud.list/v1"
+        assert [box["name"] for box in document["boxes"]] == ["b", "a"]
+        assert document["boxes"][0]["gpu"]["model"] == "T4"
+    text = cli("list", "-o", "csv", "--columns", "name,gpu.model", "--sort-by", "name").out
+    assert list(csv.reader(io.StringIO(text))) == [["name", "gpu.model"], ["a", "L4"], ["b", "T4"]]
+    shown = cli("show", "a").out.splitlines()
+    assert [line.split()[0] for line in shown[:6]] == ["name", "state", "time", "per", "cost", "ssh"]
+    assert shown[2].startswith("time left"), shown[2]
+    assert "(compute $" in shown[3]
+    assert shown[5].split() == ["ssh", "gpucloud", "ssh", "a"]
+    wide = cli("list", "-o", "wide").out
+    assert "PAID AS" in wide
+    assert wide.splitlines()[1].startswith("b ")
+
+
+def test_forms_that_contradict_are_refused(cli: Shell) -> None:
+    assert cli("list", "--json", "-o", "csv").code == 2
+    assert cli("list", "-o", "yaml", "--columns", "name").code == 2
+    assert cli("list", "-o", "xml").code == 2
+    failed = cli("offers", "--gpu", "T4", "--region", "nowhere", "-o", "json")
+    assert failed.error, "-o json is --json, for errors too"
+
+
+@pytest.mark.parametrize(
+    ("texts", "order"),
+    [
+        (["$10.00", "$9.50", "≥ $1,200", "?"], ["$9.50", "$10.00", "≥ $1,200", "?"]),
+        (["2h30m", "45s", "1d", "-5m"], ["-5m", "45s", "2h30m", "1d"]),
+        (["us-east-10", "us-east-2", "-"], ["us-east-2", "us-east-10", "-"]),
+        (["CNY 7.5000", "$9.00"], ["$9.00", "CNY 7.5000"]),
+    ],
+)
+def test_cells_sort_by_what_they_mean(texts: list[str], order: list[str]) -> None:
+    assert [texts[row] for row in sorted_rows(texts, down=False)] == order
+
+
+def test_types_stay_distinct_where_they_are_shortened() -> None:
+    types = ["Standard_NC24ads_long_A100_v4", "Standard_NC48ads_long_A100_v4", "p4d.24xlarge"]
+    column = Column("TYPE", [Cell(each) for each in types])
+    fitted = fit([Column("NAME", [Cell("x")] * 3), column], 31)
+    lines = list(lines_of(fitted, framed=False, styled=False))[1:]
+    assert len(set(lines)) == len(types)
+    assert all(len(line) <= 31 for line in lines)
+    assert any("…" in line for line in lines)
+    names = Column("NAME", [Cell("x")] * 3)
+    assert fit([names, column], 26).hidden == ["TYPE"], "no width in which two types look alike"
+    assert lines[2].split() == ["x", "p4d.24xlarge"]
+
+
+def test_one_thing_is_no_plural() -> None:
+    assert [counted(number, "more row") for number in (1, 2)] == ["1 more row", "2 more rows"]
+    assert counted(2, "query") == "2 queries"
+
+
+def test_what_stands_before_a_shortened_type_stays() -> None:
+    assert shortened("4 × Standard_NC24ads_A100_v4", 21) == "4 × Stan…4ads_A100_v4"
+
+
+def test_attempts_with_one_region_and_code_are_told_once(cli: Shell) -> None:
+    rule = {"cloud": "aws", "action": "RunInstances", "effect": "error"}
+    cli.sandbox.fault(**rule, code="InsufficientInstanceCapacity", times=20)
+    failed = cli("launch", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-*", "--yes")
+    assert failed.code == 5
+    told = failed.err.split("  tried:\n")[1].splitlines()
+    regions = [line.split(":")[0].strip() for line in told if "attempt" in line]
+    assert regions == ["aws us-east-1", "aws us-east-2"]
+    assert "g4dn.xlarge on-demand in use1-az" in told[0]
+    assert failed.err.count("could not create the instance") <= 1 + len(regions)

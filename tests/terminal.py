@@ -1,0 +1,43 @@
+"""Somebody at a terminal: types keys, and reads the screen."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+PATIENCE_S = 30.0
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>(]B?|\x1b\][^\x07]*\x07|[\x07\x08\r]")
+
+
+class Terminal:
+    """A program on a pseudo-terminal, and what it shows there."""
+
+    def __init__(self, argv: list[str], environment: Mapping[str, str], folder: Path) -> None:
+        self._screen = ""
+        pid, self._handle = pty.fork()
+        if pid == 0:
+            os.chdir(folder)
+            os.execve(argv[0], argv, dict(environment))  # noqa: S606  (the program under test)
+        self._pid = pid
+
+    def type(self, text: str) -> None:
+        self._screen = ""
+        os.write(self._handle, text.encode())
+
+    def sees(self, *texts: str) -> str:
+        """The screen since the last keys, once it shows all of these texts."""
+        end = time.monotonic() + PATIENCE_S
+        while not all(text in self._screen for text in texts):
+            ready, _, _ = select.select([self._handle], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"{texts} not in {self._screen!r}"
+            self._screen += _ESCAPES.sub("", os.read(self._handle, 65536).decode(errors="replace"))
+        return self._screen
+
+    def close(self) -> None:
+        os.close(self._handle)
+        os.waitpid(self._pid, 0)

@@ -114,7 +114,7 @@ SCENES = {
             ),
         ),
         Scene(name="down-kept", before=_kept, line=_always("down", "x", "--yes"), ends=True, kinds=OF_SETUP),
-        Scene(name="setup", before=_kept, line=_always("setup", "x"), kinds=OF_SETUP),
+        Scene(name="setup", before=_kept, line=_always("setup", "x"), kinds=OF_SETUP - {"F9"}),
         Scene(
             name="run",
             line=lambda cloud: ("run", *WANTED, "--cloud", cloud, "--region", REGION[cloud], "--", "true"),

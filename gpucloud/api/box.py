@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.runs.job import Write
+    from gpucloud.ssh.job import JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +227,49 @@ class Box:
         """
         return self._client.exec(self.id, command, node=node, stdin=stdin, timeout_s=timeout_s)
 
+    def exec_all(self, command: Sequence[str], show: Callable[[int, str, bool], None]) -> list[int]:
+        """Runs a program on every node at the same time; its arguments are passed unchanged.
+
+        Args:
+            command: the program and its arguments.
+            show: receives each line of output as it arrives, from several threads: the node's number, the
+                line, and whether it is of the standard error.
+
+        Returns:
+            The exit codes, by node.
+
+        Raises:
+            UsageError: the box has ended.
+            ConnectionFailedError: a node cannot be reached, or a connection was lost.
+        """
+        return self._client.exec_all(self.id, command, show)
+
+    def start_job(self, command: Sequence[str], *, nodes: Sequence[int] | None = None) -> str:
+        """Starts a program that keeps running after the connection ends; its arguments are passed unchanged.
+
+        A box with a running job is not idle. Its output: ``logs("job", job=ID)``.
+
+        Args:
+            command: the program and its arguments.
+            nodes: where it is started; by default on every node.
+
+        Returns:
+            The id of the job, the same on all nodes.
+
+        Raises:
+            UsageError: the box has ended, or has no such node.
+            ConnectionFailedError: a node cannot be reached.
+        """
+        return self._client.start_job(self.id, command, nodes=nodes)
+
+    def jobs(self, *, node: int = 0) -> list[JobState]:
+        """The jobs of a node, each with its exit code if it has ended; ``run`` is that of a launch or a run.
+
+        Raises:
+            ConnectionFailedError: the node cannot be reached.
+        """
+        return self._client.jobs(self.id, node=node)
+
     def run(
         self,
         command: Sequence[str] | str,
@@ -271,13 +315,15 @@ class Box:
         """
         self._client.sync(self.id, source, destination, up=False, node=node)
 
-    def logs(self, source: str = "boot", *, node: int = 0) -> str:
+    def logs(self, source: str = "boot", *, node: int = 0, job: str = "run") -> str:
         """A log of a node: ``boot``, ``guard`` or ``job``; ``console`` is the console output from the cloud.
+
+        ``job`` is the id of the job whose log it is.
 
         Raises:
             ConnectionFailedError: the node cannot be reached.
         """
-        return self._client.logs(self.id, source, node=node)
+        return self._client.logs(self.id, source, node=node, job=job)
 
     def extend(self, ttl: timedelta | None, *, add: bool = False) -> Box:
         """Moves the deadline of the box, later or earlier, to ``ttl`` from now; ``None`` for no deadline.

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from gpucloud.spec.model import Spec
     from gpucloud.ssh.client import Target
     from gpucloud.ssh.hosts import Host
+    from gpucloud.ssh.job import JobState
     from gpucloud_pricing.billing import Billing
     from gpucloud_pricing.estimate import Place
     from gpucloud_pricing.values import Experience
@@ -665,6 +666,34 @@ class Client:
             stderr=done.err.decode(errors="replace"),
         )
 
+    def exec_all(
+        self, name: str, command: Sequence[str], show: Callable[[int, str, bool], None]
+    ) -> list[int]:
+        """Runs a program on every node at the same time; see :meth:`gpucloud.Box.exec_all`."""
+        from gpucloud.ssh.nodes import run_on_all
+
+        nodes = range(len(self._find(name).nodes))
+        return run_on_all([self.connect(name, node=node) for node in nodes], command, show)
+
+    def start_job(self, name: str, command: Sequence[str], *, nodes: Sequence[int] | None = None) -> str:
+        """Starts a program on nodes and leaves it running; see :meth:`gpucloud.Box.start_job`."""
+        from gpucloud.ssh.environment import loading
+        from gpucloud.ssh.job import new_id, script_of, start
+
+        chosen = range(len(self._find(name).nodes)) if nodes is None else nodes
+        targets = [self.connect(name, node=node) for node in chosen]
+        job = new_id()
+        for target in targets:
+            words = loading(command) if target.has_environment else command
+            start(target, script_of(words, {}), job)
+        return job
+
+    def jobs(self, name: str, *, node: int = 0) -> list[JobState]:
+        """The jobs of a node; see :meth:`gpucloud.Box.jobs`."""
+        from gpucloud.ssh.job import jobs
+
+        return jobs(self.connect(name, node=node))
+
     def run_job(
         self,
         name: str,
@@ -744,32 +773,33 @@ class Client:
         hosts = tuple(read())
         return SshHosts(file=file, hosts=hosts, text=hosts_text(hosts))
 
-    def logs(self, name: str, source: str = "boot", *, node: int = 0) -> str:
+    def logs(self, name: str, source: str = "boot", *, node: int = 0, job: str = "run") -> str:
         """A log of a node; see :meth:`gpucloud.Box.logs`."""
         from gpucloud.ssh.client import run
         from gpucloud.ssh.logs import LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
 
         if source == "console":
             return self.console(name, node=node)
-        kept = self.kept_log(name, source, node=node)
+        kept = self.kept_log(name, source, node=node, job=job)
         if kept is not None:
             return kept.text
-        target, command = self.connect(name, node=node), log_command(source)
+        target, command = self.connect(name, node=node), log_command(source, job=job)
         done = run(target, command, timeout_s=LOGS_TIMEOUT_S, most_bytes=MOST_LOG_BYTES, only_end=True)
         return done.out.decode(errors="replace")
 
-    def kept_log(self, name: str, source: str, *, node: int = 0) -> Kept | None:
+    def kept_log(self, name: str, source: str, *, node: int = 0, job: str = "run") -> Kept | None:
         """A log of a box that has ended, as it was kept on this machine; ``None`` for a living box.
 
         Raises:
             UsageError: the box has ended, and no such log of it was kept.
         """
         from gpucloud.boxes.kept_logs import kept_log
+        from gpucloud.ssh.job import RUN
 
         box = self._find(name)
         if box.ended_at is None:
             return None
-        kept = kept_log(self.state, box.id, source, node=node)
+        kept = kept_log(self.state, box.id, source, node=node) if job == RUN else None
         if kept is None:
             raise UsageError(
                 f"box {box.name!r} has ended ({box.state}), and no {source} log of it was kept here",

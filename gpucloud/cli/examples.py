@@ -33,9 +33,9 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "ssh-config": ("ssh-config", "ssh-config --install"),
     "forward": ("forward trainer 8888", "forward trainer 8888:9999 6006"),
     "setup": ("setup trainer", "setup trainer --json"),
-    "exec": ("exec trainer -- nvidia-smi", "exec trainer --node 1 -- sh -c 'df -h | tail -1'"),
+    "exec": ("exec trainer -- nvidia-smi", "exec trainer --detach -- python train.py"),
     "sync": ("sync ./src trainer:src", "sync trainer:results ./results"),
-    "logs": ("logs trainer -f", "logs trainer --job --since 1h"),
+    "logs": ("logs trainer -f", "logs trainer --job run --since 1h"),
     "extend": ("extend trainer --ttl 12h", "extend trainer --ttl none"),
     "down": ("down trainer", "down --all --yes"),
     "run": (

@@ -58,7 +58,7 @@ def launch(
             app.output.document("launch", {"box": box.document(), "timeline": timeline.document()})
     app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
     if box.runs_command:
-        app.output.say(f"Its command is running: gpucloud logs {box.name} --job -f")
+        app.output.say(f"Its command is running: gpucloud logs {box.name} --job run -f")
     app.output.say(f"{paying_text(living)} Delete it with: gpucloud down {box.name}")
 
 

@@ -15,6 +15,8 @@ from gpucloud.cli.output import clean
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.job import RUN, JobState, jobs
 from gpucloud.ssh.logs import LOGS, LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
 
 SINCE = "10m, 2h, 30d, or a time such as 2026-11-21 (UTC) or 2026-11-21T10:00:00Z"
@@ -34,44 +36,82 @@ def logs(
         bool, typer.Option("--boot", help="Show the boot log, with seconds per step. The default.")
     ] = False,
     guard: Annotated[bool, typer.Option("--guard", help="Show the guard's log.")] = False,
-    job: Annotated[bool, typer.Option("--job", help="Show the job's log.")] = False,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", help="Show a job's log: an ID from exec --detach, or run.", metavar="ID"),
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--since", help=f"Leave out older lines: {SINCE}.", metavar="TIME")
     ] = None,
     node: Node = 0,
-) -> None:
+) -> int:
     """Show the boot, guard or job log of a box; the cloud's console log if the box does not answer.
 
     Of a box that failed or was deleted, shows the end of the log that was kept on this machine (0600, without
     secrets): a log is kept when the setup fails, and by run and down, if the box answers then.
 
+    With --job and -f, ends with the job, and exits with its exit code.
+
     With --since, a line without a time counts as having the time of the line before it.
     """
-    chosen = [kind for kind, asked in (("boot", boot), ("guard", guard), ("job", job)) if asked]
+    chosen = [kind for kind, asked in (("boot", boot), ("guard", guard), ("job", job is not None)) if asked]
     if len(chosen) > 1:
         raise UsageError(f"only one log at a time: {', '.join(f'--{kind}' for kind in LOGS)}")
     source = (chosen or ["boot"])[0]
     moment = None if since is None else read_since(since, datetime.now(UTC))
-    kept = app.client.kept_log(name, source, node=node)
+    kept = app.client.kept_log(name, source, node=node, job=job or RUN)
     if kept is not None:
         app.output.say(f"The box has ended; this log was kept at {rfc3339(kept.at)}:")
         _show(app, source, newer(map(clean, kept.text.splitlines()), moment), follow)
-        return
+        return 0
     from gpucloud.ssh.client import ConnectionFailedError, lines
 
     try:
         target = app.client.connect(name, node=node)
     except ConnectionFailedError as error:
-        text = "" if job else app.client.console(name, node=node)
+        text = "" if source == "job" else app.client.console(name, node=node)
         if not text:
             raise
         app.output.say(f"{error.message}\nThis is the console log that the cloud keeps:")
         _show(app, "console", clean(text).splitlines(), follow=False)
-        return
+        return 0
+    if job is not None:
+        _job(name, target, job)
     timeout_s = None if follow else LOGS_TIMEOUT_S
-    with closing(lines(target, log_command(source, follow=follow), timeout_s=timeout_s)) as stream:
+    command = log_command(source, job=job or RUN, follow=follow)
+    with closing(lines(target, command, timeout_s=timeout_s)) as stream:
         written = map(clean, stream if follow else _at_most(app, stream))
         _show(app, source, newer(written, moment), follow)
+    if job is None:
+        return 0
+    state = _job(name, target, job)
+    app.output.say(f"Job {job} {state_text(state)}.")
+    return (state.exit_code or 0) if follow else 0
+
+
+def _job(name: str, target: Target, job: str) -> JobState:
+    """A job of a node.
+
+    Raises:
+        UsageError: the node has no such job.
+    """
+    found = {each.id: each for each in jobs(target)}
+    if job not in found:
+        known = ", ".join(f"{each.id} ({state_text(each)})" for each in found.values())
+        raise UsageError(
+            f"node {target.node} of {name!r} has no job {job!r}",
+            hint=f"its jobs: {known}" if known else f"start one: gpucloud exec {name} --detach -- COMMAND",
+        )
+    return found[job]
+
+
+def state_text(job: JobState) -> str:
+    """How a job fares: ``ended with exit code 3``."""
+    if job.running:
+        return "is running"
+    if job.exit_code is None:
+        return "ended without an exit code: the node was restarted, or ran out of memory"
+    return f"ended with exit code {job.exit_code}"
 
 
 def read_since(text: str, today: datetime) -> datetime:

@@ -241,7 +241,7 @@ def relay(
     """
     _connected(target)
     command = [*client(target), "-tt" if terminal else "-T", target.alias, *_users_words(target, argv)]
-    with subprocess.Popen(command, stdout=out) as child, _passing_signals_to(child) as signals:
+    with subprocess.Popen(command, stdout=out) as child, passing_signals_to(child) as signals:
         code = child.wait()
     if signals:
         return 128 + signals[0]
@@ -275,7 +275,7 @@ def relay_with_options(
     words = _users_words(target, argv)
     terminals = ["-tt"] if terminal and words else []
     command = [*_argv(_separate(target)), *terminals, *options, target.alias, *words]
-    with subprocess.Popen(command) as child, _passing_signals_to(child) as signals:
+    with subprocess.Popen(command) as child, passing_signals_to(child) as signals:
         code = child.wait()
     if signals:
         return 128 + signals[0]
@@ -305,7 +305,7 @@ def forward(target: Target, ports: Sequence[tuple[int, int]], ready: Callable[[]
             subprocess.Popen(
                 [*command, target.alias], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words
             ) as child,
-            _passing_signals_to(child) as signals,
+            passing_signals_to(child) as signals,
         ):
             assert child.stdout is not None  # noqa: S101  (it is a pipe)
             try:
@@ -472,16 +472,17 @@ def _control(target: Target, verb: str) -> bool:
 
 
 @contextmanager
-def _passing_signals_to(child: subprocess.Popen[bytes]) -> Generator[list[int]]:
-    """Passes the signals that end us on to the command while the body runs; yields those that came.
+def passing_signals_to(*children: subprocess.Popen[bytes]) -> Generator[list[int]]:
+    """Passes the signals that end us on to the commands while the body runs; yields those that came.
 
-    A terminal's Ctrl-C reaches both directly.
+    A terminal's Ctrl-C reaches us and them directly.
     """
     came: list[int] = []
 
     def pass_on(signum: int, _: object) -> None:
         came.append(signum)
-        child.send_signal(signum)
+        for child in children:
+            child.send_signal(signum)
 
     if threading.current_thread() is not threading.main_thread():
         yield came

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import subprocess
 import threading
@@ -19,8 +20,12 @@ from gpucloud.errors import GpucloudError
 from gpucloud.ssh.client import SSH_FAILED, ConnectionFailedError, Failure, Target, client, connect, run
 from gpucloud.ssh.environment import environment_text
 
-FOLDER = ".gpucloud/job"
-"""The folder of a box's one job, in its user's home: ``script``, ``out``, ``err``, ``pid``, ``exit``."""
+FOLDER = ".gpucloud/jobs"
+"""The folder of a node's jobs, in its user's home. Each has one of its own, named by its id, with the files
+``script``, ``out``, ``err``, ``pid``, ``exit``."""
+RUN = "run"
+"""The id of the job that a launch or a run starts; a node has one of these."""
+JOB_ID = re.compile(r"[a-z0-9]{1,32}")
 JOBS = "/run/gpucloud/jobs"
 """Where the guard finds the process ids of jobs, to know that the box is not idle."""
 CHUNK = 65536
@@ -29,31 +34,40 @@ MOST_BYTES = 1024
 """The most bytes to read of a job's exit code."""
 
 _START = f"""
-set -e; umask 077; cd; mkdir -p {FOLDER}; cd {FOLDER}
+set -e; umask 077; cd; mkdir -p {FOLDER}/"$1"; cd {FOLDER}/"$1"
 if [ -e pid ] && [ ! -e exit ] && kill -0 "$(cat pid)" 2>/dev/null; then
   echo 'another job is still running' >&2; exit 75
 fi
 rm -f out err pid exit; cat >script; : >out; : >err
 setsid bash -c '
-  cd; setsid bash {FOLDER}/script </dev/null >{FOLDER}/out 2>{FOLDER}/err & echo $! >{FOLDER}/.pid
-  mv {FOLDER}/.pid {FOLDER}/pid; wait $!; echo $? >{FOLDER}/.exit; mv {FOLDER}/.exit {FOLDER}/exit
-  rm -f {FOLDER}/script
-' </dev/null >/dev/null 2>&1 &
+  job={FOLDER}/$1; cd; setsid bash $job/script </dev/null >$job/out 2>$job/err & echo $! >$job/.pid
+  mv $job/.pid $job/pid; wait $!; echo $? >$job/.exit; mv $job/.exit $job/exit; rm -f $job/script
+' bash "$1" </dev/null >/dev/null 2>&1 &
 while [ ! -e pid ]; do sleep 0.01; done
 sudo -n sh -c 'mkdir -p {JOBS}; : >"{JOBS}/$1"' sh "$(cat pid)"
 """
-_FOLLOW = f'cd; exec tail -q -c "+$1" -s 0.1 -f --pid="$(cat {FOLDER}/pid)" "{FOLDER}/$2"'
-_REST = f'cd; tail -q -c "+$1" "{FOLDER}/$2"'
+_FOLLOW = f'cd {FOLDER}/"$1"; exec tail -q -c "+$3" -s 0.1 -f --pid="$(cat pid)" "$2"'
+_REST = f'cd {FOLDER}/"$1"; tail -q -c "+$3" "$2"'
 """The output between the last read and the end."""
 _ENDED = f"""
-cd {FOLDER}
+cd {FOLDER}/"$1"
 for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e exit ] || {{ cat exit; exit; }}; sleep 0.1; done
 kill -0 "$(cat pid)" 2>/dev/null && echo running
 """
 _STOP = f"""
-cd {FOLDER}; kill -TERM -- "-$(cat pid)"
+cd {FOLDER}/"$1"; kill -TERM -- "-$(cat pid)"
 for i in $(seq 100); do [ ! -e exit ] || exit 0; sleep 0.1; done
 kill -KILL -- "-$(cat pid)"
+"""
+_LIST = f"""
+cd {FOLDER} 2>/dev/null || exit 0
+for job in *; do
+  [ -e "$job/pid" ] || continue
+  if [ -e "$job/exit" ]; then said="$(head -c 4 "$job/exit")"
+  elif kill -0 "$(head -c 10 "$job/pid")" 2>/dev/null; then said=running
+  else said=lost; fi
+  echo "$job" "$said"
+done
 """
 
 
@@ -72,14 +86,21 @@ def script_of(command: Sequence[str] | str, environment: Mapping[str, str]) -> b
     return environment_text(environment) + f"{line}\n".encode()
 
 
-def start(target: Target, script: bytes) -> None:
+def new_id() -> str:
+    """An id for a job that no other job has."""
+    return secrets.token_hex(3)
+
+
+def start(target: Target, script: bytes, job: str = RUN) -> None:
     """Starts a script on the box, in its user's home folder; returns once it runs.
+
+    A job with the same id that has ended is replaced.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
         GpucloudError: another job still runs there.
     """
-    done = run(target, ["bash", "-c", _START], stdin=script, timeout_s=CALL_TIMEOUT_S)
+    done = run(target, ["bash", "-c", _START, "bash", job], stdin=script, timeout_s=CALL_TIMEOUT_S)
     if done.code:
         raise GpucloudError(
             f"the job could not be started on {target.alias}: {done.err.decode(errors='replace').strip()}"
@@ -87,17 +108,49 @@ def start(target: Target, script: bytes) -> None:
 
 
 def stop(target: Target) -> None:
-    """Ends the job and every process that it started: SIGTERM first, SIGKILL after ten seconds.
+    """Ends the job :data:`RUN` and every process that it started: SIGTERM first, SIGKILL after ten seconds.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
     """
-    run(target, ["bash", "-c", _STOP], timeout_s=CALL_TIMEOUT_S)
+    run(target, ["bash", "-c", _STOP, "bash", RUN], timeout_s=CALL_TIMEOUT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """A job on a node.
+
+    Attributes:
+        id: unique on the node.
+        running: whether it still runs.
+        exit_code: of its command; ``None`` while it runs, and of a job that was lost: the node was restarted,
+            or ran out of memory.
+    """
+
+    id: str
+    running: bool
+    exit_code: int | None
+
+
+def jobs(target: Target) -> list[JobState]:
+    """The jobs of a node, sorted by id. What a box says of them is not trusted.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    said = run(target, ["bash", "-c", _LIST], timeout_s=CALL_TIMEOUT_S)
+    found: list[JobState] = []
+    for line in said.out.decode(errors="replace").splitlines():
+        name, _, state = line.partition(" ")
+        if JOB_ID.fullmatch(name):
+            code = int(state) if re.fullmatch("[0-9]{1,3}", state) else None
+            found.append(JobState(id=name, running=state == "running", exit_code=code))
+    return sorted(found, key=lambda job: job.id)
 
 
 @dataclass(slots=True)
 class Follower:
-    """Copies a job's output to this machine as it arrives.
+    """Copies the output of the job :data:`RUN` to this machine as it arrives.
 
     Args:
         target: the node of the job.
@@ -120,7 +173,9 @@ class Follower:
         """
         connect(self.target)
         self._bring(_FOLLOW)
-        ended = run(self.target, ["bash", "-c", _ENDED], timeout_s=CALL_TIMEOUT_S, most_bytes=MOST_BYTES)
+        ended = run(
+            self.target, ["bash", "-c", _ENDED, "bash", RUN], timeout_s=CALL_TIMEOUT_S, most_bytes=MOST_BYTES
+        )
         said = ended.out.decode(errors="replace").strip()
         if said == "running":
             raise ConnectionFailedError(
@@ -154,7 +209,7 @@ class Follower:
             raise first
 
     def _pump(self, name: str, script: str) -> None:
-        argv = ["bash", "-c", script, "bash", str(self._seen.get(name, 0) + 1), name]
+        argv = ["bash", "-c", script, "bash", RUN, name, str(self._seen.get(name, 0) + 1)]
         command = [*client(self.target), "-T", self.target.alias, "--", shlex.join(argv)]
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

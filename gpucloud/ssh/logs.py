@@ -8,15 +8,21 @@ from collections.abc import Mapping
 from gpucloud.redaction import redact
 from gpucloud.ssh.client import Target, connect, run
 from gpucloud.ssh.environment import ENVIRONMENT, values_in
-from gpucloud.ssh.job import FOLDER
+from gpucloud.ssh.job import FOLDER, RUN
 from gpucloud_templates import BOOT_LOG, GUARD_LOG
+
+
+def job_files(job: str) -> tuple[str, str]:
+    """The files of a job's output."""
+    return f"{FOLDER}/{job}/out", f"{FOLDER}/{job}/err"
+
 
 SETUP_LOG = ".gpucloud/setup.log"
 """The output of set-up commands that have variables; it belongs to the boot log."""
 LOGS = {
     "boot": ("/var/log/cloud-init-output.log", BOOT_LOG, SETUP_LOG),
     "guard": (GUARD_LOG,),
-    "job": (f"{FOLDER}/out", f"{FOLDER}/err"),
+    "job": job_files(RUN),
 }
 """The files of each kind of log, on the box."""
 LOGS_TIMEOUT_S = 300.0
@@ -28,14 +34,20 @@ KEEP_CONNECT_S = 3
 """How long a box that is about to be deleted may take to answer."""
 
 
-def log_command(kind: str, *, follow: bool = False) -> list[str]:
+def log_command(kind: str, *, job: str = RUN, follow: bool = False) -> list[str]:
     """The command that prints a log, as far as its files exist; with ``follow``, also while they grow.
+
+    The log of a job is followed until the job has ended.
 
     What ``tail`` says of files that do not exist yet, or were truncated, is no line of the log.
     """
-    script = 'for file; do [ ! -r "$file" ] || files="$files $file"; done; exec '
-    script += 'tail -q -n +1 -F "$@" 2>/dev/null' if follow else "cat $files </dev/null"
-    return ["sh", "-c", script, "sh", *LOGS[kind]]
+    files = job_files(job) if kind == "job" else LOGS[kind]
+    if not follow:
+        script = '[ ! -r "$file" ] || files="$files $file"; done; exec cat $files </dev/null'
+        return ["sh", "-c", f"for file; do {script}", "sh", *files]
+    while_it_runs = f'[ ! -r "{FOLDER}/$1/pid" ] || ends="--pid=$(cat "{FOLDER}/$1/pid")"; shift; '
+    script = 'exec tail -q -n +1 -F $ends "$@" 2>/dev/null'
+    return ["sh", "-c", f"{while_it_runs}{script}", "sh", job if kind == "job" else "", *files]
 
 
 def log_ends(target: Target) -> Mapping[str, str]:

@@ -62,7 +62,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     endpoint = ensure_started(home / "sandbox", transition_s=0)
     made = Terminal(home, endpoint.client)
     setup = "echo prepared >~/prepared"
-    launched = made.run("launch", "--gpu", "T4", "--name", "mine", "--setup", setup, "--yes")
+    launched = made.run("launch", "--gpu", "T4", "--name", "mine", "--nodes", "2", "--setup", setup, "--yes")
     assert launched.returncode == 0, launched.stderr.decode()
     yield made
     made.run("down", "--all", "--yes")
@@ -110,6 +110,8 @@ def test_exec_that_is_told_to_end_ends_at_once_with_the_signals_code(terminal: T
         (("exec", "nobody", "--", "true"), "no box named 'nobody'"),
         (("exec", "mine", "--node", "3", "--", "true"), "node 3 does not exist"),
         (("exec", "mine"), "Missing argument"),
+        (("exec", "mine", "--all-nodes", "--node", "1", "--", "true"), "leave --node out"),
+        (("exec", "mine", "--all-nodes", "-t", "--", "true"), "leave --all-nodes"),
     ],
 )
 def test_what_exec_cannot_do_is_125_and_says_why(
@@ -158,8 +160,7 @@ def test_logs_show_the_boot(terminal: Terminal) -> None:
     assert steps["setup-000"] == 0
     assert all(step["seconds"] >= 0 for step in document["steps"])
     assert " armed\n" in terminal.run("logs", "mine", "--guard").stdout.decode()
-    assert terminal.run("logs", "mine", "--job").stdout == b""
-    assert terminal.run("logs", "mine", "--boot", "--job").returncode == 2
+    assert terminal.run("logs", "mine", "--boot", "--job", "run").returncode == 2
 
 
 def test_logs_of_late_leave_out_what_is_older(terminal: Terminal) -> None:
@@ -176,18 +177,66 @@ def test_logs_of_late_leave_out_what_is_older(terminal: Terminal) -> None:
 
 
 def test_logs_do_not_steer_the_terminal_and_go_on_as_more_is_written(terminal: Terminal) -> None:
-    terminal.run("exec", "mine", "--", "mkdir", "-p", ".gpucloud/job")
-    write = "printf '\\033]52;c;ZXZpbA==\\007step \\033[31m1\\033[0m\\n' >>.gpucloud/job/out"
-    terminal.run("exec", "mine", "--", "sh", "-c", write)
-    child = terminal.start("logs", "mine", "--job", "-f", "--json")
+    write = "printf '\\033]52;c;ZXZpbA==\\007step \\033[31m1\\033[0m\\n'; sleep 1000"
+    job = detached(terminal, "sh", "-c", write)
+    folder = f".gpucloud/jobs/{job}"
+    terminal.run("exec", "mine", "--", "rm", f"{folder}/err")
+    child = terminal.start("logs", "mine", "--job", job, "-f", "--json")
     assert child.stdout is not None
     assert json.loads(child.stdout.readline())["line"] == "step 1"
-    terminal.run("exec", "mine", "--", "sh", "-c", "echo 2 >>.gpucloud/job/out")
+    terminal.run("exec", "mine", "--", "sh", "-c", f"echo 2 >>{folder}/out")
     assert json.loads(child.stdout.readline())["line"] == "2"
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=30)
     assert child.returncode == 130
-    assert b"tail" not in told, "not even of the file of errors, which does not exist yet"
+    assert b"tail" not in told, "not even of the file of errors, which does not exist"
+
+
+def detached(terminal: Terminal, *command: str) -> str:
+    """The job of a command that was left running on the first node."""
+    job = terminal.run("exec", "mine", "--detach", "--", *command).stdout.decode().strip()
+    assert job
+    return job
+
+
+def test_a_detached_command_goes_on_and_its_exit_code_is_kept(terminal: Terminal) -> None:
+    job = detached(
+        terminal, "sh", "-c", 'echo "$1"; until [ -e go ]; do sleep 0.1; done; exit 7', "sh", "a  b"
+    )
+    running = terminal.run("logs", "mine", "--job", job)
+    assert (running.returncode, running.stdout) == (0, b"a  b\n")
+    assert b"is running" in running.stderr
+    assert terminal.run("exec", "mine", "--", "touch", "go").returncode == 0
+    followed = terminal.run("logs", "mine", "--job", job, "-f")
+    assert (followed.returncode, followed.stdout) == (7, b"a  b\n")
+    again = terminal.run("logs", "mine", "--job", job)
+    assert (again.returncode, b"ended with exit code 7" in again.stderr) == (0, True)
+    assert terminal.run("logs", "mine", "--job", job, "--node", "1").returncode == 2
+    unknown = terminal.run("logs", "mine", "--job", "nosuch")
+    assert unknown.returncode == 2
+    assert f"{job} (ended with exit code 7)" in unknown.stderr.decode()
+
+
+def test_a_command_on_all_nodes_ends_with_the_first_code_that_is_not_0(terminal: Terminal) -> None:
+    terminal.run("exec", "mine", "--node", "1", "--", "touch", "second")
+    done = terminal.run(
+        "exec", "mine", "--all-nodes", "--", "sh", "-c", "echo out; echo err >&2; [ ! -e second ] || exit 5"
+    )
+    assert done.returncode == 5
+    assert sorted(done.stdout.splitlines()) == [b"0: out", b"1: out"]
+    assert sorted(done.stderr.splitlines()) == [b"0: err", b"1: err"]
+    job = terminal.run("exec", "mine", "--all-nodes", "--detach", "--", "true").stdout.decode().strip()
+    for node in ("0", "1"):
+        assert terminal.run("logs", "mine", "--job", job, "-f", "--node", node).returncode == 0
+
+
+def test_commands_on_all_nodes_are_told_to_end(terminal: Terminal) -> None:
+    child = terminal.start("exec", "mine", "--all-nodes", "--", "sh", "-c", "echo begun; sleep 300")
+    assert child.stdout is not None
+    assert sorted(child.stdout.readline() for _ in range(2)) == [b"0: begun\n", b"1: begun\n"]
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=30)
+    assert child.returncode == 143
 
 
 def test_a_caller_whose_address_has_changed_is_let_in_again_and_nobody_else(terminal: Terminal) -> None:

@@ -89,14 +89,16 @@ def test_logs_of_boxes_that_are_no_more(cli: Shell) -> None:
     assert "was kept at" in of_failed.err
     cli.launch("--gpu", "T4", "--name", "y", "--run", "echo computed")
     assert (
-        cli("exec", "y", "--", "sh", "-c", "until grep computed .gpucloud/job/out; do sleep 0.1; done").code
+        cli(
+            "exec", "y", "--", "sh", "-c", "until grep computed .gpucloud/jobs/run/out; do sleep 0.1; done"
+        ).code
         == 0
     )
     assert cli("down", "y", "--yes").code == 0
-    assert cli("logs", "y", "--job", "--json").json["text"] == "computed"
+    assert cli("logs", "y", "--job", "run", "--json").json["text"] == "computed"
     assert cli("run", "--gpu", "T4", "--name", "z", "--", "echo", "ran").code == 0
-    assert cli("logs", "z", "--job").out == "ran\n"
-    assert cli("logs", "z", "--job", "--node", "1").code == 2
+    assert cli("logs", "z", "--job", "run").out == "ran\n"
+    assert cli("logs", "z", "--job", "run", "--node", "1").code == 2
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

@@ -325,7 +325,7 @@ def ssh_of(runtime: Path) -> list[int]:
 def test_launch_starts_the_command_of_a_spec_and_leaves_it_running(cli: Shell) -> None:
     cli.launch("--gpu", "T4", "--name", "x", "--run", 'echo "$WORD" here', "--env", "WORD=sesame")
     for _ in range(100):
-        if "sesame here" in (logs := cli("logs", "x", "--job").out):
+        if "sesame here" in (logs := cli("logs", "x", "--job", "run").out):
             break
     assert "sesame here" in logs
     assert "sesame" not in (cli.home / "state-sandbox" / "journal.db").read_bytes().decode(errors="replace")

@@ -13,7 +13,7 @@ import pytest
 from gpucloud.ssh.boot import boot_state
 from gpucloud.ssh.client import LONGEST_LINE, MOST_BYTES, ConnectionFailedError, Target, lines, run
 from gpucloud.ssh.guard import guard_status
-from gpucloud.ssh.job import FOLDER, Follower, start
+from gpucloud.ssh.job import FOLDER, RUN, Follower, start
 from gpucloud_templates import GUARD_STATUS, READY_MARKER
 from tests.sandbox.box_rental import Rental, until
 
@@ -88,7 +88,7 @@ def test_how_a_job_ended_is_read_to_a_limit_and_its_output_is_never_kept(rental:
     start(target, f"head -c {most} /dev/zero".encode())
     assert Follower(target, {"out": lambda chunk: sizes.append(len(chunk))}).follow() == 0
     assert sum(sizes) == most
-    link(target, f"{rental_home(target)}/{FOLDER}/exit")
+    link(target, f"{rental_home(target)}/{FOLDER}/{RUN}/exit")
     with pytest.raises(ConnectionFailedError, match="wrote more than"):
         Follower(target, {}).follow()
 

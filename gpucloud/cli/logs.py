@@ -15,7 +15,7 @@ from gpucloud.cli.output import clean
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
-from gpucloud.ssh.client import Target
+from gpucloud.ssh.client import ConnectionFailedError, Target, lines
 from gpucloud.ssh.job import RUN, JobState, jobs
 from gpucloud.ssh.logs import LOGS, LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
 
@@ -64,8 +64,6 @@ def logs(
         app.output.say(f"The box has ended; this log was kept at {rfc3339(kept.at)}:")
         _show(app, source, newer(map(clean, kept.text.splitlines()), moment), follow)
         return 0
-    from gpucloud.ssh.client import ConnectionFailedError, lines
-
     try:
         target = app.client.connect(name, node=node)
     except ConnectionFailedError as error:
@@ -75,18 +73,23 @@ def logs(
         app.output.say(f"{error.message}\nThis is the console log that the cloud keeps:")
         _show(app, "console", clean(text).splitlines(), follow=False)
         return 0
-    if job is not None:
-        _job(name, target, job)
-    timeout_s = None if follow else LOGS_TIMEOUT_S
-    command = log_command(source, job=job or RUN, follow=follow)
-    with closing(lines(target, command, timeout_s=timeout_s)) as stream:
-        written = map(clean, stream if follow else _at_most(app, stream))
-        _show(app, source, newer(written, moment), follow)
     if job is None:
+        _read(app, target, log_command(source, follow=follow), source, moment, follow=follow)
         return 0
+    _job(name, target, job)
+    _read(app, target, log_command(source, job=job, follow=follow), source, moment, follow=follow)
     state = _job(name, target, job)
     app.output.say(f"Job {job} {state_text(state)}.")
     return (state.exit_code or 0) if follow else 0
+
+
+def _read(
+    app: App, target: Target, command: list[str], source: str, since: datetime | None, *, follow: bool
+) -> None:
+    """Shows a log as its command on the node prints it."""
+    with closing(lines(target, command, timeout_s=None if follow else LOGS_TIMEOUT_S)) as stream:
+        written = map(clean, stream if follow else _at_most(app, stream))
+        _show(app, source, newer(written, since), follow)
 
 
 def _job(name: str, target: Target, job: str) -> JobState:

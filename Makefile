@@ -70,7 +70,7 @@ chaos: setup  ## every call of every command, struck in every way: an hour; CHAO
 
 torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, sweeps, cancelled jobs, patience: an hour
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
-	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/cli/test_ci.py -k cancelled
+	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/ci/test_action.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
 	DAMAGED_ANSWERS=200 $(BIN)/pytest -q -n auto tests/providers/test_damaged_answers.py
 	$(BIN)/pytest -q -rP tests/chaos/torture.py
@@ -92,7 +92,7 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
 	$(COMPILE) pyproject.toml --extra sandbox --extra plot --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
-	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -o requirements/action.txt
+	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt
 	$(COMPILE) --group lock -o requirements/lock.txt

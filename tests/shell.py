@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,7 +142,14 @@ def forks() -> Iterator[ForkServer]:
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """A sandbox of its own for each file of tests, ended with everything in it."""
-    started = ensure_started(tmp_path_factory.mktemp("clouds") / "sandbox", transition_s=0.0)
+    with running_sandbox(tmp_path_factory.mktemp("clouds") / "sandbox") as started:
+        yield started
+
+
+@contextmanager
+def running_sandbox(folder: Path) -> Generator[Endpoint]:
+    """A sandbox in this folder, ended with everything in it."""
+    started = ensure_started(folder, transition_s=0.0)
     yield started
     started.client.stop(force=True)
     os.waitpid(started.pid, 0)
@@ -151,7 +158,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 @contextmanager
 def newcomer(
     endpoint: Endpoint, home: Path, forks: ForkServer | None = None, *, reset: bool = True
-) -> Iterator[Shell]:
+) -> Generator[Shell]:
     """A shell with nothing in the home folder and nothing in the clouds, which leaves nothing there.
 
     ``reset``: whether the clouds are emptied; they are not where several share them.
@@ -175,13 +182,10 @@ def cli(endpoint: Endpoint, tmp_path: Path, forks: ForkServer) -> Iterator[Shell
 @pytest.fixture
 def own_clouds(tmp_path: Path, forks: ForkServer) -> Iterator[Shell]:
     """A newcomer's shell with clouds of its own, for tests that move their clock: it only goes forward."""
-    started = ensure_started(tmp_path / "clouds" / "sandbox", transition_s=0.0)
     home = tmp_path / "home"
     home.mkdir()
-    with newcomer(started, home, forks) as shell:
+    with running_sandbox(tmp_path / "clouds" / "sandbox") as started, newcomer(started, home, forks) as shell:
         yield shell
-    started.client.stop(force=True)
-    os.waitpid(started.pid, 0)
 
 
 Run = Callable[..., tuple[int, str, str]]

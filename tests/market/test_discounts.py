@@ -281,7 +281,7 @@ def test_a_plan_is_explained_by_the_prices_that_it_rests_on(tmp_path: Path) -> N
     usage = Usage(hours=Decimal(10), nodes=3, boot_s=0)
     market = plan.apply(PLANNED, usage, TODAY)
     [offer] = market.search(replace(WHERE, purchases=("owned",)), TODAY)
-    [figure, *_] = figures(market, estimate(market, offer, usage, on_demand_usd=None), usage)
+    [figure, *_] = figures(market, estimate(market, offer, usage, on_demand_usd=None))
     assert figure.amount == Decimal(15)
     assert figure.formula == (
         "0.500000 USD x 10 h x 3; "

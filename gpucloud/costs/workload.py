@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 MOST = 1_000_000
 """The most hours or GiB that are accepted."""
 
-MILLION = 10**6
 _LEAST_HOURS = Decimal("0.01")
 _LEAST_FLOP, _MOST_FLOP = Decimal("1e12"), Decimal("1e30")  # a second of an old GPU; beyond all plans
 
@@ -60,7 +59,7 @@ class Tokens:
     @property
     def millions(self) -> Decimal:
         """How many million tokens are processed, in all epochs."""
-        return self.per_epoch * self.epochs / MILLION
+        return self.per_epoch * self.epochs / 10**6
 
     def document(self) -> dict[str, Any]:
         """For JSON."""

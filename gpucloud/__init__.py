@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.project import Part, Project, Transfer
     from gpucloud.costs.project_cost import ProjectCost
     from gpucloud.costs.spend import BoxSpend, Charge, PerHour, Spend
-    from gpucloud.costs.workload import Workload
+    from gpucloud.costs.workload import Tokens, Workload
     from gpucloud.errors import (
         BoxLostError,
         CloudError,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from gpucloud.spec.model import Spec, SpecError
     from gpucloud.ssh.client import ConnectionFailedError
     from gpucloud.ssh.files import NotCopiedError
+    from gpucloud_pricing.computation import Computation
     from gpucloud_pricing.values import Money, Offer
 
 __version__ = "0.1.0"
@@ -78,7 +79,7 @@ _MODULES = {
     "gpucloud.costs.project": "Part Project Transfer",
     "gpucloud.costs.project_cost": "ProjectCost",
     "gpucloud.costs.spend": "BoxSpend Charge PerHour Spend",
-    "gpucloud.costs.workload": "Workload",
+    "gpucloud.costs.workload": "Tokens Workload",
     "gpucloud.errors": "BoxLostError CloudError ErrorClass GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
@@ -98,6 +99,7 @@ _MODULES = {
     "gpucloud.spec.model": "Spec SpecError",
     "gpucloud.ssh.client": "ConnectionFailedError",
     "gpucloud.ssh.files": "NotCopiedError",
+    "gpucloud_pricing.computation": "Computation",
     "gpucloud_pricing.values": "Money Offer",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -120,6 +122,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Commitments",
     "Comparison",
     "Completed",
+    "Computation",
     "ConnectionFailedError",
     "CostLimit",
     "Ended",
@@ -169,6 +172,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "SpecError",
     "Spend",
     "Swept",
+    "Tokens",
     "Transfer",
     "UsageError",
     "Warned",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import subprocess
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.cost_answers import write_csv, write_markdown
 from gpucloud.cli.cost_tables import show
+from gpucloud.cli.cost_work import WorkloadOptions
 from gpucloud.cli.listing import lists
 from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import takes_spec
@@ -29,14 +29,11 @@ from gpucloud.cli.output import refuse_unwritable, utc_now
 from gpucloud.costs import amounts as read
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import worth_showing
-from gpucloud.costs.workload import Workload
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.market.search import paid_text
 from gpucloud.spec.file import flag_of, load_spec
 from gpucloud.spec.model import Spec
 from gpucloud_pricing.terms import TERM_UNITS
-
-_USAGE = "What for"
 
 
 class Sort(StrEnum):
@@ -55,120 +52,6 @@ class Sort(StrEnum):
 
 
 _ORDERS = f"Sort order: {', '.join(Sort)}."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadOptions(Options):
-    """The work of the box."""
-
-    hours: Annotated[
-        str | None,
-        typer.Option(
-            "--hours",
-            help="Hours of work: 72, 3d, 1d12h. Default: costs per hour, day and month.",
-            rich_help_panel=_USAGE,
-            metavar="TIME",
-        ),
-    ] = None
-    egress: Annotated[
-        str,
-        typer.Option(
-            "--egress",
-            help="Data sent to the internet, in all: 500GB, 1TB.",
-            rich_help_panel=_USAGE,
-            metavar="SIZE",
-        ),
-    ] = "0"
-    boot: Annotated[
-        str,
-        typer.Option(
-            "--boot",
-            help="Time billed before work begins.",
-            rich_help_panel=_USAGE,
-            metavar="TIME",
-        ),
-    ] = "5m"
-    failed_attempts: Annotated[
-        int,
-        typer.Option(
-            "--failed-attempts",
-            min=0,
-            max=20,
-            help="Boxes that boot and fail before one works.",
-            rich_help_panel=_USAGE,
-            metavar="N",
-        ),
-    ] = 0
-    snapshots: Annotated[
-        str,
-        typer.Option(
-            "--snapshots",
-            help="Snapshots of each box: 100GB.",
-            rich_help_panel=_USAGE,
-            metavar="SIZE",
-        ),
-    ] = "0"
-    checkpoint_every: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint-every",
-            help="Time between two checkpoints: 30m. An interruption loses at most this much work.",
-            metavar="TIME",
-            rich_help_panel=_USAGE,
-        ),
-    ] = None
-    checkpoint_takes: Annotated[
-        str,
-        typer.Option(
-            "--checkpoint-takes",
-            help="Time to write one checkpoint.",
-            metavar="TIME",
-            rich_help_panel=_USAGE,
-        ),
-    ] = "1m"
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            help="When boxes run: 8h/day,5d/week, 40h/week, 100h/month. Shows the cheapest mix.",
-            metavar="HOURS",
-            rich_help_panel=_USAGE,
-        ),
-    ] = None
-    steady: Annotated[
-        int,
-        typer.Option("--steady", min=0, help="Boxes that always run.", rich_help_panel=_USAGE, metavar="N"),
-    ] = 0
-    burst: Annotated[
-        int,
-        typer.Option(
-            "--burst",
-            min=0,
-            help="Boxes that run at the times of --profile.",
-            rich_help_panel=_USAGE,
-            metavar="N",
-        ),
-    ] = 1
-
-    def workload(self) -> Workload:
-        """As estimates count it.
-
-        Raises:
-            UsageError: it makes no sense.
-        """
-        every = self.checkpoint_every
-        return Workload(
-            hours=None if self.hours is None else read.hours("--hours", self.hours),
-            egress_gib=read.size("--egress", self.egress),
-            boot=read.minutes("--boot", self.boot),
-            failed_attempts=self.failed_attempts,
-            snapshot_gib=math.ceil(read.size("--snapshots", self.snapshots)),
-            checkpoint_every=None if every is None else read.time("--checkpoint-every", every),
-            checkpoint_takes=read.time("--checkpoint-takes", self.checkpoint_takes),
-            profile=self.profile,
-            steady=self.steady,
-            burst=self.burst,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,15 @@ import sys
 from decimal import Decimal
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.cost_notes import bounded_text, compared_text, usage_text, verdict_text, without_text
+from gpucloud.cli.cost_notes import (
+    bounded_text,
+    compared_text,
+    usage_text,
+    verdict_text,
+    without_text,
+    work_columns,
+    work_text,
+)
 from gpucloud.cli.output import Output
 from gpucloud.costs.against import IncomparableError, difference, more_than
 from gpucloud.costs.comparison import Comparison
@@ -24,7 +32,17 @@ def write_csv(output: Output, comparison: Comparison, before: Comparison | None)
     """
     place = ("cloud", "region", "zone", "instance_type", "purchase", "terms")
     last = ("complete", "as_of", "source", "flags", "against", "difference")
-    names = (*place, *CSV_AMOUNTS, "after_credit", "present_value", "upfront", "break_even_hours", *last)
+    of_work = ("hours", "per_epoch", "per_million_tokens")
+    names = (
+        *place,
+        *CSV_AMOUNTS,
+        "after_credit",
+        "present_value",
+        "upfront",
+        "break_even_hours",
+        *last,
+        *of_work,
+    )
     against = None if before is None or before.best is None else before.best.expected_total
     rows: list[list[object]] = []
     for estimate in comparison.estimates:
@@ -36,6 +54,11 @@ def write_csv(output: Output, comparison: Comparison, before: Comparison | None)
             estimate.upfront,
         )
         compared = (against, None if before is None else more_than(before, estimate))
+        work = (
+            None if comparison.assumed else comparison.hours_on(offer),
+            comparison.per_epoch(estimate),
+            comparison.per_million_tokens(estimate),
+        )
         rows.append(
             [
                 *(getattr(offer, name) for name in place),
@@ -46,7 +69,7 @@ def write_csv(output: Output, comparison: Comparison, before: Comparison | None)
                 offer.as_of,
                 offer.source,
                 " ".join(offer.flags),
-                *map(_amount_text, compared),
+                *map(_amount_text, (*compared, *work)),
             ]
         )
     output.csv(names, rows)
@@ -63,25 +86,30 @@ def write_markdown(comparison: Comparison, before: Comparison | None) -> None:
     if before is not None:
         lines += [_difference_line(before, comparison), ""]
     lines += [verdict_text(comparison), ""]
-    more = {"after credits": comparison.after_credit, "present value": comparison.present_value}
+    more = {
+        "after credits": comparison.after_credit,
+        "present value": comparison.present_value,
+    }
     further = {
         name: amount_of
         for name, amount_of in more.items()
         if any(amount_of(each) is not None for each in comparison.estimates)
     }
-    hours = "a month" if comparison.assumed else f"{usage.hours.normalize():f} h"
+    work = work_columns(comparison, comparison.estimates)
+    headings = [*work, *further]
     lines += [
-        f"| paid as | for {hours} |{''.join(f' {name} |' for name in further)} of it compute "
-        "| where | type | price of |",
-        f"| --- | ---: |{' ---: |' * len(further)} ---: | --- | --- | --- |",
+        f"| paid as | for {work_text(comparison)} |{''.join(f' {name} |' for name in headings)}"
+        " of it compute | where | type | price of |",
+        f"| --- | ---: |{' ---: |' * len(headings)} ---: | --- | --- | --- |",
     ]
-    for estimate in comparison.estimates:
+    for row, estimate in enumerate(comparison.estimates):
         offer = estimate.offer
-        total = estimate.expected_total if estimate.expected_total is not None else estimate.total
+        total = estimate.cost
         bound = "" if not estimate.missing or total is None else "≥ "
         cells = (
             paid_text(offer) + (" (to buy)" if offer.to_buy else ""),
             bound + shown.total_text(total),
+            *(column[row] for column in work.values()),
             *(bounded_text(amount_of(estimate), estimate) for amount_of in further.values()),
             shown.total_text(estimate.compute),
             f"{offer.cloud} {offer.region}",

@@ -54,7 +54,8 @@ def show_sources(app: App, market: Market, used: Iterable[str]) -> None:
 def figure_text(figure: Figure) -> str:
     """What was computed, for people."""
     if figure.amount is not None and figure.unit in {"h", "%"}:
-        return f"{figure.amount:.{0 if figure.unit == 'h' else 2}f} {figure.unit}"
+        digits = 0 if figure.unit == "h" and figure.amount >= 100 else 2
+        return f"{figure.amount:.{digits}f} {figure.unit}"
     return shown.total_text(figure.amount) if figure.unit == "USD" else shown.usd_text(figure.amount)
 
 

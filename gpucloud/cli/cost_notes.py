@@ -48,7 +48,7 @@ def notes(comparison: Comparison, estimates: Sequence[Estimate]) -> Iterator[str
     own = any(each.offer.quote and each.offer.quote.discount for each in estimates)
     less = " less your own discounts" if own else ""
     yield f"{usage_text(comparison.usage)} List prices before tax{less}{of}."
-    if missing := unknown_parts(estimates):
+    if missing := [*unknown_parts(estimates), *comparison.unmeasured.values()]:
         yield f"Unknown (≥, ?): {'; '.join(missing)}."
     shown_ones = sum(each.offer.to_buy for each in estimates)
     left_out = sum(each.offer.to_buy for each in comparison.estimates) - shown_ones
@@ -107,6 +107,8 @@ def unknown_parts(estimates: Sequence[Estimate]) -> list[str]:
     """The unknown parts of some estimates, by place: ``disk, address of aws us-east-1``."""
     places: dict[str, dict[str, None]] = {}
     for estimate in estimates:
+        if estimate.usage is None:
+            continue  # every part is unknown, for a reason of its own
         where = f"{estimate.offer.cloud} {estimate.offer.region}"
         missing = [name for name, amount in estimate.parts.items() if amount is None]
         if not missing and estimate.expected_total is None:
@@ -193,7 +195,49 @@ def usage_text(usage: Usage) -> str:
 def _amount_text(comparison: Comparison, verdict: Verdict) -> str:
     if comparison.assumed:
         return f"{shown.usd_text(verdict.cost)} per hour"
-    return f"{shown.total_text(verdict.cost)} for {comparison.usage.hours.normalize():f} h"
+    hours = comparison.hours_on(verdict.now.offer) if comparison.usage.computation else None
+    parts = [
+        f"{shown.total_text(verdict.cost)} for {work_text(comparison)}",
+        *([] if hours is None else [f"in {hours_text(hours)}"]),
+    ]
+    if comparison.tokens is not None:
+        million = shown.usd_text(comparison.per_million_tokens(verdict.now))
+        parts.append(
+            f"{shown.total_text(comparison.per_epoch(verdict.now))} per epoch, {million} per million tokens"
+        )
+    return ", ".join(parts)
+
+
+def work_text(comparison: Comparison) -> str:
+    """The work that is priced: ``72 h``, ``1e+21 FLOP``, ``a month``."""
+    computation = comparison.usage.computation
+    if computation is not None:
+        return f"{computation.flop:g} FLOP"
+    return "a month" if comparison.assumed else hours_text(comparison.usage.hours)
+
+
+def hours_text(hours: Decimal) -> str:
+    """Hours for people: ``72 h``, ``92.5926 h``."""
+    return f"{round(hours, 4).normalize():f} h"
+
+
+def work_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[str, list[str]]:
+    """The hours of a computation, or the prices of an epoch and of a million tokens, where asked for."""
+    columns: dict[str, list[str]] = {}
+    if comparison.usage.computation is not None:
+        hours = [comparison.hours_on(each.offer) for each in estimates]
+        columns["hours"] = ["?" if each is None else f"{each:,.2f}" for each in hours]
+    if comparison.tokens is not None:
+        epochs = [(each, shown.total_text(comparison.per_epoch(each))) for each in estimates]
+        tokens = [(each, shown.usd_text(comparison.per_million_tokens(each))) for each in estimates]
+        columns["per epoch"] = [_least(*each) for each in epochs]
+        columns["per 1M tokens"] = [_least(*each) for each in tokens]
+    return columns
+
+
+def _least(estimate: Estimate, text: str) -> str:
+    """A price; a lower bound where a part of the cost is unknown."""
+    return f"≥ {text}" if estimate.missing and estimate.cost is not None else text
 
 
 def _spot_part(comparison: Comparison, verdict: Verdict) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.cost_explanation import figure_text
-from gpucloud.cli.cost_notes import all_notes, notes, range_text, usage_text, verdict_text
+from gpucloud.cli.cost_notes import all_notes, notes, range_text, usage_text, verdict_text, work_text
 from gpucloud.cli.cost_tables import AMOUNTS, cost_columns, expected_text
 from gpucloud.cli.output import time_text, writing
 from gpucloud.costs.comparison import Comparison
@@ -76,14 +76,13 @@ def write_report(
 def _title(comparison: Comparison) -> str:
     usage = comparison.usage
     gpus = ", ".join(dict.fromkeys(shown.gpu_text(offer) for offer in comparison.offers))
-    hours = "a month" if comparison.assumed else f"{usage.hours.normalize():f} hours"
     boxes = f"{usage.nodes} boxes with " if usage.nodes > 1 else ""
-    return f"{boxes}{gpus} for {hours}"
+    return f"{boxes}{gpus} for {work_text(comparison)}"
 
 
 def _costs(comparison: Comparison, estimates: Sequence[Estimate]) -> Iterator[str]:
     """A bar for each option, and the table of their parts."""
-    unit = "per hour" if comparison.assumed else f"for {comparison.usage.hours.normalize():f} hours"
+    unit = "per hour" if comparison.assumed else f"for {work_text(comparison)}"
     yield f"<h2>What it costs {unit}</h2>"
     yield _bars(comparison, estimates)
     yield from (f"<p>{escape(note)}</p>" for note in list(notes(comparison, estimates))[:-1])
@@ -127,7 +126,7 @@ def _amounts(
     if comparison.assumed:
         hour, _ = hourly(comparison.market, estimate.offer, comparison.usage)
         return hour, hour, hour
-    amount = estimate.total if estimate.expected_total is None else estimate.expected_total
+    amount = estimate.cost
     low = amount if estimate.low_total is None else estimate.low_total
     return low, amount, amount if estimate.high_total is None else estimate.high_total
 
@@ -139,7 +138,8 @@ def _commitments(comparison: Comparison, plots: ModuleType) -> Iterator[str]:
         return
     yield f"<h2>When a commitment pays: {escape(shown.at(ways[0].offer))}</h2>"
     rows = [(f"{s.start:.0f} h", f"{s.end:.0f} h", paid_text(s.way.offer)) for s in cheapest_by_hours(ways)]
-    asked = None if comparison.assumed else min(comparison.usage.hours, HOURS_PER_MONTH)
+    hours = None if comparison.assumed else comparison.hours_on(ways[0].offer)
+    asked = None if hours is None else min(hours, HOURS_PER_MONTH)
     yield f"<figure>{plots.svg(plots.draw_ways(ways, paid_text, asked=asked, small=True))}</figure>"
     yield _table(("FROM", "TO", "CHEAPEST IN A MONTH"), rows, numbers=_NUMBERS)
 

@@ -16,6 +16,8 @@ from gpucloud.cli.cost_notes import (
     range_text,
     verdict_text,
     without_text,
+    work_columns,
+    work_text,
 )
 from gpucloud.costs.against import IncomparableError, difference
 from gpucloud.costs.comparison import Comparison
@@ -30,6 +32,9 @@ from gpucloud_pricing.values import Experience, Offer
 
 AMOUNTS = (
     *shown.UNIT_HEADINGS,
+    "HOURS",
+    "PER EPOCH",
+    "PER 1M TOKENS",
     "EXPECTED",
     "PER NODE",
     "AFTER CREDIT",
@@ -119,6 +124,7 @@ def cost_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[
         "CLOUD": [o.cloud for o in offers],
         "PAID AS": [shown.paid_cell(o.purchase, o.terms) for o in offers],
         **unit_column(comparison, estimates),
+        **{name.upper(): cells for name, cells in work_columns(comparison, estimates).items()},
         "EXPECTED": [expected_text(e) for e in estimates],
         "PER NODE": [_per_node_text(comparison, e) for e in estimates],
         "AFTER CREDIT": [_optional_text(comparison.after_credit(e), e) for e in estimates],
@@ -252,7 +258,7 @@ def _show_mixes(app: App, comparison: Comparison) -> None:
     """The cheapest mix for a profile."""
     for shares in comparison.mixes():
         app.output.line("")
-        over = "" if comparison.assumed else f", over {comparison.usage.hours.normalize():f} h"
+        over = "" if comparison.assumed else f", over {work_text(comparison)}"
         month = shown.total_text(month_of(shares))
         app.output.line(f"{shown.at(shares[0].way.offer)}: {month} per month for compute{over}")
         columns: dict[str, Sequence[object]] = {

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 EXAMPLES: Mapping[str, tuple[str, str]] = {
     "offers": ("offers --gpu A100:8 --spot", "offers --gpu H100 --region 'us-*' --why"),
-    "cost": ("cost --gpu A100:8 --hours 72", "cost --gpu T4 --hours 3d --egress 1TB --explain"),
+    "cost": ("cost --gpu A100:8 --hours 72", "cost --gpu A100:8 --tokens 2B --throughput 25k --explain"),
     "plan": ("plan --gpu T4 --spot", "plan -f box.yaml -o plan.json"),
     "images": ("images --gpu A100:8", "images --gpu T4 --image pytorch"),
     "equivalents": ("equivalents --gpu A100:8", "equivalents --gpu H100:4 --by fp16"),

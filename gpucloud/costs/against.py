@@ -66,7 +66,7 @@ def over_budget(comparison: Comparison) -> PriceError | None:
     return PriceError(
         f"the cheapest way is expected to cost {bound}{due:.2f} USD{credit} ({_paid_where(cheapest)}), "
         f"the budget is {budget:f} USD",
-        hint="fewer --hours, other ways to pay, or a larger --budget",
+        hint="less work, other ways to pay, or a larger --budget",
     )
 
 

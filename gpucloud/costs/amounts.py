@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from gpucloud.errors import UsageError
 from gpucloud.spec.fields import end, gib
+
+_MOST_DIGITS = 100  # a number beyond is an amount of nothing, and overflows where it is multiplied
+_THOUSANDS = {"k": 10**3, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+_PREFIXES = {"": 1, "T": 10**12, "P": 10**15, "E": 10**18, "Z": 10**21, "Y": 10**24}
 
 
 def hours(flag: str, text: str) -> Decimal:
@@ -74,8 +79,37 @@ def number(flag: str, text: str) -> Decimal:
     return found
 
 
+def count(flag: str, text: str) -> Decimal:
+    """A count: ``300000``, ``1e12``, ``25k``, ``300M``, ``2B``, ``1.5T``.
+
+    Raises:
+        UsageError: it is none.
+    """
+    digits, factor = (text[:-1], _THOUSANDS[text[-1]]) if text[-1:] in _THOUSANDS else (text, 1)
+    found = _number(digits)
+    if found is None:
+        raise UsageError(
+            f"{flag}: {text!r} is not a count; allowed: such as 300000, 1e12, 25k, 300M, 2B, 1.5T"
+        )
+    return found * factor
+
+
+def flop(flag: str, text: str) -> Decimal:
+    """Floating-point operations: ``1e21 flop``, ``500 EFLOP``.
+
+    Raises:
+        UsageError: they cannot be read, or their unit is missing.
+    """
+    match = re.fullmatch(r"(\S+?)\s*([TPEZY]?)flop", text.strip(), re.IGNORECASE)
+    found = None if match is None else _number(match[1])
+    if match is None or found is None:
+        raise UsageError(f"{flag}: {text!r} is no amount of work; allowed: such as '1e21 flop', '500 EFLOP'")
+    return found * _PREFIXES[match[2].upper()]
+
+
 def _number(text: str) -> Decimal | None:
     try:
-        return Decimal(text)
+        found = Decimal(text)
     except InvalidOperation:
         return None
+    return found if abs(found.adjusted()) < _MOST_DIGITS else None

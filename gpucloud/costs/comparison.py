@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.costs.experience import with_experience
-from gpucloud.costs.workload import Workload
+from gpucloud.costs.workload import Tokens, Workload
 from gpucloud.errors import NoOfferError, PriceError, UsageError
 from gpucloud.market.catalog import Catalog
 from gpucloud.market.search import MEASURES, nothing_matches, work_order
@@ -18,7 +18,8 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import PURCHASES, Demand, Market, Offer
 from gpucloud_pricing.demand import OWNED
 from gpucloud_pricing.estimate import Estimate, Place, compare, hourly, on_demand_prices, place_of, ways
-from gpucloud_pricing.figures import Figure, Row, figures
+from gpucloud_pricing.figures import Figure
+from gpucloud_pricing.parts import known_total
 from gpucloud_pricing.payment import (
     Layer,
     Share,
@@ -29,7 +30,7 @@ from gpucloud_pricing.payment import (
     ways_for,
 )
 from gpucloud_pricing.rules import STALE, caution
-from gpucloud_pricing.terms import is_longer
+from gpucloud_pricing.terms import UnsuitableError, is_longer
 from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import Experience
 
@@ -49,7 +50,8 @@ class Comparison:
 
     Attributes:
         market: the source of prices.
-        usage: the usage of the boxes; ``assumed`` if no hours were specified.
+        usage: the usage of the boxes; ``assumed`` if no work was specified. With a computation, each estimate
+            has hours of its own.
         estimates: the lowest expected cost first; lower bounds come after complete totals.
         layers: how many machines run for how long in a month; empty without a profile.
         credit: the credit at each cloud, in USD.
@@ -57,6 +59,8 @@ class Comparison:
         budget: the limit for the total cost, in USD, if the spec has one.
         uncounted: the account's savings plans whose rates are unknown, so that they do not count; for people.
         cost_of_capital: in a year, as a share: 0.08; ``None`` to compare payments as if all were due at once.
+        tokens: the tokens that the boxes process, if the work was given so.
+        unmeasured: why GPUs that match are not compared, by model: how long the work takes is not known.
     """
 
     market: Market
@@ -69,6 +73,8 @@ class Comparison:
     budget: Decimal | None = None
     uncounted: Sequence[str] = ()
     cost_of_capital: Decimal | None = None
+    tokens: Tokens | None = None
+    unmeasured: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def by_work(self) -> Comparison:
         """The same comparison, sorted by the cost per unit of work."""
@@ -93,7 +99,7 @@ class Comparison:
             return None
         from gpucloud_pricing.capital import present_value
 
-        return present_value(estimate, self.usage, self.cost_of_capital)
+        return present_value(estimate, self.cost_of_capital)
 
     def cost_of(self, estimate: Estimate) -> Decimal | None:
         """The cost by which ways of paying are compared: expected, as of the start if capital has a cost."""
@@ -107,46 +113,34 @@ class Comparison:
         if self.assumed:  # without hours the price per hour counts, not the cost of a whole term
             hour, _ = hourly(self.market, estimate.offer, self.usage)
         else:
-            total = estimate.expected_total if estimate.expected_total is not None else estimate.total
-            hour = None if total is None else total / self.usage.hours
+            hours = self.hours_on(estimate.offer)
+            hour = None if estimate.cost is None or hours is None else estimate.cost / hours
         return None if hour is None or amount is None else hour / (self.usage.nodes * amount)
+
+    def hours_on(self, offer: Offer) -> Decimal | None:
+        """The hours of work on an offer; ``None`` if unknown."""
+        try:
+            return self.usage.on(offer.kind).hours
+        except UnsuitableError:
+            return None
+
+    def per_epoch(self, estimate: Estimate) -> Decimal | None:
+        """The cost of one epoch, in USD; ``None`` if it is unknown, or the work is not given in tokens."""
+        if self.tokens is None or estimate.cost is None:
+            return None
+        return estimate.cost / self.tokens.epochs
+
+    def per_million_tokens(self, estimate: Estimate) -> Decimal | None:
+        """The cost of a million tokens, in USD; ``None`` as for :meth:`per_epoch`."""
+        if self.tokens is None or estimate.cost is None:
+            return None
+        return estimate.cost / self.tokens.millions
 
     def figures(self, estimate: Estimate) -> list[Figure]:
         """The figures of one way of paying and how they were computed, with the user's own conditions."""
-        found = figures(self.market, estimate, self.usage)
-        left = self.after_credit(estimate)
-        if left is not None:
-            from gpucloud.market.discounts import SOURCE
+        from gpucloud.costs.comparison_figures import comparison_figures
 
-            owed = self.credit[estimate.offer.cloud]
-            row = Row(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)
-            formula = "expected_total less credits"
-            found.append(Figure(part="after_credit", amount=left, formula=formula, rows=(row,)))
-        worth = self.present_value(estimate)
-        if worth is not None and self.cost_of_capital is not None:
-            rate = f"{self.cost_of_capital:f}"
-            formula = f"each payment / (1 + {rate}) ^ years until it is due; hours are due as they are used"
-            found.append(Figure(part="present_value", amount=worth, formula=formula, rows=()))
-        return [*found, *self._unit_cost_figure(estimate)]
-
-    def _unit_cost_figure(self, estimate: Estimate) -> Iterator[Figure]:
-        from gpucloud_pricing.work import UNITS, amount_of, figure_of
-
-        cost, kind, usage = self.unit_cost(estimate), estimate.offer.kind, self.usage
-        if self.measure is None or cost is None:
-            return
-        amount, unit = amount_of(kind, self.measure) or Decimal(0), UNITS[self.measure]
-        basis = figure_of(kind, self.measure)
-        row = Row(
-            what=f"{kind.name}, {self.measure}",
-            amount=amount,
-            currency=unit,
-            as_of=None,
-            source="; ".join(filter(None, (basis.source, basis.doubt))) if basis else "unknown",
-        )
-        hour = "an hour of running" if self.assumed else f"expected_total / {usage.hours:f} h"
-        formula = f"{hour} / ({usage.nodes} x {amount.normalize():f} {unit})"
-        yield Figure(part="unit_cost", amount=cost, formula=formula, rows=(row,), unit="USD/h")
+        return comparison_figures(self, estimate)
 
     def after_credit(self, estimate: Estimate) -> Decimal | None:
         """The expected total less the credit at its cloud; ``None`` without a credit."""
@@ -206,12 +200,9 @@ class Comparison:
             return self.lasting()
         on_demand = on_demand_prices(self.market, self.offers)
         return [
-            [
-                each
-                for way in found
-                for each in ways_for(way.offer, self.usage.hours, on_demand.get(place_of(way.offer)))
-            ]
+            [each for way in found for each in ways_for(way.offer, hours, on_demand.get(place_of(way.offer)))]
             for found in self.lasting()
+            if (hours := self.hours_on(found[0].offer)) is not None
         ]
 
     @property
@@ -284,16 +275,25 @@ def compare_ways(
     found = _matching(market, demand, today, usage, max_term)
     if measure is not None:
         found.sort(key=lambda offer: work_order(offer, measure))
+    elif usage.computation is not None:
+        found.sort(key=lambda offer: _order_of_computation(market, offer, usage))
+    unmeasured = _unmeasured(found, usage)
     chosen = ways(market, found, demand.purchases, usage, places)
+    shown = {offer.gpu_model for offer in chosen}
+    chosen += [next(o for o in found if o.gpu_model == model) for model in unmeasured if model not in shown]
     if any(offer.purchase == "spot" for offer in chosen):
         chosen = with_experience(chosen, experience())
     estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
     if not any(estimate.total is not None for estimate in estimates):
+        if unmeasured:
+            raise NoOfferError(
+                "; ".join(unmeasured.values()), hint="other GPUs, or --hours in place of --work"
+            )
         raise NoOfferError("no price is known for what matches", hint="see it with `gpucloud offers`")
     comparison = Comparison(
         market=market,
         usage=usage,
-        assumed=workload.hours is None,
+        assumed=workload.assumed,
         estimates=estimates,
         layers=workload.layers(spec.nodes),
         credit=credit,
@@ -301,10 +301,34 @@ def compare_ways(
         budget=spec.budget,
         uncounted=own.uncounted(market, chosen, usage, today) if own else (),
         cost_of_capital=cost_of_capital,
+        tokens=workload.tokens,
+        unmeasured=unmeasured,
     )
     if measure is not None:
         return comparison.by_work()
     return comparison if cost_of_capital is None else comparison.by_present_value()
+
+
+def _order_of_computation(market: Market, offer: Offer, usage: Usage) -> tuple[bool, int, Decimal]:
+    """The total without interruptions, as a sort key: flagged offers late, unknown totals last."""
+    try:
+        usage = usage.on(offer.kind)
+    except UnsuitableError:
+        return True, 0, Decimal(0)
+    return offer.price_usd is None, caution(offer.flags), known_total(market, offer, usage)
+
+
+def _unmeasured(offers: Iterable[Offer], usage: Usage) -> dict[str, str]:
+    """The GPUs on no machine of which the hours of work are known, with the reason, by model."""
+    reasons: dict[str, str] = {}
+    measured: set[str] = set()
+    for kind in {offer.kind.name: offer.kind for offer in offers}.values() if usage.computation else ():
+        try:
+            usage.on(kind)
+            measured.add(kind.gpu_model)
+        except UnsuitableError as error:
+            reasons[kind.gpu_model] = str(error)
+    return {model: reasons[model] for model in sorted(reasons.keys() - measured)}
 
 
 def _matching(

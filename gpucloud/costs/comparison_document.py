@@ -26,6 +26,8 @@ def comparison_document(
             **usage_document(comparison.usage),
             "hours_assumed": comparison.assumed,
             "cost_of_capital": None if capital is None else float(capital),
+            "tokens": comparison.tokens and comparison.tokens.document(),
+            "unmeasured": dict(comparison.unmeasured),
         },
         "verdict": verdict and verdict.document(),
         "options": [
@@ -42,7 +44,7 @@ def comparison_document(
             {
                 **_place_document(shares[0].way.offer),
                 "month": usd_document(round(month_of(shares), 2)),
-                "for_hours": None if comparison.assumed else number(comparison.usage.hours),
+                "for_hours": None if comparison.assumed else _hours(comparison, shares[0].way.offer),
                 "shares": [_share_document(share) for share in shares],
             }
             for shares in comparison.mixes()
@@ -57,6 +59,12 @@ def _option_document(comparison: Comparison, estimate: Estimate, *, explain: boo
     from gpucloud_pricing.work import figure_of
 
     option, usage = estimate.document(), comparison.usage
+    if comparison.tokens is not None:
+        for name, cost in (
+            ("per_epoch", comparison.per_epoch(estimate)),
+            ("per_million_tokens", comparison.per_million_tokens(estimate)),
+        ):
+            option[name] = None if cost is None else usd_document(cost)
     if usage.nodes > 1 and estimate.expected_total is not None:
         option["expected_per_node"] = usd_document(round(estimate.expected_total / usage.nodes, 4))
     if comparison.credit:
@@ -99,6 +107,12 @@ def _against_document(comparison: Comparison, before: Comparison) -> dict[str, A
         "without": list(found.without),
         **best,
     }
+
+
+def _hours(comparison: Comparison, offer: Offer) -> int | float | None:
+    """The hours of work on an offer; ``None`` if unknown."""
+    hours = comparison.hours_on(offer)
+    return None if hours is None else number(round(hours, 4))
 
 
 def _place_document(offer: Offer) -> dict[str, str]:

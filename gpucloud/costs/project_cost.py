@@ -69,9 +69,7 @@ class Candidate:
         if self.part.monthly and estimate.offer.purchase in TERM_HOURS and way is not None:
             beside = sum_known(amount for name, amount in estimate.parts.items() if name != "compute")
             return way.per_month * self.comparison.usage.nodes + beside
-        return (
-            estimate.expected_total if estimate.expected_total is not None else estimate.total
-        ) or Decimal(0)
+        return estimate.cost or Decimal(0)
 
     @property
     def rank(self) -> Rank:

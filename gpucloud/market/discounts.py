@@ -21,6 +21,7 @@ from gpucloud.market.yaml_lines import YamlDocument
 from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Price
 from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
 from gpucloud_pricing.demand import OWNED, PURCHASES
+from gpucloud_pricing.terms import UnsuitableError
 from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import SavingsPlan, Source
 
@@ -186,7 +187,7 @@ class OwnConditions:
         self._check(market)
         owned = [
             each
-            for each in self._lasting(usage, today)
+            for each in self._commitments(today)
             if each.region is None or (each.cloud, each.region) in market.regions  # others may be newer
         ]
 
@@ -195,7 +196,7 @@ class OwnConditions:
             return replace(price, discount=max(percents) / 100) if percents else price
 
         def own(kind: InstanceType, listed: Sequence[Price]) -> Iterable[Price]:
-            return owned_prices(owned, kind, listed, nodes=usage.nodes)
+            return owned_prices(_needed(owned, kind, usage, today), kind, listed, nodes=usage.nodes)
 
         written = Source(
             id=SOURCE,
@@ -211,21 +212,22 @@ class OwnConditions:
     def uncounted(self, market: Market, offers: Iterable[Offer], usage: Usage, today: date) -> list[str]:
         """The savings plans that apply to an offer, but at an unknown rate; for people."""
         places = {(offer.region, offer.instance_type): offer.kind for offer in offers}
+        commitments = self._commitments(today)
         return sorted(
             f"the {text_of(each)} for {name} in {region}"
-            for each in self._lasting(usage, today)
             for (region, name), kind in places.items()
+            for each in _needed(commitments, kind, usage, today)
             if each.plan is not None
             and reaches(each, kind)
             and each.region in {None, region}
             and rate_of(each.plan, market.prices_of(each.cloud, name), region) is None
         )
 
-    def _lasting(self, usage: Usage, today: date) -> list[Commitment]:
-        """All commitments that last as long as they are needed."""
+    def _commitments(self, today: date) -> list[Commitment]:
+        """All commitments."""
         machines = [each.commitment(today) for each in self.written.commitments]
         plans = [each.commitment(today) for each in self.written.savings_plans]
-        return lasting((*machines, *plans, *self.held), today + timedelta(hours=float(usage.billed_hours)))
+        return [*machines, *plans, *self.held]
 
     def credits_usd(self, market: Market, today: date) -> dict[str, Decimal]:
         """The credit at each cloud, in USD."""
@@ -290,3 +292,14 @@ def _where(parts: Iterable[Any]) -> str:
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
     return text or "the whole file"
+
+
+def _needed(
+    commitments: Sequence[Commitment], kind: InstanceType, usage: Usage, today: date
+) -> list[Commitment]:
+    """The commitments that last as long as machines of a type are needed; none if that is not known."""
+    try:
+        hours = usage.on(kind).billed_hours
+    except UnsuitableError:
+        return []
+    return lasting(commitments, today + timedelta(hours=float(hours)))

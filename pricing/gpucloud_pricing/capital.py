@@ -21,17 +21,16 @@ class Payment:
     end: Decimal
 
 
-def present_value(estimate: Estimate, usage: Usage, rate: Decimal) -> Decimal | None:
+def present_value(estimate: Estimate, rate: Decimal) -> Decimal | None:
     """The expected total as a payment at the start, in USD; ``None`` if it is unknown.
 
     Args:
         estimate: the estimate.
-        usage: its usage.
         rate: the cost of capital in a year, as a share: 0.08.
     """
-    if estimate.expected_total is None:
+    if estimate.expected_total is None or estimate.usage is None:
         return None
-    return value_today(payments(estimate, estimate.expected_total, usage), rate)
+    return value_today(payments(estimate, estimate.expected_total, estimate.usage), rate)
 
 
 def payments(estimate: Estimate, expected_total: Decimal, usage: Usage) -> Iterator[Payment]:

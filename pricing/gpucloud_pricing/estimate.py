@@ -18,7 +18,7 @@ from gpucloud_pricing.parts import beside_compute, sum_known
 from gpucloud_pricing.rules import caution
 from gpucloud_pricing.terms import DAY, Bill, UnsuitableError, compute_bill, unit_price
 from gpucloud_pricing.usage import Usage, run_hours
-from gpucloud_pricing.values import Offer, Price, usd_document
+from gpucloud_pricing.values import Offer, Price, number, usd_document
 
 Place = tuple[str, str, str]
 """Cloud, region and instance type."""
@@ -43,10 +43,12 @@ class Estimate:
     of interruptions. For other ways of paying the low one has no idle tail and no failed attempt, and the
     high one has boots up to their timeout. ``break_even_hours`` are the hours per month from which a
     commitment of a month or longer is cheaper than on-demand, ``None`` if never; a capacity block has none.
-    ``spot`` is set for spot only.
+    ``spot`` is set for spot only. ``usage`` is that of this machine; ``None`` if it is not known, with the
+    reason for each part: a computation on a GPU whose rate is unknown.
     """
 
     offer: Offer
+    usage: Usage | None
     compute: Decimal | None
     disk: Decimal | None
     address: Decimal | None
@@ -70,6 +72,11 @@ class Estimate:
     def total(self) -> Decimal | None:
         """The sum of the known parts; ``None`` if the compute itself is unknown."""
         return None if self.compute is None else sum_known(self.parts.values())
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The expected total; where it is unknown, the total without interruptions, a lower bound."""
+        return self.total if self.expected_total is None else self.expected_total
 
     @property
     def complete(self) -> bool:
@@ -99,6 +106,7 @@ class Estimate:
         document: dict[str, Any] = {"offer": self.offer.document(), "purchase": self.offer.purchase}
         document |= {name: None if amount is None else _cents(amount) for name, amount in amounts.items()}
         document["complete"] = self.complete
+        document["hours"] = None if self.usage is None else number(round(self.usage.hours, 4))
         hours = self.break_even_hours
         document["break_even_hours"] = None if hours is None else float(round(hours, 1))
         if self.upfront is not None:
@@ -120,6 +128,10 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         usage: the usage.
         on_demand_usd: the same type's on-demand price in the same region, for the break-even.
     """
+    try:
+        usage = usage.on(offer.kind)
+    except UnsuitableError as error:
+        return _without_hours(offer, str(error))
     unknown: dict[str, str] = {}
     beside = beside_compute(market, offer, usage, run_hours(offer, usage), unknown)
     bill = _bill(offer, usage, on_demand_usd, unknown)
@@ -143,6 +155,7 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         expected = total
     return Estimate(
         offer=offer,
+        usage=usage,
         compute=compute,
         **beside,
         expected_total=expected,
@@ -153,6 +166,19 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         bill=bill,
         spot=spot,
         unknown=unknown,
+    )
+
+
+def _without_hours(offer: Offer, reason: str) -> Estimate:
+    """The estimate of an offer on which the work takes an unknown time."""
+    totals = ("total", "expected_total")
+    return Estimate(
+        offer=offer,
+        usage=None,
+        **dict.fromkeys(PARTS),
+        expected_total=None,
+        break_even_hours=None,
+        unknown=dict.fromkeys((*PARTS, *totals), reason),
     )
 
 
@@ -248,6 +274,10 @@ def _bill(offer: Offer, usage: Usage, on_demand_usd: Decimal | None, unknown: di
 
 def _is_complete(market: Market, offer: Offer, usage: Usage) -> bool:
     """Whether every part of an offer's total is known."""
+    try:
+        usage = usage.on(offer.kind)
+    except UnsuitableError:
+        return False
     unknown: dict[str, str] = {}
     beside_compute(market, offer, usage, run_hours(offer, usage), unknown)
     return _bill(offer, usage, None, unknown) is not None and not unknown
@@ -282,9 +312,8 @@ def _break_even(offer: Offer, on_demand_usd: Decimal | None, unknown: dict[str, 
 
 
 def _by_cost(e: Estimate) -> tuple[Any, ...]:
-    cost = e.expected_total if e.expected_total is not None else e.total
     place = (*place_of(e.offer), e.offer.zone or "", e.offer.purchase)
-    return e.rank, caution(e.offer.flags), cost or Decimal(0), place
+    return e.rank, caution(e.offer.flags), e.cost or Decimal(0), place
 
 
 def _cents(amount: Decimal) -> dict[str, str]:

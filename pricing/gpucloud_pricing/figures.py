@@ -10,6 +10,7 @@ from typing import Any
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Estimate, on_demand_price, place_of
+from gpucloud_pricing.gpus import format_count
 from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.parts import parts_of
@@ -57,7 +58,8 @@ class Row:
 class Figure:
     """A part of an estimate, with its formula and its rows of data.
 
-    ``amount`` is ``None`` if unknown; ``unit`` is ``USD``, ``h``, ``%``, or ``USD/h`` for a unit of work.
+    ``amount`` is ``None`` if unknown; ``unit`` is ``USD``, ``h``, ``%``, ``USD/h`` for a unit of work, or
+    ``USD/1M`` for a million tokens.
     """
 
     part: str
@@ -80,7 +82,7 @@ class Figure:
             return None
         match self.unit:
             case "h":
-                return float(round(self.amount, 1))
+                return float(round(self.amount, 1 if self.amount >= 100 else 4))
             case "%":
                 return float(round(self.amount, 2))
             case "USD":
@@ -121,9 +123,13 @@ def transfer_figure(
     )
 
 
-def figures(market: Market, estimate: Estimate, usage: Usage) -> list[Figure]:
+def figures(market: Market, estimate: Estimate) -> list[Figure]:
     """The parts of an estimate with formulas and rows; an unknown part has the reason instead."""
+    usage = estimate.usage
+    if usage is None:
+        return [Figure(part="compute", amount=None, formula=estimate.unknown["compute"], rows=())]
     return [
+        *_computation(estimate.offer, usage),
         _compute(market, estimate, usage),
         *_beside(market, estimate, usage),
         *_total(estimate),
@@ -132,6 +138,24 @@ def figures(market: Market, estimate: Estimate, usage: Usage) -> list[Figure]:
         *_interruptions(estimate, usage),
         *_range(estimate, usage),
     ]
+
+
+def _computation(offer: Offer, usage: Usage) -> Iterator[Figure]:
+    """The hours of work, if they follow from the rate of the GPUs."""
+    work, kind = usage.computation, offer.kind
+    if work is None:
+        return
+    from gpucloud_pricing.computation import MFU_SOURCE, USUAL_MFU, peak_of
+
+    precision, peak = peak_of(kind)
+    what = f"peak rate of {kind.gpu_model} in {precision.upper()}, dense"
+    source = "; ".join(filter(None, (peak.source, peak.doubt)))
+    rate = Row(what=what, amount=peak.value, currency="TFLOPS", as_of=None, source=source)
+    whence = MFU_SOURCE if work.mfu == USUAL_MFU else "your own"
+    share = Row(what="share of the peak rate", amount=work.mfu, currency="MFU", as_of=None, source=whence)
+    gpus = f"{format_count(kind.gpu_count)} GPU x {usage.nodes}"
+    formula = f"{work.flop:g} FLOP / ({_number(peak.value)}e12 x {gpus} x {_number(work.mfu)} x 3600 s)"
+    yield Figure(part="hours", amount=usage.hours, formula=formula, rows=(rate, share), unit="h")
 
 
 def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:

@@ -60,7 +60,7 @@ class Bill:
 
 
 class UnsuitableError(ValueError):
-    """A way of paying that cannot serve a usage, and why."""
+    """A machine or a way of paying that cannot serve a usage, and why."""
 
 
 def compute_bill(offer: Offer, price_usd: Decimal, usage: Usage, on_demand_usd: Decimal | None) -> Bill:
@@ -152,6 +152,6 @@ def is_longer(offer: Offer, usage: Usage, most: Decimal) -> bool:
     if offer.purchase != CAPACITY_BLOCK:
         return TERM_HOURS.get(offer.purchase, Decimal(0)) > most
     try:
-        return DAY * block_days(run_hours(offer, usage)) > most
+        return DAY * block_days(run_hours(offer, usage.on(offer.kind))) > most
     except UnsuitableError:
         return False  # it is shown with the reason

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpucloud_pricing.values import Offer, number
+from gpucloud_pricing.values import InstanceType, Offer, number
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.computation import Computation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +17,7 @@ class Usage:
     """The usage of boxes.
 
     Attributes:
-        hours: hours of work.
+        hours: hours of work; with a computation, zero until a type of machine is known (:meth:`on`).
         nodes: identical boxes.
         disk_gib: root disk of each node.
         egress_gib: data sent to the internet, all nodes together.
@@ -26,6 +29,7 @@ class Usage:
         idle_s: billed after the work has ended.
         checkpoint_s: work between two checkpoints; ``None`` if an interruption loses all work.
         save_s: the time to write a checkpoint.
+        computation: the work, if it takes different hours on different machines.
     """
 
     hours: Decimal
@@ -39,6 +43,17 @@ class Usage:
     idle_s: int = 0
     checkpoint_s: int | None = None
     save_s: int = 0
+    computation: Computation | None = None
+
+    def on(self, kind: InstanceType) -> Usage:
+        """This usage on machines of a type: with the hours that its computation takes there.
+
+        Raises:
+            UnsuitableError: how long it takes is not known, or it is too long.
+        """
+        if self.computation is None:
+            return self
+        return replace(self, hours=self.computation.hours(kind, self.nodes))
 
     @property
     def billed_hours(self) -> Decimal:
@@ -58,9 +73,10 @@ def failed_hours(offer: Offer, usage: Usage) -> Decimal:
 
 
 def usage_document(usage: Usage) -> dict[str, Any]:
-    """A usage for JSON."""
+    """A usage for JSON; with a computation, each option has its own hours."""
+    computation = usage.computation
     return {
-        "hours": number(usage.hours),
+        "hours": None if computation else number(usage.hours),
         "nodes": usage.nodes,
         "disk_gib": usage.disk_gib,
         "egress_gib": number(usage.egress_gib),
@@ -71,5 +87,6 @@ def usage_document(usage: Usage) -> dict[str, Any]:
         "idle_s": usage.idle_s,
         "checkpoint_s": usage.checkpoint_s,
         "save_s": usage.save_s,
-        "billed_hours": float(round(usage.billed_hours, 4)),
+        "billed_hours": None if computation else float(round(usage.billed_hours, 4)),
+        "computation": computation and computation.document(),
     }

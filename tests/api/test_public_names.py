@@ -16,7 +16,7 @@ import gpucloud
 ROOT = Path(gpucloud.__file__).parents[1]
 
 CALLS = (
-    "Client Spec Profile Workload Prices Plan Candidate Proposal CostLimit"
+    "Client Spec Profile Workload Tokens Computation Prices Plan Candidate Proposal CostLimit"
     " Box Node Gpu Slice GuardReport Completed"
 )
 BEFORE = (

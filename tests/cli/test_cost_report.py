@@ -62,7 +62,7 @@ def test_the_page_has_everything_and_fetches_nothing(page: Path) -> None:
     assert "72 h asked" in text
     assert '<p class="verdict">Cheapest that can start now: ' in text
     headings = (
-        "What it costs for 72 hours",
+        "What it costs for 72 h",
         "When a commitment pays",
         "Cheapest mix",
         "How prices went",

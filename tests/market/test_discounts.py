@@ -13,6 +13,7 @@ import pytest
 from gpucloud.errors import UsageError
 from gpucloud.market.discounts import OwnConditions
 from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Money, Offer, Price, parse_wishes
+from gpucloud_pricing.computation import Computation
 from gpucloud_pricing.estimate import estimate
 from gpucloud_pricing.figures import figures
 from gpucloud_pricing.usage import Usage
@@ -97,6 +98,16 @@ def test_what_is_paid_for_costs_nothing_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("hours", "nodes"), [(24, 3), (24 * 11, 1)], ids=["too few", "too short"])
 def test_a_commitment_that_is_not_enough_does_not_count(tmp_path: Path, hours: int, nodes: int) -> None:
     assert "owned" not in offers(read(tmp_path, OWN), hours=hours, nodes=nodes)
+
+
+@pytest.mark.parametrize(("flop", "counts"), [("1e18", True), ("1e20", False)])
+def test_a_commitment_counts_if_it_lasts_as_long_as_a_computation_takes_on_its_machines(
+    tmp_path: Path, flop: str, counts: bool
+) -> None:
+    """A T4 takes 11 hours for 1e18 operations, and 45 days for 1e20: longer than these ten days."""
+    usage = Usage(hours=Decimal(0), computation=Computation(flop=Decimal(flop)))
+    market = read(tmp_path, OWN).apply(LIST, usage, TODAY)
+    assert any(offer.purchase == "owned" for offer in market.search(WHERE, TODAY)) == counts
 
 
 @pytest.mark.parametrize(("kind", "counts"), [("reserved_instance", True), ("capacity_block", False)])
@@ -281,7 +292,7 @@ def test_a_plan_is_explained_by_the_prices_that_it_rests_on(tmp_path: Path) -> N
     usage = Usage(hours=Decimal(10), nodes=3, boot_s=0)
     market = plan.apply(PLANNED, usage, TODAY)
     [offer] = market.search(replace(WHERE, purchases=("owned",)), TODAY)
-    [figure, *_] = figures(market, estimate(market, offer, usage, on_demand_usd=None), usage)
+    [figure, *_] = figures(market, estimate(market, offer, usage, on_demand_usd=None))
     assert figure.amount == Decimal(15)
     assert figure.formula == (
         "0.500000 USD x 10 h x 3; "

@@ -104,7 +104,7 @@ def test_a_block_has_no_hours_per_month_from_which_it_pays() -> None:
     assert e.compute == e.upfront == Decimal("240.5") * 2 * 4, (
         "two days of four machines, at the day's own price"
     )
-    formula = {f.part: f.formula for f in figures(NOTHING, e, Usage(hours=Decimal(30), nodes=3))}
+    formula = {f.part: f.formula for f in figures(NOTHING, e)}
     assert formula["compute"] == "240.5 USD x 2 days x 4; the smallest block for 3 machines"
     assert formula["upfront"] == "240.5 USD x 2 x 4"
 
@@ -118,7 +118,7 @@ def test_a_month_that_is_billed_as_a_month_costs_its_price() -> None:
     assert round(e.compute * Decimal("6.7489"), 9) == 2 * 2 * 19800
     assert e.upfront is not None
     assert round(e.upfront * Decimal("6.7489"), 9) == 2 * 19800, "the second month is due when it begins"
-    assert figures(NOTHING, e, usage)[0].formula == "19800 CNY / 6.7489 x 2 months x 2"
+    assert figures(NOTHING, e)[0].formula == "19800 CNY / 6.7489 x 2 months x 2"
 
 
 def test_the_shipped_months_are_those_of_the_table() -> None:
@@ -179,7 +179,7 @@ def test_each_term_that_is_prepaid_is_due_when_it_begins() -> None:
         ],
     )
     e = estimate(market, year, usage, on_demand_usd=Decimal(2))
-    worth = present_value(e, usage, Decimal("0.08"))
+    worth = present_value(e, Decimal("0.08"))
     assert worth is not None
     assert f"{worth:.4f}" == "16871.1111"
-    assert present_value(e, usage, Decimal(0)) == e.expected_total == 17520
+    assert present_value(e, Decimal(0)) == e.expected_total == 17520

@@ -908,12 +908,19 @@ class Client:
         """The newest calls that changed something in a cloud, or tried to.
 
         Args:
-            box: only calls for the box with this id.
+            box: only calls for the box with this name or id. The record outlives the journal, so an id that
+                the journal does not know is looked up as well.
             since: leaves out older calls.
             most: the maximum number of calls; by default, all.
+
+        Raises:
+            UsageError: there is no box with this name.
         """
         from gpucloud.clouds.audit import calls_on_record
+        from gpucloud.journal.lifecycle import id_time
 
+        if box is not None and id_time(box) is None:
+            box = self._find(box).id
         return calls_on_record(self.state, box=box, since=since, most=most)
 
     def _boxes_of(self, run_id: str | None, *, all_owners: bool) -> list[JournalBox]:

@@ -12,6 +12,7 @@ from gpucloud.costs.against import IncomparableError, difference, more_than
 from gpucloud.costs.comparison import Comparison
 from gpucloud.market.search import paid_text
 from gpucloud_pricing.estimate import PARTS
+from gpucloud_pricing.figures import number_text
 
 CSV_AMOUNTS = (*PARTS, "total", "low_total", "expected_total", "high_total")
 
@@ -69,7 +70,7 @@ def write_markdown(comparison: Comparison, before: Comparison | None) -> None:
         for name, amount_of in more.items()
         if any(amount_of(each) is not None for each in comparison.estimates)
     }
-    hours = "a month" if comparison.assumed else f"{usage.hours.normalize():f} h"
+    hours = "a month" if comparison.assumed else f"{number_text(usage.hours)} h"
     lines += [
         f"| paid as | for {hours} |{''.join(f' {name} |' for name in further)} of it compute "
         "| where | type | price of |",

@@ -12,7 +12,7 @@ from gpucloud.costs.verdict import Verdict, verdict_of
 from gpucloud.market.search import paid_text
 from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED, TERM_HOURS
 from gpucloud_pricing.estimate import Estimate
-from gpucloud_pricing.figures import band_text
+from gpucloud_pricing.figures import band_text, number_text
 from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.payment import cheapest_by_hours
 from gpucloud_pricing.rules import STALE
@@ -193,7 +193,7 @@ def usage_text(usage: Usage) -> str:
 def _amount_text(comparison: Comparison, verdict: Verdict) -> str:
     if comparison.assumed:
         return f"{shown.usd_text(verdict.cost)} per hour"
-    return f"{shown.total_text(verdict.cost)} for {comparison.usage.hours.normalize():f} h"
+    return f"{shown.total_text(verdict.cost)} for {number_text(comparison.usage.hours)} h"
 
 
 def _spot_part(comparison: Comparison, verdict: Verdict) -> Iterator[str]:

@@ -21,6 +21,7 @@ from gpucloud.market.history import series_of
 from gpucloud.market.search import paid_text
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Estimate, hourly, place_of
+from gpucloud_pricing.figures import number_text
 from gpucloud_pricing.payment import Way, cheapest_by_hours, month_of
 from gpucloud_pricing.source_links import link_to
 
@@ -76,14 +77,14 @@ def write_report(
 def _title(comparison: Comparison) -> str:
     usage = comparison.usage
     gpus = ", ".join(dict.fromkeys(shown.gpu_text(offer) for offer in comparison.offers))
-    hours = "a month" if comparison.assumed else f"{usage.hours.normalize():f} hours"
+    hours = "a month" if comparison.assumed else f"{number_text(usage.hours)} hours"
     boxes = f"{usage.nodes} boxes with " if usage.nodes > 1 else ""
     return f"{boxes}{gpus} for {hours}"
 
 
 def _costs(comparison: Comparison, estimates: Sequence[Estimate]) -> Iterator[str]:
     """A bar for each option, and the table of their parts."""
-    unit = "per hour" if comparison.assumed else f"for {comparison.usage.hours.normalize():f} hours"
+    unit = "per hour" if comparison.assumed else f"for {number_text(comparison.usage.hours)} hours"
     yield f"<h2>What it costs {unit}</h2>"
     yield _bars(comparison, estimates)
     yield from (f"<p>{escape(note)}</p>" for note in list(notes(comparison, estimates))[:-1])

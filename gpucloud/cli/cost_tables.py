@@ -22,7 +22,7 @@ from gpucloud.costs.comparison import Comparison
 from gpucloud.market.search import paid_text
 from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.estimate import PERIODS, Estimate, hourly
-from gpucloud_pricing.figures import band_text
+from gpucloud_pricing.figures import band_text, number_text
 from gpucloud_pricing.interruptions import evidence_of
 from gpucloud_pricing.payment import month_of
 from gpucloud_pricing.rules import caution
@@ -252,7 +252,7 @@ def _show_mixes(app: App, comparison: Comparison) -> None:
     """The cheapest mix for a profile."""
     for shares in comparison.mixes():
         app.output.line("")
-        over = "" if comparison.assumed else f", over {comparison.usage.hours.normalize():f} h"
+        over = "" if comparison.assumed else f", over {number_text(comparison.usage.hours)} h"
         month = shown.total_text(month_of(shares))
         app.output.line(f"{shown.at(shares[0].way.offer)}: {month} per month for compute{over}")
         columns: dict[str, Sequence[object]] = {

@@ -18,7 +18,7 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import PURCHASES, Demand, Market, Offer
 from gpucloud_pricing.demand import OWNED
 from gpucloud_pricing.estimate import Estimate, Place, compare, hourly, on_demand_prices, place_of, ways
-from gpucloud_pricing.figures import Figure, Row, figures
+from gpucloud_pricing.figures import Figure, Row, figures, number_text
 from gpucloud_pricing.payment import (
     Layer,
     Share,
@@ -144,7 +144,7 @@ class Comparison:
             as_of=None,
             source="; ".join(filter(None, (basis.source, basis.doubt))) if basis else "unknown",
         )
-        hour = "an hour of running" if self.assumed else f"expected_total / {usage.hours:f} h"
+        hour = "an hour of running" if self.assumed else f"expected_total / {number_text(usage.hours)} h"
         formula = f"{hour} / ({usage.nodes} x {amount.normalize():f} {unit})"
         yield Figure(part="unit_cost", amount=cost, formula=formula, rows=(row,), unit="USD/h")
 

@@ -247,6 +247,7 @@ def compare_ways(
     own: OwnConditions | None = None,
     experience: Callable[[], Mapping[Place, Experience]] = dict,
     places: int = 1,
+    by_zone: bool = False,
     measure: str | None = None,
     max_age: timedelta | None = None,
     include_hidden: bool = False,
@@ -263,6 +264,7 @@ def compare_ways(
         own: the user's discounts, credits and commitments.
         experience: returns the user's own history on spot; called only if spot is compared.
         places: how many places to compare per way of paying.
+        by_zone: compare each zone of a place; by default, the cheapest one.
         measure: sort by the cost of this unit of work; see :mod:`gpucloud_pricing.work`.
         max_age: leave out older prices.
         include_hidden: include types that are retired or not sold publicly.
@@ -284,7 +286,7 @@ def compare_ways(
     found = _matching(market, demand, today, usage, max_term)
     if measure is not None:
         found.sort(key=lambda offer: work_order(offer, measure))
-    chosen = ways(market, found, demand.purchases, usage, places)
+    chosen = ways(market, found, demand.purchases, usage, places, by_zone=by_zone)
     if any(offer.purchase == "spot" for offer in chosen):
         chosen = with_experience(chosen, experience())
     estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))

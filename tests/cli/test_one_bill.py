@@ -221,7 +221,6 @@ def ended_by_its_user_and_seen_late(world: World, box: Box) -> None:
 SPOT = {"purchase": ["spot"]}
 HELD = {"purchase": ["reserved"]}
 STORIES: dict[str, tuple[str, dict[str, Any], Callable[[World, Box], None]]] = {
-    "aws": ("aws", {}, down_after_hours),
     "aws disk": ("aws", {"disk": 2000, "nodes": 2}, down_after_hours),
     "azure disk": ("azure", {"disk": 300, "nodes": 2}, down_after_hours),
     "alibaba disk": ("alibaba", {"disk": 300}, down_after_hours),
@@ -341,7 +340,6 @@ def test_a_machine_that_vanishes_has_cost_what_its_cloud_billed(world: World) ->
 
 
 ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "aws": ("aws", {}),
     "aws nodes and disks": ("aws", {"nodes": 3, "disk": 2000}),
     "aws spot": ("aws", {**SPOT, "nodes": 2}),
     "aws held": ("aws", HELD),

@@ -205,6 +205,7 @@ class Client:
         workload: Workload | None = None,
         *,
         places: int = 1,
+        by_zone: bool = False,
         sort: str = "total",
         conditions: Path | None = None,
         max_age: timedelta | None = None,
@@ -220,6 +221,7 @@ class Client:
             spec: the spec; all ways of paying are compared unless it names some.
             workload: the hours of work and what else is billed; by default, costs per hour, day and month.
             places: the number of places to compare per way of paying.
+            by_zone: compares each zone of a place; by default, the cheapest one.
             sort: the sort order: ``total``, or by the cost of work: ``gpu-price``, ``fp16-price`` ….
             conditions: the file with the user's discounts, credits and commitments; by default,
                 ``conditions.yaml`` of the configuration folder, if it exists.
@@ -249,6 +251,7 @@ class Client:
             own=own_conditions(self.catalog, file, named=conditions is not None),
             experience=self._experience,
             places=places,
+            by_zone=by_zone,
             measure=measure,
             max_age=max_age,
             include_hidden=include_hidden,
@@ -284,10 +287,11 @@ class Client:
             PriceError: what matches a part costs more than its limit.
             UsageError: a place of a part does not exist; or too many parts exchange data with each other.
         """
-        from gpucloud.costs.project_cost import EVERY_PLACE, cost_of_project
+        from gpucloud.costs.project_places import EVERY_PLACE, cost_of_project
 
         def compare(spec: Spec, part: Part) -> Comparison:
-            return self.estimate(spec, part.workload, places=EVERY_PLACE, conditions=conditions)
+            workload = part.workload
+            return self.estimate(spec, workload, places=EVERY_PLACE, by_zone=True, conditions=conditions)
 
         return cost_of_project(project, compare, all_terms=all_terms)
 
@@ -938,12 +942,19 @@ class Client:
         """The newest calls that changed something in a cloud, or tried to.
 
         Args:
-            box: only calls for the box with this id.
+            box: only calls for the box with this name or id. The record outlives the journal, so an id that
+                the journal does not know is looked up as well.
             since: leaves out older calls.
             most: the maximum number of calls; by default, all.
+
+        Raises:
+            UsageError: there is no box with this name.
         """
         from gpucloud.clouds.audit import calls_on_record
+        from gpucloud.journal.lifecycle import id_time
 
+        if box is not None and id_time(box) is None:
+            box = self._find(box).id
         return calls_on_record(self.state, box=box, since=since, most=most)
 
     def _boxes_of(self, run_id: str | None, *, all_owners: bool) -> list[JournalBox]:

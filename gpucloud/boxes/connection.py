@@ -12,6 +12,7 @@ from gpucloud.journal.store import Journal
 from gpucloud.resources import State
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
+from gpucloud_pricing.likeness import most_like
 
 
 def find_box(journal: Journal, owner: str, name: str) -> Box:
@@ -24,9 +25,7 @@ def find_box(journal: Journal, owner: str, name: str) -> Box:
     living = [box for box in found if box.ended_at is None]
     if found:
         return (living or found)[-1]
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, [box.name for box in journal.boxes(owner=owner)], n=1)
+    near = most_like(name, [box.name for box in journal.boxes(owner=owner)])
     raise UsageError(
         f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
         hint="see your boxes: gpucloud list",

@@ -16,7 +16,7 @@ from gpucloud.errors import GpucloudError
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, OfResource, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile, seen_state
 from gpucloud.journal.records import Box, ResourceRow
-from gpucloud.resources import Ref, Resource
+from gpucloud.resources import Machine, Ref, Resource
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 
@@ -142,7 +142,8 @@ def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | No
     phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
     action = reconcile(phase, seen, age=context.clock() - row.at)
     if action is Action.CLOSE:
-        _note(context, box, Gone, row)
+        ended_at = answer.ended_at if isinstance(answer, Machine) else None
+        context.journal.write(box, Gone(resource=named(row.ref, row.name), ended_at=ended_at))
     if action is Action.LOOK_AGAIN:
         _note(context, box, GoneOnce, row)
     return action

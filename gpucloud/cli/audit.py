@@ -37,7 +37,8 @@ COLUMNS = (
 def audit(
     app: App,
     box: Annotated[
-        str | None, typer.Option("--box", help="Only calls for the box with this ID.", metavar="ID")
+        str | None,
+        typer.Option("--box", help="Only calls for the box with this name or ID.", metavar="NAME"),
     ] = None,
     since: Annotated[
         str | None, typer.Option("--since", help=f"Leave out older calls: {SINCE}.", metavar="TIME")
@@ -72,7 +73,7 @@ def audit(
 
 def _nothing_text(box: str | None, since: str | None) -> str:
     """Says that there is no call, and which options left others out."""
-    asked = [f"the box with the ID {box}"] if box else []
+    asked = [f"the box {box}"] if box else []
     asked += [f"the time since {since}"] if since else []
     return f"No calls are on record{' for ' + ' and '.join(asked) if asked else ''}."
 

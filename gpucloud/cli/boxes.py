@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -123,7 +123,7 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
             " ".join(filter(None, (box.cloud, box.zone or box.region))),
             box.purchase and paid_cell(box.purchase),
             _per_hour_text(box),
-            _cost_text(box),
+            cost_text(box),
             duration_text(now - box.created_at),
             left_text(box, now),
             box.nodes[0].public_ip if box.nodes and not box.is_over else None,
@@ -190,13 +190,26 @@ def _per_hour_text(box: Box) -> str | None:
     return bound + (" + ".join(sums) or format_money(Decimal(0), _currency(box)))
 
 
-def _cost_text(box: Box) -> str | None:
+def cost_text(box: Box) -> str | None:
     """The cost so far; an upper limit if nothing tells when its machines ended."""
     cost = box.cost_so_far
     if cost is None:
         return None
-    bound = "≤ " if cost != box.cost_at_least else ""
+    bound = "≤ " if is_at_most(box) else ""
     return bound + format_money(cost.amount, cost.currency)
+
+
+def is_at_most(box: Box) -> bool:
+    """Whether the cost so far is an upper limit."""
+    return box.cost_so_far != box.cost_at_least
+
+
+def at_most_text(names: Iterable[str]) -> str:
+    """Why the costs of boxes are upper limits."""
+    return (
+        f"≤: until the latest time at which machines of {', '.join(names)} can have ended, at most their"
+        " deadline; when somebody looked, the cloud did not tell any more when they ended."
+    )
 
 
 def _is_bound(box: Box) -> bool:

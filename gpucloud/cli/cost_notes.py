@@ -12,7 +12,7 @@ from gpucloud.costs.verdict import Verdict, verdict_of
 from gpucloud.market.search import paid_text
 from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED, TERM_HOURS
 from gpucloud_pricing.estimate import Estimate
-from gpucloud_pricing.figures import band_text
+from gpucloud_pricing.figures import band_text, number_text
 from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.payment import cheapest_by_hours
 from gpucloud_pricing.rules import STALE
@@ -218,7 +218,7 @@ def work_text(comparison: Comparison) -> str:
 
 def hours_text(hours: Decimal) -> str:
     """Hours for people: ``72 h``, ``92.5926 h``."""
-    return f"{round(hours, 4).normalize():f} h"
+    return f"{number_text(hours)} h"
 
 
 def work_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ _PATHS = {
     "internet": "over the internet",
     "between regions": "between regions",
     "region": "between zones",
+    "zone": "within a zone",
 }
 
 
@@ -59,7 +60,8 @@ def sentence(cost: ProjectCost) -> str:
     """The answer in one sentence."""
     best, other = cost.cheapest, cost.one_cloud
     places = ", ".join(
-        f"{each.part.name} on {' '.join(each.place)} {paid_text(each.estimate.offer)}" for each in best.parts
+        f"{each.part.name} on {' '.join(each.place[:2])} {paid_text(each.estimate.offer)}"
+        for each in best.parts
     )
     told = f"Cheapest: {places}: {total_text(best)}{' a month' if cost.project.monthly else ''}"
     if other is None:
@@ -85,8 +87,8 @@ def notes(cost: ProjectCost) -> Iterator[str]:
     dates = sorted(each.estimate.offer.as_of for each in best.parts if each.estimate.offer.as_of)
     of = f", of {' to '.join(map(str, dict.fromkeys((dates[0], dates[-1]))))}" if dates else ""
     yield (
-        f"List prices before tax{of}; data is priced per month, {free}; within a region, "
-        "as between two zones."
+        f"List prices before tax{of}; data is priced per month, {free}; within a zone it is free, over "
+        "private addresses."
     )
     if best.unknown:
         yield f"Unknown (≥, ?): {'; '.join(f'{what} of {part}' for part, what in best.unknown)}."
@@ -110,7 +112,7 @@ def _show(app: App, cost: ProjectCost, *, explain: bool) -> None:
                 app.output,
                 columns,
                 right=("NODES", "HOURS", "COST", "GIB"),
-                optional=("AS OF", "NODES", "GPU"),
+                optional=("AS OF", "NODES", "GPU", "ZONE"),
             )
     if explain:
         _explain(app, cost)
@@ -123,7 +125,9 @@ def _tables(cost: ProjectCost) -> tuple[Table, Table, Table]:
     parts = [
         (
             each.part.name,
-            *each.place,
+            each.place.cloud,
+            each.place.region,
+            each.place.zone or None,
             each.estimate.offer.instance_type,
             paid_text(each.estimate.offer),
             shown.gpu_text(each.estimate.offer),
@@ -149,7 +153,7 @@ def _tables(cost: ProjectCost) -> tuple[Table, Table, Table]:
         (
             cloud,
             ", ".join(
-                f"{each.part.name}: {each.place[1]} {paid_text(each.estimate.offer)}"
+                f"{each.part.name}: {each.place.region} {paid_text(each.estimate.offer)}"
                 for each in placement.parts
             ),
             total_text(placement),
@@ -160,6 +164,7 @@ def _tables(cost: ProjectCost) -> tuple[Table, Table, Table]:
         "PART",
         "CLOUD",
         "REGION",
+        "ZONE",
         "TYPE",
         "PAID AS",
         "GPU",
@@ -205,6 +210,7 @@ def _write_csv(cost: ProjectCost) -> None:
         "to",
         "cloud",
         "region",
+        "zone",
         "instance_type",
         "purchase",
         "terms",
@@ -215,12 +221,12 @@ def _write_csv(cost: ProjectCost) -> None:
     writer.writerow((*names, "complete", "as_of"))
     for part in cost.cheapest.parts:
         offer = part.estimate.offer
-        place = (*part.place, offer.instance_type, offer.purchase, offer.terms)
+        place = (*part.place[:2], offer.zone, offer.instance_type, offer.purchase, offer.terms)
         amounts = (part.comparison.usage.hours, None, round(part.usd, 4))
         writer.writerow(("part", part.part.name, None, *place, *amounts, not part.unknown, offer.as_of))
     for sent in cost.cheapest.transfers:
         usd = None if sent.usd is None else round(sent.usd, 4)
-        ends = (sent.transfer.origin, sent.transfer.target, *sent.origin)
+        ends = (sent.transfer.origin, sent.transfer.target, *sent.origin[:2], sent.origin.zone or None)
         writer.writerow(
             ("transfer", *ends, None, None, None, None, sent.transfer.gib, usd, usd is not None, None)
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import paying_text, show_boxes
+from gpucloud.cli.boxes import at_most_text, is_at_most, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.unread import say_unread, unread_document, wrong_in
@@ -72,6 +72,8 @@ def _show_boxes(app: App, boxes: Sequence[Box]) -> None:
     for box in boxes:
         if box.abandoned:
             app.output.say(_abandoned_text(box))
+    if loose := [box.name for box in boxes if is_at_most(box)]:
+        app.output.say(at_most_text(loose))
     app.output.say(paying_text(boxes))
 
 

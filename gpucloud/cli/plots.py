@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from gpucloud.cli.output import writing
 from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.figures import number_text
 from gpucloud_pricing.history import Span
 from gpucloud_pricing.payment import Way, cheapest_by_hours
 from gpucloud_pricing.values import Offer
@@ -122,7 +123,7 @@ def draw_ways(
     if asked is not None:
         axes.axvline(float(asked), color=COLOURS["muted"][0], linestyle="--", linewidth=1)
         axes.annotate(
-            f"{asked.normalize():f} h asked",
+            f"{number_text(asked)} h asked",
             (float(asked), 1),
             (4 if asked < HOURS_PER_MONTH / 2 else -4, -10),
             xycoords=("data", "axes fraction"),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import guard_text, left_text, state_text
+from gpucloud.cli.boxes import at_most_text, cost_text, guard_text, is_at_most, left_text, state_text
 from gpucloud.cli.context import App
 from gpucloud.cli.output import utc_now
 from gpucloud.journal.lifecycle import BoxState
@@ -32,6 +32,8 @@ def show(
         app.output.document("show", {"box": document})
         return
     texts = {key: _text(key, value) for key, value in document.items() if value is not None and value != []}
+    if (cost := cost_text(box)) is not None:
+        texts["cost_so_far"] = cost
     if "guards" in texts:
         texts["guards"] = "; ".join(map(guard_text, box.guards))
     texts["state"] = state_text(box)
@@ -43,6 +45,8 @@ def show(
     for key in dict.fromkeys((*FIRST, *texts)):
         if key in texts:
             app.output.sentence(f"{key.replace('_', ' '):<{width}} {texts[key]}", indent=width + 1)
+    if is_at_most(box):
+        app.output.say(at_most_text([box.name]))
 
 
 FIRST = ("name", "state", "time_left", "per_hour", "cost_so_far", "ssh")

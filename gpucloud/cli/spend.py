@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gpucloud.cli.boxes import at_most_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import SINCE, read_since
@@ -174,10 +175,7 @@ def _say_total(app: App, spent: Spend) -> None:
     for reason, boxes in unknown.items():
         app.output.say(f"Not in the sum: {reason} ({', '.join(boxes)}).")
     if loose:
-        app.output.say(
-            f"≤: until the latest time at which machines of {', '.join(loose)} can have ended; when somebody"
-            " looked, the cloud did not tell any more when they ended."
-        )
+        app.output.say(at_most_text(loose))
 
 
 def _cost_text(group: Group) -> str:

@@ -3,10 +3,10 @@
 Data that leaves a cloud is priced by its origin and by all that leaves the same cloud, as steps and free
 amounts are per account. So the cheapest places of some parts on one cloud, given that all others are
 elsewhere, depend on nothing else. They are computed for each set of parts and each cloud, by variable
-elimination over the transfers between regions (Dechter, "Bucket elimination", Artificial Intelligence 113,
+elimination over the transfers between places (Dechter, "Bucket elimination", Artificial Intelligence 113,
 1999). Then the best partition of the parts among the clouds is found over all sets, from the first cloud on.
 
-With P parts, C clouds and R regions of a cloud that may be part of an optimum, the sets take C x 2^P
+With P parts, C clouds and R places of a cloud that may be part of an optimum, the sets take C x 2^P
 eliminations, each of at most P x R^(w+1) steps (w is the width of the graph of transfers: 1 for a chain or a
 tree, 2 for a ring), and the partitions C x 3^P steps.
 """
@@ -17,14 +17,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, reduce
-from itertools import product
+from itertools import groupby, product
 from math import prod
+from typing import NamedTuple
 
-Place = tuple[str, str]
-"""A cloud and a region."""
+
+class Place(NamedTuple):
+    """Where a part can be.
+
+    Attributes:
+        cloud: the cloud.
+        region: the region.
+        zone: the zone; empty if it is not known.
+    """
+
+    cloud: str
+    region: str
+    zone: str = ""
+
 
 MOST_STEPS = 300_000
-"""The most combinations of regions that are computed for one part: some seconds."""
+"""The most combinations of places that are computed for one part: some seconds."""
 
 
 class TooDenseError(ValueError):
@@ -68,8 +81,8 @@ class Problem:
     Attributes:
         parts: the rank of each part in each place that it can be in.
         flows: what they send.
-        between: the rank of data from one region of a cloud to another of the same cloud, or within one.
-        leaving: the rank of data from a region to another cloud or the internet, and how much leaves the
+        between: the rank of data from one place to another of the same cloud, or within one.
+        leaving: the rank of data from a place to another cloud or the internet, and how much leaves the
             same cloud in all. It must be a share of the whole, so that it grows with its quantity alone.
     """
 
@@ -81,7 +94,7 @@ class Problem:
     @property
     def clouds(self) -> list[str]:
         """The clouds of the places."""
-        return sorted({cloud for part in self.parts for cloud, _ in part})
+        return sorted({place.cloud for part in self.parts for place in part})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +107,29 @@ class Assignment:
     def with_others(self, other: Assignment) -> Assignment:
         """Both together: parts on different clouds."""
         return Assignment(rank=self.rank + other.rank, places={**self.places, **other.places})
+
+
+def without_needless_zones(parts: Sequence[Mapping[Place, Rank]]) -> list[dict[Place, Rank]]:
+    """The same parts, without each zone that another zone of its region can stand in for.
+
+    All that is in the one zone can move to the other: no part and no transfer has a higher rank then, if
+    transfers within a zone rank lowest, and others depend on regions alone. So no cheapest assignment is
+    lost, and mostly one zone of each region is left. Unknown zones stay.
+    """
+    kept: set[Place] = set()
+    places = sorted({place for ranks in parts for place in ranks if place.zone})
+    for _, zones in groupby(places, key=lambda place: place[:2]):
+        best: list[Place] = []
+        for zone in zones:
+            if not any(_stands_in(other, zone, parts) for other in best):
+                best = [other for other in best if not _stands_in(zone, other, parts)] + [zone]
+        kept.update(best)
+    return [{place: ranks[place] for place in ranks if not place.zone or place in kept} for ranks in parts]
+
+
+def _stands_in(zone: Place, other: Place, parts: Sequence[Mapping[Place, Rank]]) -> bool:
+    """Whether each part that can be in the other zone can be in this one, at no higher rank."""
+    return all(zone in ranks and ranks[zone] <= ranks[other] for ranks in parts if other in ranks)
 
 
 def on_one_cloud(problem: Problem) -> dict[str, Assignment]:
@@ -142,7 +178,7 @@ def _subsets(parts: int) -> Iterator[int]:
 
 
 def _on_cloud(problem: Problem, cloud: str, members: int, known: Rank | None) -> Assignment | None:
-    """The cheapest regions of a cloud for some parts, all others being elsewhere.
+    """The cheapest places of a cloud for some parts, all others being elsewhere.
 
     Args:
         problem: the problem.
@@ -167,7 +203,7 @@ def _on_cloud(problem: Problem, cloud: str, members: int, known: Rank | None) ->
         alone[part] = {
             place: rank + (problem.leaving(place, out[part], total) if out[part] else NOTHING)
             for place, rank in problem.parts[part].items()
-            if place[0] == cloud
+            if place.cloud == cloud
         }
         if not alone[part]:
             return None

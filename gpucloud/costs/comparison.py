@@ -238,6 +238,7 @@ def compare_ways(
     own: OwnConditions | None = None,
     experience: Callable[[], Mapping[Place, Experience]] = dict,
     places: int = 1,
+    by_zone: bool = False,
     measure: str | None = None,
     max_age: timedelta | None = None,
     include_hidden: bool = False,
@@ -254,6 +255,7 @@ def compare_ways(
         own: the user's discounts, credits and commitments.
         experience: returns the user's own history on spot; called only if spot is compared.
         places: how many places to compare per way of paying.
+        by_zone: compare each zone of a place; by default, the cheapest one.
         measure: sort by the cost of this unit of work; see :mod:`gpucloud_pricing.work`.
         max_age: leave out older prices.
         include_hidden: include types that are retired or not sold publicly.
@@ -278,7 +280,7 @@ def compare_ways(
     elif usage.computation is not None:
         found.sort(key=lambda offer: _order_of_computation(market, offer, usage))
     unmeasured = _unmeasured(found, usage)
-    chosen = ways(market, found, demand.purchases, usage, places)
+    chosen = ways(market, found, demand.purchases, usage, places, by_zone=by_zone)
     shown = {offer.gpu_model for offer in chosen}
     chosen += [next(o for o in found if o.gpu_model == model) for model in unmeasured if model not in shown]
     if any(offer.purchase == "spot" for offer in chosen):

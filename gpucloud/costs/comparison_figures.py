@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud_pricing.estimate import Estimate
-from gpucloud_pricing.figures import Figure, Row, figures
+from gpucloud_pricing.figures import Figure, Row, figures, number_text
 
 if TYPE_CHECKING:
     from gpucloud.costs.comparison import Comparison
@@ -61,7 +61,7 @@ def _unit_cost(comparison: Comparison, estimate: Estimate) -> Iterator[Figure]:
         source="; ".join(filter(None, (basis.source, basis.doubt))) if basis else "unknown",
     )
     hours = None if comparison.assumed else comparison.hours_on(estimate.offer)
-    hour = "an hour of running" if hours is None else f"expected_total / {round(hours, 4):f} h"
+    hour = "an hour of running" if hours is None else f"expected_total / {number_text(hours)} h"
     formula = f"{hour} / ({comparison.usage.nodes} x {amount.normalize():f} {unit})"
     yield Figure(part="unit_cost", amount=cost, formula=formula, rows=(row,), unit="USD/h")
 

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from gpucloud.costs.assignment import (
-    Assignment,
-    Flow,
-    Place,
-    Problem,
-    Rank,
-    TooDenseError,
-    cheapest,
-    on_one_cloud,
-)
+from gpucloud.costs.assignment import Place, Rank
 from gpucloud.costs.comparison import Comparison
-from gpucloud.costs.project import INTERNET, Part, Project, Transfer
-from gpucloud.errors import GpucloudError, NoOfferError, UsageError
-from gpucloud.spec.model import Spec
+from gpucloud.costs.project import Part, Project, Transfer
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED, TERM_HOURS
+from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.estimate import Estimate
 from gpucloud_pricing.figures import Figure, transfer_figure
 from gpucloud_pricing.parts import sum_known
 from gpucloud_pricing.payment import way_of
 from gpucloud_pricing.rules import STALE, caution
-from gpucloud_pricing.tariffs import TariffCost, egress_cost, transfer_cost
+from gpucloud_pricing.tariffs import TariffCost
 from gpucloud_pricing.values import number, usd_document
-
-EVERY_PLACE = 1_000_000
-"""More places than there are: a comparison of so many leaves none out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A way to have a part in one region.
+    """A way to have a part in one place.
 
     Attributes:
         part: the part.
@@ -52,8 +38,9 @@ class Candidate:
 
     @property
     def place(self) -> Place:
-        """The cloud and the region."""
-        return self.estimate.offer.cloud, self.estimate.offer.region
+        """Where it is."""
+        offer = self.estimate.offer
+        return Place(offer.cloud, offer.region, offer.zone or "")
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
@@ -100,6 +87,15 @@ class Candidate:
         }
 
 
+def shares_zone(origin: Place, target: Place) -> bool:
+    """Whether two places are one zone, which is known: data between them is free over private addresses.
+
+    Sources: AWS, "EC2 on-demand pricing", data transfer within the same Availability Zone; Alibaba Cloud,
+    "Network billing methods" (no fee on intranet traffic). Which zone of Azure has a type is not known here.
+    """
+    return bool(origin.zone) and origin == target
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedTransfer:
     """A transfer between places, and its cost.
@@ -108,7 +104,7 @@ class PlacedTransfer:
         transfer: the transfer.
         origin: where the data comes from.
         target: where it goes; ``None`` for the internet.
-        tariff: the cost of all data that is priced together; ``None`` if unknown.
+        tariff: the cost of all data that is priced together; ``None`` if unknown, and within a zone.
         together: how much that is, in GiB: all that leaves the cloud, or this transfer alone.
         usd: the share of this transfer; ``None`` if unknown.
     """
@@ -123,13 +119,18 @@ class PlacedTransfer:
     @property
     def path(self) -> str:
         """What the data crosses."""
-        if self.target is None or self.target[0] != self.origin[0]:
+        if self.target is None or self.target.cloud != self.origin.cloud:
             return "internet"
-        return "region" if self.target == self.origin else "between regions"
+        if self.target.region != self.origin.region:
+            return "between regions"
+        return "zone" if shares_zone(self.origin, self.target) else "region"
 
     def figure(self, market: Market) -> Figure:
         """How its cost is computed."""
         name = f"{self.transfer.origin} to {self.transfer.target}"
+        if self.path == "zone":
+            free = f"free within {self.origin.zone}, over private addresses"
+            return Figure(part=name, amount=self.usd, formula=free, rows=())
         return transfer_figure(market, name, self.tariff, self.usd, (self.transfer.gib, self.together))
 
     def document(self) -> dict[str, Any]:
@@ -154,7 +155,7 @@ class Placement:
     @property
     def clouds(self) -> list[str]:
         """The clouds in use."""
-        return list(dict.fromkeys(candidate.place[0] for candidate in self.parts))
+        return list(dict.fromkeys(candidate.place.cloud for candidate in self.parts))
 
     @property
     def total(self) -> Decimal:
@@ -236,7 +237,7 @@ class ProjectCost:
         ``cheapest`` and ``one_cloud`` are placements: ``clouds``, ``total``, ``complete``, ``unknown``,
         ``parts`` (an option of ``gpucloud.cost/v1`` each, with ``name``, ``hours`` and ``cost``, what it
         adds to the total) and ``transfers``, whose ``path`` is ``internet`` (also to another cloud),
-        ``between regions`` or ``region``.
+        ``between regions``, ``region`` (between its zones, or they are not known), or ``zone``.
         """
         saving, other = self.saving, self.one_cloud
         document: dict[str, Any] = {
@@ -265,167 +266,3 @@ class ProjectCost:
             *((each.part.name, each.figures()) for each in self.cheapest.parts),
             ("transfers", [each.figure(self.market) for each in self.cheapest.transfers]),
         ]
-
-
-def cost_of_project(
-    project: Project, estimate: Callable[[Spec, Part], Comparison], *, all_terms: bool = False
-) -> ProjectCost:
-    """Finds the cheapest places of a project.
-
-    Args:
-        project: the project.
-        estimate: compares all places of a part.
-        all_terms: also consider commitments for longer than the parts last, and for parts without a profile.
-
-    Raises:
-        NoOfferError: nothing matches a part, or what matches cannot be started or has no price.
-        UsageError: too many parts exchange data with each other to find the cheapest places exactly.
-    """
-    choices = [
-        _candidates(part, _compared(part, estimate, all_terms=all_terms), all_terms) for part in project.parts
-    ]
-    market = next(iter(choices[0].values())).comparison.market
-    problem = _problem(project, choices, market)
-    try:
-        best, single = cheapest(problem), on_one_cloud(problem)
-    except TooDenseError as error:
-        raise UsageError(
-            f"the cheapest places cannot be found exactly: {error}",
-            hint="leave out the smallest transfers, or name regions",
-        ) from None
-    if best is None:
-        raise NoOfferError("no assignment")
-    return ProjectCost(
-        project=project,
-        market=market,
-        cheapest=_placement(project, choices, market, best),
-        by_cloud={cloud: _placement(project, choices, market, each) for cloud, each in single.items()},
-    )
-
-
-def _compared(part: Part, estimate: Callable[[Spec, Part], Comparison], *, all_terms: bool) -> Comparison:
-    """The costs of a part in every place, on demand and on spot unless its spec names ways of paying."""
-    spec = part.spec
-    if "purchase" not in spec.given:
-        committed = all_terms or part.lasts is not None
-        spec = spec.replaced(purchase=["on-demand", "spot", *(["reserved"] if committed else [])])
-    try:
-        return estimate(spec, part)
-    except GpucloudError as error:
-        error.message = f"{part.name}: {error.message}"
-        raise
-
-
-def _candidates(part: Part, comparison: Comparison, all_terms: bool) -> dict[Place, Candidate]:
-    """The best way in each region: what transfers cost depends on nothing else.
-
-    Raises:
-        NoOfferError: there is none.
-    """
-    best: dict[Place, Candidate] = {}
-    for estimate in comparison.estimates:
-        candidate = Candidate(part=part, comparison=comparison, estimate=estimate)
-        if not _may_be_chosen(part, estimate, all_terms):
-            continue
-        known = best.get(candidate.place)
-        if known is None or candidate.rank < known.rank:
-            best[candidate.place] = candidate
-    if not best:
-        raise NoOfferError(
-            f"{part.name}: nothing that can start now has a known cost", hint="see it with `gpucloud offers`"
-        )
-    return best
-
-
-def _may_be_chosen(part: Part, estimate: Estimate, all_terms: bool) -> bool:
-    """Whether an offer can be launched, or is a commitment for no longer than the part lasts.
-
-    Capacity that is paid for already is none: it could serve one part only.
-    """
-    offer = estimate.offer
-    if estimate.total is None or {*offer.flags} - {STALE} or offer.purchase == OWNED:
-        return False
-    if not offer.to_buy:
-        return True
-    if offer.purchase == CAPACITY_BLOCK:
-        return all_terms and not part.monthly
-    if all_terms:
-        return True
-    hours = Decimal(0) if part.lasts is None else Decimal(part.lasts.total_seconds()) / 3600
-    return TERM_HOURS[offer.purchase] <= hours
-
-
-def _problem(project: Project, choices: Sequence[Mapping[Place, Candidate]], market: Market) -> Problem:
-    def between(origin: Place, target: Place, gib: Decimal) -> Rank:
-        return _rank(_usd(market, _tariff(market, origin, target, gib)))
-
-    def leaving(origin: Place, gib: Decimal, together: Decimal) -> Rank:
-        usd = _usd(market, egress_cost(market.tariffs, origin, together))
-        return _rank(None if usd is None else usd * gib / together)
-
-    flows = [
-        Flow(
-            origin=project.number_of(transfer.origin),
-            target=None if transfer.target == INTERNET else project.number_of(transfer.target),
-            gib=transfer.gib,
-        )
-        for transfer in project.transfers
-    ]
-    parts = [{place: each.rank for place, each in choice.items()} for choice in choices]
-    return Problem(parts=parts, flows=flows, between=between, leaving=leaving)
-
-
-def _rank(usd: Decimal | None) -> Rank:
-    return Rank(unknown=1) if usd is None else Rank(usd=usd)
-
-
-def _placement(
-    project: Project,
-    choices: Sequence[Mapping[Place, Candidate]],
-    market: Market,
-    assignment: Assignment,
-) -> Placement:
-    """The parts and transfers of a project as assigned."""
-    parts = [choice[assignment.places[index]] for index, choice in enumerate(choices)]
-    ends = [
-        (
-            transfer,
-            parts[project.number_of(transfer.origin)].place,
-            None if transfer.target == INTERNET else parts[project.number_of(transfer.target)].place,
-        )
-        for transfer in project.transfers
-    ]
-    leaving: dict[str, Decimal] = {}
-    for transfer, origin, target in ends:
-        if target is None or target[0] != origin[0]:
-            leaving[origin[0]] = leaving.get(origin[0], Decimal(0)) + transfer.gib
-    placed: list[PlacedTransfer] = []
-    for transfer, origin, target in ends:
-        out = target is None or target[0] != origin[0]
-        together = leaving[origin[0]] if out else transfer.gib
-        tariff = (
-            egress_cost(market.tariffs, origin, together)
-            if target is None or out
-            else _tariff(market, origin, target, together)
-        )
-        usd = _usd(market, tariff)
-        placed.append(
-            PlacedTransfer(
-                transfer=transfer,
-                origin=origin,
-                target=target,
-                tariff=tariff,
-                together=together,
-                usd=None if usd is None or not together else usd * transfer.gib / together,
-            )
-        )
-    return Placement(parts=parts, transfers=placed, rank=assignment.rank)
-
-
-def _tariff(market: Market, origin: Place, target: Place, gib: Decimal) -> TariffCost | None:
-    """The price of data between regions of a cloud, or within one."""
-    return transfer_cost(market.tariffs, market.regions[origin], market.regions[target], gib)
-
-
-def _usd(market: Market, tariff: TariffCost | None) -> Decimal | None:
-    return None if tariff is None else market.usd(tariff.amount, tariff.currency)

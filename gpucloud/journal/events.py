@@ -165,9 +165,13 @@ class GoneOnce(OfResource):
 
 @dataclass(frozen=True, kw_only=True)
 class Gone(OfResource):
-    """A resource is gone: the cloud returns its terminal state, or has not found it twice."""
+    """A resource is gone: the cloud returns its terminal state, or has not found it twice.
+
+    ``ended_at`` is since when it is not billed, by the cloud; ``None`` where the cloud does not tell.
+    """
 
     type = "gone"
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

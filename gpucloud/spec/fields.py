@@ -16,6 +16,7 @@ from typing import Literal, cast
 from gpucloud_pricing.demand import INTERCONNECTS, RDMA, Purchase
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import BadWishError, parse_wishes
+from gpucloud_pricing.likeness import most_like
 
 
 class UnknownNameError(ValueError):
@@ -61,9 +62,7 @@ def shown(value: object) -> str:
 
 def nearest(value: str, choices: Iterable[str]) -> str:
     """``; did you mean x?``, or nothing if no choice is similar."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(value.lower()[:100], list(choices), n=1, cutoff=0.5)
+    close = most_like(value.lower()[:100], choices, least=0.5)
     return f"; did you mean {close[0]}?" if close else ""
 
 

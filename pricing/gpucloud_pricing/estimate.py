@@ -197,16 +197,28 @@ def place_of(offer: Offer) -> Place:
     return offer.cloud, offer.region, offer.instance_type
 
 
-def one_per_place(offers: Iterable[Offer]) -> list[Offer]:
-    """The first offer of each type, region, way of paying and terms: further zones cost the same or more."""
-    first: dict[tuple[Place, str, str], Offer] = {}
+def one_per_place(offers: Iterable[Offer], *, by_zone: bool = False) -> list[Offer]:
+    """The first offer of each type, region, way of paying and terms: further zones cost the same or more.
+
+    Args:
+        offers: in the order of choice.
+        by_zone: keeps the first offer of each zone.
+    """
+    first: dict[tuple[object, ...], Offer] = {}
     for offer in offers:
-        first.setdefault((place_of(offer), offer.purchase, offer.terms), offer)
+        zone = offer.zone if by_zone else None
+        first.setdefault((place_of(offer), zone, offer.purchase, offer.terms), offer)
     return list(first.values())
 
 
 def ways(
-    market: Market, offers: Sequence[Offer], purchases: Sequence[str], usage: Usage, limit: int
+    market: Market,
+    offers: Sequence[Offer],
+    purchases: Sequence[str],
+    usage: Usage,
+    limit: int,
+    *,
+    by_zone: bool = False,
 ) -> list[Offer]:
     """The ways of paying in the best places of each cloud.
 
@@ -217,8 +229,9 @@ def ways(
         usage: the usage.
         limit: the number of places for each cloud and way of paying. Where none of these has a complete
             total, the first place that has one is added: a low price beside an unknown one proves nothing.
+        by_zone: whether each zone of a place is kept.
     """
-    single = [offer for offer in one_per_place(offers) if offer.purchase in purchases]
+    single = [offer for offer in one_per_place(offers, by_zone=by_zone) if offer.purchase in purchases]
     groups: dict[tuple[str, str], list[Offer]] = {}
     for offer in single:
         groups.setdefault((offer.cloud, offer.purchase), []).append(offer)

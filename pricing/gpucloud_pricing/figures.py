@@ -114,7 +114,9 @@ def transfer_figure(
     gib, together = share
     formula = _in_steps(market, tariff)
     if gib != together:
-        formula = f"{_number(gib)} of {_number(together)} GiB that leave the cloud, together {formula}"
+        formula = (
+            f"{number_text(gib)} of {number_text(together)} GiB that leave the cloud, together {formula}"
+        )
     return Figure(
         part=name,
         amount=amount,
@@ -154,7 +156,9 @@ def _computation(offer: Offer, usage: Usage) -> Iterator[Figure]:
     whence = MFU_SOURCE if work.mfu == USUAL_MFU else "your own"
     share = Row(what="share of the peak rate", amount=work.mfu, currency="MFU", as_of=None, source=whence)
     gpus = f"{format_count(kind.gpu_count)} GPU x {usage.nodes}"
-    formula = f"{work.flop:g} FLOP / ({_number(peak.value)}e12 x {gpus} x {_number(work.mfu)} x 3600 s)"
+    formula = (
+        f"{work.flop:g} FLOP / ({number_text(peak.value)}e12 x {gpus} x {number_text(work.mfu)} x 3600 s)"
+    )
     yield Figure(part="hours", amount=usage.hours, formula=formula, rows=(rate, share), unit="h")
 
 
@@ -175,9 +179,9 @@ def _compute(market: Market, estimate: Estimate, usage: Usage) -> Figure:
             other_rates, other = _in_usd(market, by_the_hour.amount, by_the_hour.currency)
             rates = tuple(dict.fromkeys((*rates, *other_rates)))
             other = _discounted(other, by_the_hour)
-            billed = f"({billed} + {other} x {_number(bill.hours)} h on demand)"
+            billed = f"({billed} + {other} x {number_text(bill.hours)} h on demand)"
     else:
-        billed = f"{_discounted(amounts, quote)} x {_number(bill.hours)} h"
+        billed = f"{_discounted(amounts, quote)} x {number_text(bill.hours)} h"
     formula = f"{billed} x {bill.machines}"
     if bill.machines != usage.nodes:
         formula += f"; the smallest block for {usage.nodes} machines"
@@ -201,16 +205,16 @@ def _terms(market: Market, quote: Price, bill: Bill) -> str:
     times = "" if bill.terms == 1 else f"{bill.terms} x "
     if quote.purchase not in PREPAID or not quote.upfront:
         _, price = _in_usd(market, quote.amount, quote.currency)
-        return f"{_discounted(price, quote)} x {times}{_number(bill.term_hours)} h"
+        return f"{_discounted(price, quote)} x {times}{number_text(bill.term_hours)} h"
     _, price = _in_usd(market, quote.upfront, quote.currency)
     if quote.purchase == CAPACITY_BLOCK:
-        return f"{_discounted(price, quote)} x {_number(bill.term_hours / DAY)} days"
+        return f"{_discounted(price, quote)} x {number_text(bill.term_hours / DAY)} days"
     unit = "month" if bill.term_hours == HOURS_PER_MONTH else "year"
     return f"{_discounted(price, quote)} x {bill.terms} {unit}{'' if bill.terms == 1 else 's'}"
 
 
 def _discounted(price: str, quote: Price) -> str:
-    return f"{price} x {_number(1 - quote.discount)} (own discount)" if quote.discount else price
+    return f"{price} x {number_text(1 - quote.discount)} (own discount)" if quote.discount else price
 
 
 def _price_row(price: Price) -> Row:
@@ -233,7 +237,7 @@ def _upfront(market: Market, estimate: Estimate) -> Iterator[Figure]:
         _price_row(quote), what=f"{quote.terms or 'a block of a day'}: at once", amount=quote.upfront
     )
     rates, price = _in_usd(market, quote.upfront, quote.currency)
-    times = f" x {_number(bill.term_hours / DAY)}" if quote.purchase == CAPACITY_BLOCK else ""
+    times = f" x {number_text(bill.term_hours / DAY)}" if quote.purchase == CAPACITY_BLOCK else ""
     formula = f"{_discounted(price, quote)}{times} x {bill.machines}"
     yield Figure(part="upfront", amount=estimate.upfront, formula=formula, rows=(row, *rates))
 
@@ -262,7 +266,7 @@ def _hours(offer: Offer, usage: Usage) -> str:
         "idle tail": Decimal(usage.idle_s) / 3600,
         "failed attempts": Decimal(usage.failed_attempts * usage.boot_s) / 3600,
     }
-    text = " + ".join(f"{_number(hours)} h {what}" for what, hours in told.items() if hours)
+    text = " + ".join(f"{number_text(hours)} h {what}" for what, hours in told.items() if hours)
     if sum(told.values()) == run_hours(offer, usage):
         return text
     return f"{text}, each start billed for {offer.kind.billing.minimum_s} s at least"
@@ -404,7 +408,7 @@ def _by_quantity(market: Market, name: str, offer: Offer, usage: Usage, cost: Ta
     """The formula of a part with one price per unit."""
     tariff = cost.items[0].tariff
     _, price = _in_usd(market, tariff.amount, tariff.currency)
-    hours = _number(run_hours(offer, usage))
+    hours = number_text(run_hours(offer, usage))
     if name == "address":
         return f"{price} x {hours} h x {usage.nodes}"
     disk = offer.kind.billing.disk_gib(usage.disk_gib)
@@ -421,15 +425,15 @@ def _by_quantity(market: Market, name: str, offer: Offer, usage: Usage, cost: Ta
 def _in_steps(market: Market, cost: TariffCost) -> str:
     """The formula of a part that is priced in steps."""
     steps = [
-        f"{_number(item.quantity)} GiB x {_in_usd(market, item.price, item.tariff.currency)[1]}"
+        f"{number_text(item.quantity)} GiB x {_in_usd(market, item.price, item.tariff.currency)[1]}"
         if item.price
-        else f"{_number(item.quantity)} GiB free"
+        else f"{number_text(item.quantity)} GiB free"
         for item in cost.items
         if item.quantity
     ]
     text = " + ".join(steps)
     if cost.times != 1:
-        text = f"({text}) x {_number(cost.times)} months, sent evenly"
+        text = f"({text}) x {number_text(cost.times)} months, sent evenly"
     return f"{text}; steps and free amounts are per account and month, as if nothing else used them"
 
 
@@ -455,5 +459,6 @@ def _rows(tariff: Tariff) -> Iterator[Row]:
         )
 
 
-def _number(value: Decimal) -> str:
+def number_text(value: Decimal) -> str:
+    """A number of hours, GiB or days for people, to at most four decimals: ``72``, ``0.3333``."""
     return f"{round(value, 4).normalize():f}"

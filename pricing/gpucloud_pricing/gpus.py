@@ -10,13 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from functools import cache
 
 from gpucloud_pricing.gpu_models import BY_NAME, MODELS, GpuModel
+from gpucloud_pricing.likeness import most_like
 
 __all__ = ["BadWishError", "GpuModel", "GpuWish", "format_wish", "parse_wishes"]
 
 MAX_COUNT = 1024
+MAX_DENOMINATOR = 100
 _SHARE_DIGITS = Decimal("0.000001")  # the price data writes a sixth of a GPU as 0.166667
 _GB = r"-?gi?b?"
 
@@ -184,13 +187,14 @@ def _format_count(low: Decimal, high: Decimal) -> str:
 
 
 def format_count(count: Decimal) -> str:
-    """A count for people: ``8``, ``1/6``."""
-    if count >= 1:
-        return f"{count.normalize():f}"
-    bottom = next(
-        b for b in range(2, 100) if abs(count * b - (count * b).to_integral_value()) < _SHARE_DIGITS * b
-    )
-    return f"{(count * bottom).to_integral_value()}/{bottom}"
+    """A count for people: ``8``; a share as the simplest fraction that rounds to it, ``1/6``."""
+    digits = f"{count.normalize():f}"
+    exact = Fraction(count)
+    if count >= 1 or exact.denominator < MAX_DENOMINATOR:
+        return digits if count >= 1 else str(exact)
+    half_a_digit = Fraction(1, 2 * 10 ** len(digits.partition(".")[2]))
+    shares = (Fraction(round(exact * bottom), bottom) for bottom in range(2, MAX_DENOMINATOR))
+    return next((str(share) for share in shares if abs(share - exact) <= half_a_digit), digits)
 
 
 @cache
@@ -229,13 +233,11 @@ def _unknown(name: str, text: str) -> BadWishError:
 
 def _nearest(text: str) -> str | None:
     """The model that was probably meant: first by look-alike characters (O for 0), then by similarity."""
-    from difflib import get_close_matches
-
     alike = str.maketrans("oil", "011")
     plain = re.sub(r"^(nvidia-?)?(tesla-?)?", "", text)
     compact = re.sub(rf"-[0-9]{{1,4}}{_GB}$", "", plain).replace("-", "")
     looks = {name.translate(alike): model.name for name, (model, _) in _aliases().items()}
     if found := looks.get(compact.translate(alike)):
         return found
-    close = get_close_matches(compact, _aliases(), n=1, cutoff=0.6)
+    close = most_like(compact, _aliases())
     return _aliases()[close[0]][0].name if close else None

@@ -10,6 +10,7 @@ import pytest
 
 from tests.shell import Shell
 
+UNKNOWN_ID = "b-" + "0" * 26
 CANARY = "canary-6f1d-do-not-tell"
 
 
@@ -38,7 +39,11 @@ def test_every_changing_call_that_a_cloud_receives_is_on_record(cli: Shell, clou
     groups = ("CreateSecurityGroup", "networkSecurityGroups/write")
     assert not [call for call in calls if "price" in call and call["action"].endswith(groups)]
     assert cli("audit").out.count("\n") == len(calls) + 1
-    assert on_record(cli, "--box", "b-other") == []
+    assert on_record(cli, "--box", "x") == on_record(cli, "--box", box["id"]) == calls
+    assert on_record(cli, "--box", UNKNOWN_ID) == []
+    unknown = cli("audit", "--box", "y")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "there is no box named 'y'" in unknown.err
     assert on_record(cli, "--since", "2099-01-01T00:00:00Z") == []
 
 

@@ -276,6 +276,15 @@ def test_every_figure_shown_is_explained(run: Run) -> None:
     assert re.search(r"([0-9]+) h a month", plain)[1] + " h" in explained  # type: ignore[index]
 
 
+def test_part_of_an_hour_is_told_in_four_digits(run: Run, tmp_path: Path) -> None:
+    line = ("cost", "--gpu", "A100:8", "--hours", "20m")
+    page = tmp_path / "page.html"
+    texts = [run(*line, *form)[1] for form in ((), ("--explain",), ("--markdown",), ("--html", str(page)))]
+    assert "for 0.3333 h;" in texts[0]
+    for text in (*texts, page.read_text(encoding="utf-8")):
+        assert not re.search(r"[0-9]\.[0-9]{7,} ?h", text)
+
+
 @pytest.mark.parametrize(
     ("words", "plain"),
     [

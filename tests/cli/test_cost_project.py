@@ -84,6 +84,57 @@ transfers: [{{from: prepare, to: train, size: {size}}}]
     assert usd(much["saving"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("zones", "paths", "cost"),
+    [
+        # g4dn.xlarge costs the same in each of its zones; so both parts can be in one of them.
+        (("", ""), ["zone", "zone"], Decimal(0)),
+        (("zones: use1-az4, ", "zones: use1-az4, "), ["zone", "zone"], Decimal(0)),
+        # 1000 GiB and 500 GiB cross zones, at 0.01 USD when they leave and when they arrive
+        (("zones: use1-az1, ", "zones: use1-az4, "), ["region", "region"], Decimal(30)),
+    ],
+)
+def test_data_within_one_zone_is_free(
+    run: Run, tmp_path: Path, zones: tuple[str, str], paths: list[str], cost: Decimal
+) -> None:
+    part = "{{gpu: T4, hours: 10, clouds: aws, {}regions: us-east-1, purchase: on-demand}}"
+    text = f"""
+parts:
+  prepare: {part.format(zones[0])}
+  train: {part.format(zones[1])}
+transfers: [{{from: prepare, to: train, size: 1000GB}}, {{from: train, to: prepare, size: 500GB}}]
+"""
+    file = written(tmp_path, text.replace("{{", "{").replace("}}", "}"))
+    best = answer(run, "--project", file)["cheapest"]
+    assert [each["path"] for each in best["transfers"]] == paths
+    assert sum(usd(each["cost"]) for each in best["transfers"]) == cost
+    in_zones = {part["offer"]["zone"] for part in best["parts"]}
+    assert len(in_zones) == (1 if cost == 0 else 2)
+    assert "use1-az4" in in_zones or not zones[0]
+    _, out, _ = run("cost", "--project", file, "--explain")
+    assert ("free within use1-az" in out) == (cost == 0)
+
+
+def test_spot_in_the_zone_of_the_other_part_is_worth_what_the_data_would_cost(
+    run: Run, tmp_path: Path
+) -> None:
+    """With little data each part is where it is cheapest, with much data both are in one zone."""
+    text = """
+parts:
+  prepare: {{gpu: T4, hours: 1000, clouds: aws, regions: us-east-1, purchase: spot}}
+  train: {{gpu: "A100-40GB:8", hours: 10, clouds: aws, regions: us-east-1, purchase: spot}}
+transfers: [{{from: prepare, to: train, size: {}}}]
+"""
+    few, much = (
+        answer(run, "--project", written(tmp_path, text.format(size)))["cheapest"] for size in ("1GB", "90TB")
+    )
+    alone = [{part["offer"]["zone"] for part in placement["parts"]} for placement in (few, much)]
+    assert [len(zones) for zones in alone] == [2, 1]
+    assert [placement["transfers"][0]["path"] for placement in (few, much)] == ["region", "zone"]
+    parts = [sum(usd(part["cost"]) for part in placement["parts"]) for placement in (few, much)]
+    assert parts[0] < parts[1] < parts[0] + usd(few["transfers"][0]["cost"]) * 90 * 1024
+
+
 def test_a_commitment_counts_only_if_the_part_lasts(run: Run, tmp_path: Path) -> None:
     """A machine that always runs: a year of it is cheaper reserved, but not by the hour for a month."""
     text = """

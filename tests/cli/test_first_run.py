@@ -68,9 +68,10 @@ def test_run_takes_the_yes_of_other_commands(cli: Shell) -> None:
 def test_an_audit_of_nothing_says_so_and_what_was_asked_for(cli: Shell) -> None:
     assert cli("audit").err == "No calls are on record.\n"
     cli.launch("--gpu", "T4")
-    ran = cli("audit", "--box", "b-other", "--since", "1h")
+    unknown = f"b-{'0' * 26}"
+    ran = cli("audit", "--box", unknown, "--since", "1h")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == "No calls are on record for the box with the ID b-other and the time since 1h.\n"
+    assert ran.err == f"No calls are on record for the box {unknown} and the time since 1h.\n"
 
 
 @pytest.mark.parametrize(("count", "shown"), [("8", "A10:8"), ("0.166667", "A10:1/6"), ("0.5", "A10:1/2")])

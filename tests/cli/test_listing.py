@@ -9,6 +9,7 @@ import re
 import subprocess
 import sysconfig
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,23 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
         r"Not shown at this width:.*?To\s+see\s+them:.*?\.", "", text, flags=re.DOTALL
     ).split():
         assert word in words or "…" in word or set(word) == {"─"}, word
+
+
+def test_the_answer_to_what_a_node_costs_fits_one_screen_and_is_explained(terminal: Show) -> None:
+    command = ("cost", "--gpu", "A100:8", "--hours", "72")
+    answer = terminal(100, *command, NO_COLOR="1")
+    assert len(answer.splitlines()) <= 24
+    assert answer.startswith("Cheapest that can start now: ")
+    assert answer.split(".\n")[0].count("\n") <= 3, "one sentence"
+    explained = " ".join(terminal(100, *command, "--explain", NO_COLOR="1").split("\n\n", 2)[2].split())
+    figures = set(re.findall(r"\$[0-9][0-9.,]*[0-9]|[0-9]+ h\b", answer))
+    assert len(figures) > 7
+    assert {each for each in figures if each not in explained} == set()
+    percent = re.compile(r"([0-9.]+)(?:-([0-9.]+))? ?%")
+    exact = [Decimal(number) for found in percent.findall(explained) for number in found if number]
+    chances = [Decimal(number) for found in percent.findall(answer) for number in found if number]
+    assert len(chances) == 3
+    assert all(any(each.quantize(chance) == chance for each in exact) for chance in chances)
 
 
 def test_hidden_columns_are_named_and_wide_shows_them(terminal: Show) -> None:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucloud.costs.assignment import Flow, Place, Problem, Rank, TooDenseError, cheapest, on_one_cloud
+from gpucloud.costs.assignment import (
+    Flow,
+    Place,
+    Problem,
+    Rank,
+    TooDenseError,
+    cheapest,
+    on_one_cloud,
+    without_needless_zones,
+)
 
-PLACES = [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
+PLACES = [Place("a", "1"), Place("a", "2"), Place("b", "1"), Place("b", "2")]
 FREE = Decimal(15)
 
 ranks = st.builds(Rank, st.integers(0, 1), st.integers(0, 1), st.integers(0, 40).map(Decimal))
@@ -81,10 +91,48 @@ def test_on_one_cloud_the_best_of_its_assignments_is_found(problem: Problem) -> 
         assert ([rounded(found[cloud].rank)] if cloud in found else []) == ([min(tried)] if tried else [])
 
 
+ZONES = [Place("a", region, zone) for region in ("1", "2") for zone in ("", "x", "y", "z")]
+
+
+@st.composite
+def problems_with_zones(draw: st.DrawFn) -> Problem:
+    """Three parts in the zones of two regions; data is free within a zone that is known."""
+    parts = [draw(st.dictionaries(st.sampled_from(ZONES), ranks, min_size=1)) for _ in range(3)]
+    flows = [
+        Flow(origin=origin, target=target, gib=Decimal(draw(st.integers(1, 30))))
+        for origin, target in ((0, 1), (1, 2))
+    ]
+    rate = draw(st.integers(0, 3))
+
+    def between(origin: Place, target: Place, gib: Decimal) -> Rank:
+        if origin.region != target.region:
+            return Rank(usd=gib * 4)
+        return Rank() if origin.zone and origin == target else Rank(usd=gib * rate)
+
+    return Problem(parts=parts, flows=flows, between=between, leaving=lambda *_: Rank())
+
+
+@settings(max_examples=80)
+@given(problem=problems_with_zones())
+def test_no_cheapest_assignment_is_lost_with_the_zones_that_are_left_out(problem: Problem) -> None:
+    fewer = replace(problem, parts=without_needless_zones(problem.parts))
+    least = min(rank_of(problem, each) for each in itertools.product(*problem.parts))
+    assert min(rank_of(fewer, each) for each in itertools.product(*fewer.parts)) == least
+
+
+def test_of_zones_that_are_alike_one_is_left_and_of_others_those_that_are_best_for_something() -> None:
+    x, y, z, unknown = ZONES[1], ZONES[2], ZONES[3], ZONES[0]
+    low, high = Rank(usd=Decimal(1)), Rank(usd=Decimal(2))
+    alike = [{x: low, y: low, unknown: low}, {x: low, y: low, z: low}]
+    assert without_needless_zones(alike) == [{x: low, unknown: low}, {x: low}]
+    differing = [{x: low, y: high, z: high}, {x: high, y: low, z: high}]
+    assert without_needless_zones(differing) == [{x: low, y: high}, {x: high, y: low}]
+
+
 def test_a_part_without_a_place_has_no_assignment() -> None:
     """An empty part: the others cannot be assigned either."""
     nothing = Problem(
-        parts=[{("a", "1"): Rank()}, {}],
+        parts=[{Place("a", "1"): Rank()}, {}],
         flows=(),
         between=lambda *_: Rank(),
         leaving=lambda *_: Rank(),
@@ -95,7 +143,7 @@ def test_a_part_without_a_place_has_no_assignment() -> None:
 
 def test_what_would_take_too_long_is_refused() -> None:
     """Six parts that all exchange data, in 20 regions of equal price: 20^6 combinations."""
-    regions = {("a", str(number)): Rank() for number in range(20)}
+    regions = {Place("a", str(number)): Rank() for number in range(20)}
     flows = [Flow(origin=a, target=b, gib=Decimal(1)) for a, b in itertools.combinations(range(6), 2)]
     problem = Problem(
         parts=[regions] * 6,

@@ -149,12 +149,13 @@ def test_replaying_the_events_gives_the_same_tables(journal: Journal) -> None:
     )
     journal.write(box, StateChanged(state=BoxState.BOOTSTRAPPING))
     journal.write(box, StateChanged(state=BoxState.DELETING))
-    journal.write(box, Gone(resource=instance))
+    journal.write(box, Gone(resource=instance, ended_at=NOW + timedelta(minutes=3)))
     before = (journal.boxes(owner="me"), journal.intents(), journal.resources(present=False))
     journal.rebuild()
     assert (journal.boxes(owner="me"), journal.intents(), journal.resources(present=False)) == before
     assert [row.ref.id for row in journal.resources()] == ["sg-1"]
     assert before[0][0].started_at == NOW
+    assert {each.end for each in before[0][0].usage} == {NOW + timedelta(minutes=3)}, "the cloud's own end"
 
 
 def test_a_thing_in_the_making_gets_its_id_and_is_not_doubled(journal: Journal) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpucloud_pricing import MODELS, BadWishError, GpuWish, Market, format_wish, parse_wishes
 from gpucloud_pricing.gpu_models import SOURCES
+from gpucloud_pricing.gpus import format_count
 
 
 @pytest.mark.parametrize(
@@ -135,3 +136,15 @@ def test_every_known_fact_of_a_model_has_a_source_or_is_marked_unverified() -> N
         ):
             if getattr(model, name):
                 assert model.sources.get(name) in SOURCES or name in model.unverified, (model.name, name)
+
+
+@pytest.mark.parametrize("bottom", [2, 3, 4, 6, 7, 8, 12, 16, 24])
+def test_a_share_is_told_as_the_fraction_that_it_is_however_it_was_rounded(bottom: int) -> None:
+    rounded = {round(Decimal(1) / bottom, digits) for digits in range(3, 12)}
+    assert {format_count(share) for share in rounded} == {f"1/{bottom}"}
+
+
+@given(st.decimals(min_value=0, max_value=1024, places=9))
+def test_every_count_has_a_text(count: Decimal) -> None:
+    top, _, bottom = format_count(count).partition("/")
+    assert abs(Decimal(top) / Decimal(bottom or 1) - count) < Decimal("1e-9")

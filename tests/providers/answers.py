@@ -19,6 +19,8 @@ from types import UnionType
 from typing import Any
 from xml.sax.saxutils import escape
 
+from gpucloud_aws import tariffs as aws_tariffs
+from gpucloud_azure import tariffs as azure_tariffs
 from tests.providers.azure_wire import SUBSCRIPTION
 
 
@@ -199,6 +201,26 @@ LIST_PRICE = {
 """A row of AWS's price list: JSON in a text of the answer, which no model describes."""
 
 
+def list_tariff(sold: aws_tariffs.Sold) -> Any:
+    """A row of AWS's price list for something other than a machine."""
+    attributes = {
+        "usagetype": sold.usage,
+        "regionCode": "us-east-1",
+        "locationType": "AWS Region",
+        "fromRegionCode": "us-east-1",
+        "fromLocationType": "AWS Region",
+        "toRegionCode": "us-west-2",
+        "toLocationType": "AWS Region",
+        "toLocation": "External",
+    }
+    step = {"unit": sold.unit, "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": "0.09"}}
+    terms = {"OnDemand": {"t": {"priceDimensions": {"d": step}}}}
+    return {"product": {"attributes": attributes}, "terms": terms}
+
+
+LISTED = (LIST_PRICE, *map(list_tariff, aws_tariffs.SOLD))
+
+
 @cache
 def _whole_of_aws(service: str, operation: str) -> tuple[str, Any]:
     from botocore.session import get_session
@@ -214,7 +236,7 @@ def aws_answer(service: str, operation: str, damage: Damage) -> str:
     harm = damage.of(operation)
     value = harm.to(whole)
     if operation == "GetProducts" and value.get("PriceList"):
-        value["PriceList"] = [json.dumps(harm.to(LIST_PRICE))]
+        value["PriceList"] = [json.dumps(harm.to(row)) for row in LISTED]
     match protocol:
         case "ec2":
             return xml({**value, "requestId": "req-1"}, f"{operation}Response")
@@ -280,6 +302,15 @@ RETAIL_PRICE = {
     "type": OneOf(("Consumption", "Reservation")),
     "unitOfMeasure": "1 Hour",
 }
+RETAIL_TARIFFS = [
+    {
+        **RETAIL_PRICE,
+        "meterName": sold.meter.replace(r"(P\d+)", "P10"),
+        "unitOfMeasure": sold.unit,
+        "type": "Consumption",
+    }
+    for sold in azure_tariffs.SOLD
+]
 RESERVATION = {
     "location": "eastus",
     "name": "order-1/reservation-1",
@@ -321,7 +352,7 @@ AZURE: tuple[tuple[str, Any], ...] = (
     (r"(GET|PUT) .*/virtualNetworks/[^/]+", (NETWORK, "VirtualNetwork")),
     (r"GET /subscriptions", [{"subscriptionId": SUBSCRIPTION}]),
     (r"GET /subscriptions/[^/]+", {"subscriptionId": SUBSCRIPTION}),
-    (r"GET /api/retail/prices", {"Items": [RETAIL_PRICE]}),
+    (r"GET /api/retail/prices", {"Items": [RETAIL_PRICE, *RETAIL_TARIFFS]}),
 )
 """What answers a request: a model of the SDK, or where it has none an example; a list is one of ``value``."""
 

@@ -160,6 +160,7 @@ READERS: Mapping[str, Callable[[Any, Place], Iterator[Any]]] = {
     ),
     "held": lambda cloud, at: iter([lambda: cloud.held(at.region, [at.instance_type])]),
     "prices": lambda cloud, at: inquiries(lambda: cloud.inquiries([at.instance_type], [at.region])),
+    "tariffs": lambda cloud, at: inquiries(lambda: cloud.tariff_inquiries([at.region])),
     "commitments": lambda cloud, _at: inquiries(cloud.commitment_inquiries),
     "console": lambda cloud, at: iter([lambda: cloud.console(at.ref(ResourceKind.INSTANCE))]),
     "admit": lambda cloud, at: iter(

@@ -195,8 +195,9 @@ def _set_resource_state(state: str) -> Callable[..., None]:
             {**_columns(box, resource), "state": state, "at": at},
         )
         if resource.ref.kind is ResourceKind.INSTANCE and state in {"gone_once", "gone"}:
+            told = event.ended_at if isinstance(event, events.Gone) else None
             for part in PARTS:
-                _end_usage(connection, box, resource.ref.id, part, at)
+                _end_usage(connection, box, resource.ref.id, part, _text(told) or at)
             connection.execute(
                 "UPDATE nodes SET state = ? WHERE box = ? AND instance_id = ?",
                 (str(State.GONE), box, resource.ref.id),

@@ -30,7 +30,7 @@ class Terminal:
         os.write(self._handle, text.encode())
 
     def sees(self, *texts: str) -> str:
-        """The screen since the last keys, once it shows all of these texts."""
+        """Asserts that the screen comes to show all of these texts, and returns what it shows since the last keys."""
         end = time.monotonic() + PATIENCE_S
         while not all(text in self._screen for text in texts):
             ready, _, _ = select.select([self._handle], [], [], max(0.0, end - time.monotonic()))

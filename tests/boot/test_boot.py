@@ -19,8 +19,9 @@ from gpucloud.ssh.client import run
 from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.keys import create_keys
 from gpucloud_templates import BootPlan, Software, packed, render
-from tests.boot.machine import BootedMachine, until
+from tests.boot.machine import BootedMachine
 from tests.boot.tree import why_not
+from tests.waiting import until
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no system can be booted: {REASON}")
@@ -149,12 +150,12 @@ def test_a_reboot_gives_it_no_more_time(machine: Make) -> None:
 
 
 def test_it_ends_without_a_network(machine: Make) -> None:
-    """It is off at its deadline, or the wait for that fails."""
     box = machine({"metadata": PROVIDERS["aws"](Profile({})).metadata}, network=False)
     box.boot()
     armed(box)
     box.set_clocks(up_s=3601)
     until(lambda: not box.runs, "the end")
+    assert "powering off" in box.read("var/log/gpucloud/guard.log")
 
 
 @pytest.mark.parametrize("days", [-2, 2])

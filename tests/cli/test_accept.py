@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.test_guard import deadlines, until
+from tests.cli.test_guard import deadlines
 from tests.shell import Shell
+from tests.waiting import until
 
 LAUNCH = ("launch", "--gpu", "T4", "--name", "x", "--json", "--yes")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from tests.shell import Shell
+from tests.waiting import until
 
 LEFT_AT_THE_TTL = {"aws": set[str](), "alibaba": set[str](), "azure": {"disk", "address"}}
 """The kinds that a cloud goes on billing after the box's end. README says the same."""
@@ -19,13 +19,6 @@ LEFT_AT_THE_TTL = {"aws": set[str](), "alibaba": set[str](), "azure": {"disk", "
 
 def bills(own_clouds: Shell) -> set[str]:
     return {entry["kind"] for entry in own_clouds.sandbox.status()["billing"]}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 100
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def abandoned(own_clouds: Shell, cloud: str, ttl: str) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.resources import Search, Tags
-from tests.cli.test_guard import CLOUDS, deadlines, until
+from tests.cli.test_guard import CLOUDS, deadlines
 from tests.profiles import own_profile
 from tests.shell import Shell
+from tests.waiting import until
 
 HOUR_S = 3600.0
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
 from datetime import datetime
 
 import pytest
 
 from tests.shell import Shell
+from tests.waiting import until
 
 CLOUDS = ("alibaba", "aws", "azure")
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 100
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def deadlines(shell: Shell) -> list[str | None]:

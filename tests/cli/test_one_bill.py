@@ -27,6 +27,7 @@ from tests.forked import ForkServer
 from tests.sandbox.azure_lab import Azure
 from tests.sandbox.running import HollowBoxes
 from tests.shell import Shell, newcomer
+from tests.waiting import until
 
 CENT = Decimal("0.01")
 LATER_S = 48 * 3600
@@ -118,13 +119,6 @@ def in_a_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[Gpuc
     thread = threading.Thread(target=run)
     thread.start()
     return thread, failures
-
-
-def until(happened: Callable[[], object]) -> None:
-    end = time.monotonic() + 100
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 def told(world: World) -> dict[str, Decimal]:

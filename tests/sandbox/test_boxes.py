@@ -36,7 +36,8 @@ from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
 from gpucloud_templates import Software
 from tests.processes import runs
-from tests.sandbox.box_rental import PATIENCE_S, Rental, until
+from tests.sandbox.box_rental import PATIENCE_S, Rental
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from gpucloud.inventory.recover import take_in_run
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box as JournalBox
-from gpucloud.resources import State
+from gpucloud.resources import BOX_ID, State
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
@@ -74,6 +74,8 @@ def _reachable(context: Context, boxes: Sequence[JournalBox]) -> list[Target]:
     if context.state is None:
         return found
     for box in boxes:
+        if not BOX_ID.fullmatch(box.id):
+            continue  # its deletion says so
         keys = key_folder(context.state, box.id)
         if box.state is BoxState.READY and box.ended_by is None and (keys / "id_ed25519").exists():
             nodes = targets(box, keys, context.proxy_command)

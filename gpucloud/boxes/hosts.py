@@ -11,7 +11,7 @@ from gpucloud.errors import GpucloudError
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
-from gpucloud.resources import State
+from gpucloud.resources import BOX_ID, State
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.hosts import Host, keep
 from gpucloud.ssh.keys import ONE_TIME, key_folder, pinned
@@ -21,9 +21,9 @@ def hosts_of(box: Box, state: Path, proxy_command: str | None) -> Iterator[Host]
     """The nodes of a box that can be reached.
 
     Those whose keys are not on this machine are left out, and those that still have the host key of the
-    user-data: nothing may be sent to them before it is replaced.
+    user-data: nothing may be sent to them before it is replaced. So is a box with an id that is none.
     """
-    if box.state in OVER:
+    if box.state in OVER or not BOX_ID.fullmatch(box.id):
         return
     for target in targets(box, key_folder(state, box.id), proxy_command):
         known = pinned(target.keys, target.alias)

@@ -56,8 +56,9 @@ def test_a_later_end(own_clouds: Shell, monkeypatch: pytest.MonkeyPatch, cloud: 
     until(lambda: not runs(own_clouds))
 
 
-@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("cloud", ["alibaba", "azure"])
 def test_a_sooner_end(own_clouds: Shell, cloud: str) -> None:
+    """Where the cloud has timers of its own."""
     launch(own_clouds, cloud, "2d")
     end = own_clouds.boxes()[0]["expires_at"]
     refused = own_clouds("extend", "x", "--ttl", "1h")

@@ -35,12 +35,10 @@ def ten_minutes_later(shell: Shell) -> bool:
     return True
 
 
-@pytest.mark.parametrize("cloud", CLOUDS)
-def test_the_checkpoint_command_runs_on_the_box_when_its_cloud_takes_it_back(
-    own_clouds: Shell, cloud: str
-) -> None:
+def test_the_checkpoint_command_runs_on_the_box_when_its_cloud_takes_it_back(own_clouds: Shell) -> None:
+    """What each cloud's metadata service says then is the matter of tests/boot/test_guard.py."""
     own_clouds.launch(
-        *("--gpu", "T4", "--spot", "--cloud", cloud, "--name", "cheap"),
+        *("--gpu", "T4", "--spot", "--cloud", "azure", "--name", "cheap"),
         *("--checkpoint", 'echo "$USER: $GPUCLOUD_END_REASON in $GPUCLOUD_SECONDS_LEFT s" >/workspace/saved'),
     )
     own_clouds("sandbox", "interrupt", "cheap", "--notice", "60")

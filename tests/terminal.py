@@ -30,7 +30,7 @@ class Terminal:
         os.write(self._handle, text.encode())
 
     def sees(self, *texts: str) -> str:
-        """The screen since the last keys, once it shows all of these texts."""
+        """Asserts that the screen comes to show all of these texts since the last keys, and returns it."""
         end = time.monotonic() + PATIENCE_S
         while not all(text in self._screen for text in texts):
             ready, _, _ = select.select([self._handle], [], [], max(0.0, end - time.monotonic()))

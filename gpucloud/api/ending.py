@@ -75,7 +75,7 @@ def _reachable(context: Context, boxes: Sequence[JournalBox]) -> list[Target]:
         return found
     for box in boxes:
         if not BOX_ID.fullmatch(box.id):
-            continue  # such a box has no keys
+            continue  # its deletion says so
         keys = key_folder(context.state, box.id)
         if box.state is BoxState.READY and box.ended_by is None and (keys / "id_ed25519").exists():
             nodes = targets(box, keys, context.proxy_command)

@@ -35,7 +35,7 @@ def forward(
 
     The programs on the box need to listen at its loopback address only; nothing is opened to the network.
     """
-    from gpucloud.ssh.client import forward as forward_ports
+    from gpucloud.ssh.forwarding import forward as forward_ports
 
     pairs = [read_ports(text) for text in ports]
     for pair in pairs:

@@ -32,7 +32,8 @@ def ssh(
 
     With options of ssh, the connection is one of its own: gpucloud ssh train -- -L 8888:localhost:8888
     """
-    from gpucloud.ssh.client import relay, relay_with_options
+    from gpucloud.ssh.client import relay
+    from gpucloud.ssh.forwarding import relay_with_options
 
     options, words = split_options(command or [])
     target = app.client.connect(name, node=node)

@@ -35,15 +35,11 @@ MOST_NAMES = 5
 """How many boxes to name of those for which the budget was too short."""
 
 
-def remains(context: Context) -> list[Box]:
-    """Unwanted boxes that no process works on: the next changing command takes them down.
+def remains(context: Context, boxes: Iterable[Box]) -> list[Box]:
+    """The unwanted ones of some boxes that no process works on: the next changing command takes them down.
 
     Their launch died, their deletion was not finished, or their deadline has passed.
     """
-    return _unwanted(context, context.journal.boxes(owner=context.owner))
-
-
-def _unwanted(context: Context, boxes: Iterable[Box]) -> list[Box]:
     now = context.clock()
     return [
         box
@@ -112,7 +108,7 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     for box in living.values():
         if box.state is BoxState.READY and box.wanted.has_idle_limit:
             due[tuple(sorted(clouds[box.id]))].ended.append(box)
-    for box in _unwanted(context, living.values()):
+    for box in remains(context, living.values()):
         due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
     for box in context.journal.known(again - living.keys()):
         if box.owner == context.owner:
@@ -127,7 +123,7 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         if not _answer(context, clouds):
             return _no_time(clouds, due.unwanted)
         troubles = refresh_all(context, due.ended)
-        new = _unwanted(context, [context.journal.box(box.id) for box in due.ended])
+        new = remains(context, [context.journal.box(box.id) for box in due.ended])
         known = {box.id for box in due.unwanted}
         unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
         unwanted = catch_up(context, unwanted, troubles)

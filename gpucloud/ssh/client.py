@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.ssh.bounded import Finished, TooMuchError, talk
 from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.keys import delete_keys, find_program, host_alias, known_hosts
@@ -122,11 +122,11 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise _explained(target, "Connection timed out") from error
+            raise explained(target, "Connection timed out") from error
         words.seek(0)
         said = (proxy_words.read(MOST_WORDS) + words.read(MOST_WORDS)).decode(errors="replace").strip()
     if done.returncode and not _control(target, "check"):  # another process may have been faster
-        raise _explained(target, said)
+        raise explained(target, said)
 
 
 def _heard(target: Target, file: str) -> Target:
@@ -240,7 +240,7 @@ def relay(
         ConnectionFailedError: the box could not be reached, or the connection broke.
     """
     _connected(target)
-    command = [*client(target), "-tt" if terminal else "-T", target.alias, *_users_words(target, argv)]
+    command = [*client(target), "-tt" if terminal else "-T", target.alias, *users_words(target, argv)]
     with subprocess.Popen(command, stdout=out) as child, passing_signals_to(child) as signals:
         code = child.wait()
     if signals:
@@ -249,82 +249,11 @@ def relay(
     return code if code >= 0 else 128 - code
 
 
-def _users_words(target: Target, argv: Sequence[str]) -> list[str]:
+def users_words(target: Target, argv: Sequence[str]) -> list[str]:
     """What ssh runs for a user: the command or the login shell, with the variables of the launch, if any."""
     if target.has_environment:
         return ["--", LOAD + (shlex.join(argv) or 'exec "${SHELL:-bash}" -l')]
     return ["--", shlex.join(argv)] if argv else []
-
-
-def relay_with_options(
-    target: Target, options: Sequence[str], argv: Sequence[str], *, terminal: bool = False
-) -> int:
-    """:func:`relay` with options of ssh's own, on a connection of its own: what they open ends with it.
-
-    Host, key and pinned host key stay as they are; an agent or a display may be forwarded.
-
-    Args:
-        target: the node.
-        options: options as ``ssh(1)`` has them: ``-L 8080:localhost:80``, ``-A``, ``-N``.
-        argv: the command's arguments; the login shell if empty.
-        terminal: whether to allocate a terminal on the box for the command.
-
-    Raises:
-        ConnectionFailedError: the box could not be reached, or the connection broke.
-    """
-    words = _users_words(target, argv)
-    terminals = ["-tt"] if terminal and words else []
-    command = [*_argv(_separate(target)), *terminals, *options, target.alias, *words]
-    with subprocess.Popen(command) as child, passing_signals_to(child) as signals:
-        code = child.wait()
-    if signals:
-        return 128 + signals[0]
-    return code if code >= 0 else 128 - code
-
-
-def forward(target: Target, ports: Sequence[tuple[int, int]], ready: Callable[[], None]) -> None:
-    """Makes ports of a node reachable at this machine's loopback address, until the connection ends.
-
-    Args:
-        target: the node.
-        ports: pairs of a port on the node's own loopback address and a local port.
-        ready: is called once, when the local ports are open.
-
-    Raises:
-        ConnectionFailedError: the box could not be reached, a port could not be opened, or the connection
-            was lost.
-    """
-    options = {**_separate(target), "ExitOnForwardFailure": "yes", "SessionType": "none"}
-    # ssh runs the local command once it is connected and the ports are open.
-    options |= {"PermitLocalCommand": "yes", "LocalCommand": "echo ready"}
-    command = _argv(options)
-    for remote, local in ports:
-        command += ["-L", f"127.0.0.1:{local}:127.0.0.1:{remote}"]
-    with tempfile.TemporaryFile() as words:
-        with (
-            subprocess.Popen(
-                [*command, target.alias], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words
-            ) as child,
-            passing_signals_to(child) as signals,
-        ):
-            assert child.stdout is not None  # noqa: S101  (it is a pipe)
-            try:
-                if child.stdout.readline():
-                    ready()
-                child.wait()
-            finally:
-                child.terminate()
-        if signals:
-            raise InterruptedBySignal("the ports are no longer forwarded", signum=signals[0])
-        words.seek(0)
-        raise _explained(target, words.read(MOST_WORDS).decode(errors="replace") or "the connection was lost")
-
-
-def _separate(target: Target) -> dict[str, str]:
-    """The options for a connection that shares nothing, whose user may forward an agent or a display."""
-    dropped = {"IdentityAgent", "ForwardAgent", "ForwardX11"}
-    options = {name: value for name, value in settings(target).items() if name not in dropped}
-    return {**options, "ControlPath": "none"}
 
 
 def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None) -> Generator[str]:
@@ -369,7 +298,7 @@ def forget(keys: Path, box_id: str, *, nodes: int = 1) -> None:
 
 def client(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> list[str]:
     """ssh with every setting that matters; the user's and the system's configuration are ignored."""
-    return _argv(settings(target, timeout_s))
+    return command_line(settings(target, timeout_s))
 
 
 def settings(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> dict[str, str]:
@@ -403,7 +332,8 @@ def settings(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> dict[str, st
     return options
 
 
-def _argv(options: Mapping[str, str]) -> list[str]:
+def command_line(options: Mapping[str, str]) -> list[str]:
+    """The start of a command line of ssh that reads no configuration but these options."""
     argv = [find_program("ssh"), "-F", "/dev/null"]
     for name, value in options.items():
         argv += ["-o", f"{name}={value}"]
@@ -498,7 +428,7 @@ def passing_signals_to(*children: subprocess.Popen[bytes]) -> Generator[list[int
 def _check_not_broken(target: Target, code: int, said: str) -> None:
     """Distinguishes ssh's own exit code 255 from a command's: after the latter the connection still works."""
     if code == SSH_FAILED and not _control(target, "check"):
-        raise _explained(target, said)
+        raise explained(target, said)
 
 
 _WORDS: Mapping[str, Failure] = {
@@ -531,7 +461,8 @@ def explain_failure(said: str) -> Failure:
     )
 
 
-def _explained(target: Target, said: str) -> ConnectionFailedError:
+def explained(target: Target, said: str) -> ConnectionFailedError:
+    """The error for a failure of ssh, by its own message, with what to do next."""
     failure = explain_failure(said)
     lines = [line.strip() for line in said.splitlines() if line.strip(" @\r")]
     telling = [line for line in lines if explain_failure(line) is failure]

@@ -131,14 +131,6 @@ def cheapest_by_hours(ways: Sequence[Way]) -> list[Stretch]:
         start, best = end, following
 
 
-def break_even(way: Way, other: Way) -> Decimal | None:
-    """The hours per month from which one way costs less than another; ``None`` if never within a month."""
-    if way.per_hour >= other.per_hour:
-        return None
-    hours = (way.per_month - other.per_month) / (other.per_hour - way.per_hour)
-    return hours if Decimal(0) <= hours < HOURS_PER_MONTH else None
-
-
 def cheapest_mix(ways: Sequence[Way], layers: Iterable[Layer]) -> list[Share]:
     """The cheapest way for each layer: a commitment for machines that run long enough, else by the hour."""
     shares: list[Share] = []

@@ -19,6 +19,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import until
+
 PATIENCE_S = 20.0
 GUARD = str(files("gpucloud_templates"))
 
@@ -31,15 +33,6 @@ ANSWERS = {
     "runuser": 'echo "$GPUCLOUD_END_REASON $GPUCLOUD_SECONDS_LEFT" >>"$TOLD/hook"; . "$TOLD/checkpoint"',
 }
 """The programs that the guard runs, and what they do here; ``$TOLD`` is where they write that they ran."""
-
-
-def until(condition: Callable[[], Any], what: str = "it") -> Any:
-    """Looks again and again until something is there; fails after a while."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.01)
-    return found
 
 
 @dataclass

@@ -11,10 +11,8 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gpucloud.ssh.boot import BootState, rotate_host_key, wait_until_ready
 from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
@@ -112,15 +110,6 @@ locale: false
 growpart: {mode: "off"}
 resize_rootfs: false
 """
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Looks again and again until something is there; fails after a while."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.02)
-    return found
 
 
 @dataclass

@@ -25,8 +25,9 @@ import gpucloud_azure.sandbox.metadata
 from gpucloud.sandbox.boxes_metadata import Answerer, Facts
 from gpucloud_templates import Metadata
 from gpucloud_templates.guard.rules import notice_time, read_gpus, read_xids, seconds_left, spent_before
-from tests.boot.guarded import GuardedBox, until
+from tests.boot.guarded import GuardedBox
 from tests.profiles import own_profile
+from tests.waiting import until
 
 AS_LAUNCHED = {"HttpTokens": "required", "InstanceMetadataTags": "enabled"}
 CLOUDS: Mapping[str, tuple[Any, Answerer]] = {
@@ -232,13 +233,14 @@ def test_a_deletion_that_fails_or_hangs_does_not_keep_the_box(box: GuardedBox, s
 
 
 def test_a_power_off_that_does_nothing_is_asked_for_again_and_then_forced(box: GuardedBox) -> None:
-    """Each step is waited for, and the wait fails without it."""
     box.write("proc/sysrq-trigger", "")
     box.arm()
     box.pass_time(3601)
     until(lambda: box.powered_off)
+    assert "poweroff --force --force" not in box.said("systemctl")
     box.pass_time(61)
     until(lambda: "poweroff --force --force" in box.said("systemctl"))
+    assert (box.root / "proc/sysrq-trigger").read_text() == ""
     box.pass_time(61)
     until(lambda: (box.root / "proc/sysrq-trigger").read_text() == "o")
 
@@ -334,11 +336,11 @@ def test_the_checkpoint_command_runs_in_the_last_minutes_and_the_box_ends_on_tim
 
 
 def test_a_checkpoint_command_that_hangs_does_not_keep_the_box(box: GuardedBox) -> None:
-    """It is off in time, or the wait for that fails."""
     box.write("told/checkpoint", "trap '' TERM; sleep 600")
     box.arm(checkpoint=True)
     box.pass_time(3400)
     until(lambda: box.said("hook"))
+    assert not box.powered_off
     box.pass_time(200)
     until(lambda: box.powered_off)
 
@@ -508,10 +510,11 @@ def test_the_gpus_are_asked_once_a_minute_at_most(box: GuardedBox) -> None:
 
 
 def test_a_box_without_a_driver_is_guarded_too(box: GuardedBox) -> None:
-    """It is off at its deadline, or the wait for that fails."""
     (box.folder / "bin/nvidia-smi").unlink()
     box.arm()
-    box.pass_time(3601)
+    box.pass_time(3500)
+    assert not box.powered_off
+    box.pass_time(101)
     until(lambda: box.powered_off)
 
 
@@ -550,8 +553,9 @@ def test_the_guard_is_written_in_python_3_8() -> None:
 
 @pytest.mark.parametrize("python", [each for each in PYTHONS if runs(each)])
 def test_the_guard_runs_on_every_python_at_hand(box: GuardedBox, python: str) -> None:
-    """It powers the box off at its deadline, or the wait for that fails."""
     box.python = python
     box.arm()
-    box.pass_time(3601)
+    box.pass_time(3500)
+    assert not box.powered_off
+    box.pass_time(101)
     until(lambda: box.powered_off)

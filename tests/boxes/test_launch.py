@@ -20,7 +20,7 @@ from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.resources import Machine, Request
 from gpucloud_pricing.demand import Purchase
-from tests.bench import Bench
+from tests.bench import OWNER, Bench
 from tests.builders import Clock
 from tests.memory import (
     BY_NAME_LONG_RUNNING,
@@ -182,7 +182,7 @@ def test_a_process_that_dies_anywhere_leaves_nothing_for_long(
     b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     assert settle(later, budget_s=300) == []
     assert b.billed() == []
-    assert remains(later) == []
+    assert remains(later, later.journal.boxes(owner=OWNER)) == []
 
 
 def test_a_name_is_refused_while_its_box_lives(bench: Make) -> None:
@@ -258,9 +258,9 @@ def test_a_box_past_its_end_is_taken_down_by_the_next_changing_command(bench: Ma
     box = launch(context, b.terms(expires_at=b.clock() + timedelta(hours=1)), b.offers())
     context.journal.write(box, StateChanged(state=BoxState.READY))
     context.journal.release(box)
-    assert remains(context) == []
+    assert remains(context, context.journal.boxes(owner=OWNER)) == []
     b.clock.sleep(3601)
-    assert [each.name for each in remains(context)] == ["x"]
+    assert [each.name for each in remains(context, context.journal.boxes(owner=OWNER))] == ["x"]
     assert settle(context, budget_s=300) == []
     assert b.billed() == []
 

@@ -128,7 +128,7 @@ def _with_a_stranger(home: Home, cloud: str) -> None:
 
 
 def test_no_history_ends_badly(lab: Lab) -> None:
-    """The machine's own checks fail, in the shortest history that makes them."""
+    """``History`` asserts after each step; a failure shows the shortest history that makes it."""
     History.lab = lab
     run_state_machine_as_test(
         History,

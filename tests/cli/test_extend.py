@@ -10,9 +10,10 @@ import pytest
 
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.resources import Search, Tags
-from tests.cli.test_guard import CLOUDS, deadlines, until
+from tests.cli.test_guard import CLOUDS, deadlines
 from tests.profiles import own_profile
 from tests.shell import Shell
+from tests.waiting import until
 
 HOUR_S = 3600.0
 
@@ -55,8 +56,9 @@ def test_a_later_end(own_clouds: Shell, monkeypatch: pytest.MonkeyPatch, cloud: 
     until(lambda: not runs(own_clouds))
 
 
-@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("cloud", ["alibaba", "azure"])
 def test_a_sooner_end(own_clouds: Shell, cloud: str) -> None:
+    """Where the cloud has timers of its own."""
     launch(own_clouds, cloud, "2d")
     end = own_clouds.boxes()[0]["expires_at"]
     refused = own_clouds("extend", "x", "--ttl", "1h")

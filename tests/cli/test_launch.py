@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.shell import Shell
+from tests.waiting import until
 
 BOX = {
     *(
@@ -72,12 +73,15 @@ def test_a_launch_gives_the_document_of_the_contract_and_nothing_else_on_stdout(
     assert [each["name"] for each in cli.boxes()] == [box["name"]]
 
 
-@pytest.mark.parametrize("paid", ["on-demand", "spot"])
 @pytest.mark.parametrize(
-    ("gpu", "answers"),
-    [("T4", ["Tesla T4"]), ("V100:1", ["Tesla V100"]), ("A100:8", ["NVIDIA A100"] * 8)],
+    ("gpu", "paid", "answers"),
+    [
+        ("T4", "spot", ["Tesla T4"]),
+        ("V100:1", "on-demand", ["Tesla V100"]),
+        ("A100:8", "spot", ["NVIDIA A100"] * 8),
+    ],
 )
-def test_what_was_asked_for_answers_over_ssh(cli: Shell, gpu: str, answers: list[str], paid: str) -> None:
+def test_what_was_asked_for_answers_over_ssh(cli: Shell, gpu: str, paid: str, answers: list[str]) -> None:
     box = cli.launch("--gpu", gpu, f"--{paid}", "--name", "a")
     assert box["purchase"] == paid.replace("-", "_")
     assert box["zone"] or box["cloud"] == "azure", "which places what names no zone by itself"
@@ -257,8 +261,7 @@ def test_a_budget_becomes_a_deadline(cli: Shell) -> None:
 def test_a_box_that_reaches_its_end_ends_itself(own_clouds: Shell) -> None:
     box = own_clouds.launch("--gpu", "T4", "--name", "brief", "--ttl", "10m")
     own_clouds.sandbox.clock(advance_s=601)
-    own_clouds.sandbox.status()
-    assert until_nothing_is_billed(own_clouds)
+    until(lambda: not own_clouds.sandbox.status()["billing"])
     assert instance(own_clouds, box)["State"]["Name"] == "terminated"
     [seen] = own_clouds.boxes("--live")
     assert seen["state"] == "deleting", "until a changing command has confirmed that nothing is left"
@@ -266,17 +269,10 @@ def test_a_box_that_reaches_its_end_ends_itself(own_clouds: Shell) -> None:
     assert [each["state"] for each in own_clouds.boxes("--all")] == ["deleted"]
 
 
-def until_nothing_is_billed(cli: Shell) -> bool:
-    """Asks until the box has powered itself off; the test's own time limit is the end of it."""
-    while cli.sandbox.status()["billing"]:
-        pass
-    return True
-
-
 def test_a_spot_box_that_the_cloud_takes_back_is_shown_so_and_bills_nothing(cli: Shell) -> None:
     box = cli.launch("--gpu", "T4", "--spot", "--cloud", "aws", "--name", "cheap")
     cli.sandbox.interrupt(box["nodes"][0]["instance_id"], notice_s=0)
-    assert until_nothing_is_billed(cli)
+    until(lambda: not cli.sandbox.status()["billing"])
     [seen] = cli.boxes("--live")
     assert seen["state"] == "interrupted"
     assert cli("down", "cheap", "--yes").code == 0
@@ -293,7 +289,7 @@ def test_interruptions_of_ones_own_boxes_are_what_the_next_estimate_is_made_from
     cli.sandbox.clock(advance_s=100 * 3600)
     for node in box["nodes"]:
         cli.sandbox.interrupt(node["instance_id"], notice_s=0)
-    assert until_nothing_is_billed(cli)
+    until(lambda: not cli.sandbox.status()["billing"])
     cli.boxes("--live")
     [after] = cli(*estimate, *where, "--json").json["options"]
     own = after["spot"]["evidence"]

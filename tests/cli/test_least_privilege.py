@@ -43,9 +43,11 @@ def apply(cli: Shell, cloud: str, document: Any) -> None:
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("way", ["--on-demand", "--spot"])
-def test_the_life_of_a_box(narrow: Shell, cloud: str, way: str) -> None:
-    assert narrow(*launch(cloud, "--name", "x", way)).code == 0
+def test_the_life_of_a_box_on_spot(narrow: Shell, cloud: str) -> None:
+    assert narrow("check", "--cloud", cloud).code == 0
+    assert narrow("plan", "--gpu", "T4", "--cloud", cloud).code == 0
+    assert narrow("commitments", "--cloud", cloud).code == 0
+    assert narrow(*launch(cloud, "--name", "x", "--spot")).code == 0
     assert narrow("exec", "x", "--", "true").code == 0
     [box] = narrow.boxes("--live")
     assert [node["state"] for node in box["nodes"]] == ["running"]
@@ -83,17 +85,11 @@ def test_a_new_address_is_let_in_and_the_console_is_read(
     assert narrow("down", "x", "--yes").code == 0
 
 
-def test_several_boxes_together_and_what_is_held(narrow: Shell, cloud: str) -> None:
-    assert narrow(*launch(cloud, "--name", "x", "--nodes", "2", "--ttl", "none")).code == 0
+def test_several_machines_together_on_demand(narrow: Shell, cloud: str) -> None:
+    line = launch(cloud, "--name", "x", "--nodes", "2", "--ttl", "none", "--on-demand")
+    assert narrow(*line).code == 0
     assert narrow("down", "x", "--yes").code == 0
     assert narrow.sandbox.status()["billing"] == []
-
-
-def test_looking_and_asking(narrow: Shell, cloud: str) -> None:
-    assert narrow("check", "--cloud", cloud).code == 0
-    assert narrow("plan", "--gpu", "T4", "--cloud", cloud).code == 0
-    assert narrow("list", "--live").code == 0
-    assert narrow("commitments", "--cloud", cloud).code == 0
 
 
 def test_what_a_killed_launch_left_is_taken_down(narrow: Shell, cloud: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_guard import deadlines, until
+from tests.cli.test_guard import deadlines
 from tests.shell import Shell
+from tests.waiting import until
 
 
 def launch(shell: Shell, gpu: str, cloud: str, *more: str) -> Any:
@@ -67,6 +68,8 @@ def test_a_later_reboot_cuts_them_again(cli: Shell, gpu: str, cloud: str) -> Non
 
 def test_the_end_comes_after_a_reboot_too(own_clouds: Shell) -> None:
     launch(own_clouds, "A100/1g.10gb:7", "azure", "--ttl", "2h")
+    assert reboots(own_clouds) == 1
+    assert len(own_clouds.billed()) == 1
     for _ in range(3):
         own_clouds.sandbox.clock(advance_s=3000)
         time.sleep(0.5)

@@ -8,7 +8,6 @@ import pty
 import re
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.shell import PROGRAMS, Shell
+from tests.waiting import until
 
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 CREATES = {"aws": "RunInstances", "azure": "PUT virtualMachines", "alibaba": "RunInstances"}
@@ -76,12 +76,6 @@ class Person:
         """Answers, and waits for the command's end; its exit code."""
         os.write(self._terminal, f"{text}\n".encode())
         return self._process.wait(timeout=120)
-
-
-def until(done: Callable[[], bool]) -> None:
-    """Waits; the test's own time limit is the end of it."""
-    while not done():
-        time.sleep(0.02)
 
 
 def test_a_price_that_moves_while_the_question_waits_buys_nothing(cli: Shell) -> None:

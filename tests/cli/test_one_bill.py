@@ -27,6 +27,7 @@ from tests.forked import ForkServer
 from tests.sandbox.azure_lab import Azure
 from tests.sandbox.running import HollowBoxes
 from tests.shell import Shell, newcomer
+from tests.waiting import until
 
 CENT = Decimal("0.01")
 LATER_S = 48 * 3600
@@ -118,13 +119,6 @@ def in_a_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[Gpuc
     thread = threading.Thread(target=run)
     thread.start()
     return thread, failures
-
-
-def until(happened: Callable[[], object]) -> None:
-    end = time.monotonic() + 100
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 def told(world: World) -> dict[str, Decimal]:
@@ -230,7 +224,6 @@ STORIES: dict[str, tuple[str, dict[str, Any], Callable[[World, Box], None]]] = {
     "alibaba ttl": ("alibaba", {}, ended_by_its_ttl_and_seen_late),
     "aws ttl unseen": ("aws", {}, ended_by_its_ttl_and_deleted_unseen),
     "azure ttl unseen": ("azure", {}, ended_by_its_ttl_and_deleted_unseen),
-    "alibaba ttl unseen": ("alibaba", {}, ended_by_its_ttl_and_deleted_unseen),
     "aws idle": ("aws", {"idle": "5m", "ttl": "8h"}, idle_and_seen_late),
     "aws evicted": ("aws", {**SPOT, "ttl": "8h"}, taken_back_and_seen_late),
     "alibaba evicted": ("alibaba", {**SPOT, "ttl": "8h"}, taken_back_and_seen_late),

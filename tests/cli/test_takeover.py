@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from tests.forked import Forked
 from tests.shell import PROGRAMS, Result, Shell
+from tests.waiting import until
 
 CONTAINER = ("--pid", "--fork", "--mount-proc", "--uts", "sh", "-c", 'hostname elsewhere; exec "$@"', "sh")
 """What makes another PID namespace with another host name, as a container has."""
@@ -55,10 +55,7 @@ def running(cli: Shell) -> Iterator[subprocess.Popen[str] | Forked]:
         "-c",
         f"touch {began}; sleep 600",
     )
-    end = time.monotonic() + 60
-    while not began.exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(began.exists, "the command of the run")
     yield run
 
 
@@ -79,10 +76,7 @@ def test_a_run_outlives_the_sweep_and_the_launch_of_another_container(cli: Shell
         assert launched.code == 0, launched.err
         assert {each["box"] for each in cli.billed()} == {each["id"] for each in cli.boxes()}
         assert len(cli.billed()) == 2
-        end = time.monotonic() + 60
-        while renewed_at(cli) == first:
-            assert time.monotonic() < end, "its process waits for the command, and does not renew the lease"
-            time.sleep(0.2)
+        until(lambda: renewed_at(cli) != first, "the lease to be renewed while the command runs")
         run.terminate()
         assert cli.finish(run).code == 143
     assert len(cli.billed()) == 1

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_guard import until
 from tests.shell import Shell
+from tests.waiting import until
 
 ROLE = "arn:aws:iam::123456789012:role/gpucloud-ttl"
 HOUR_S = 3600.0

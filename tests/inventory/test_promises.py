@@ -166,7 +166,7 @@ def test_a_launch_that_somebody_works_on_is_no_remains(bench: Bench) -> None:
     context.journal.plan_box(
         id="b-1", name="x", owner=OWNER, run_id=None, op="o", expires_at=None, facts=facts, lease=living
     )
-    assert remains(context) == []
+    assert remains(context, context.journal.boxes(owner=OWNER)) == []
 
 
 def _started_of_init() -> int:

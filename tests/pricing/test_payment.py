@@ -14,7 +14,6 @@ from gpucloud_pricing.payment import (
     BadProfileError,
     Layer,
     Way,
-    break_even,
     cheapest_by_hours,
     cheapest_mix,
     hours_per_month,
@@ -42,15 +41,12 @@ def test_a_commitment_pays_from_its_share_of_the_month_on() -> None:
     """0.6 of 730 hours are 438, 0.4 of them 292."""
     assert told(ON_DEMAND, YEAR) == [(0, 438, "on_demand"), (438, 730, "reserved_1y")]
     assert told(ON_DEMAND, YEAR, THREE) == [(0, 292, "on_demand"), (292, 730, "reserved_3y")]
-    assert break_even(YEAR, ON_DEMAND) == 438
-    assert break_even(THREE, YEAR) is None
 
 
 def test_a_commitment_that_never_pays_does_not_appear() -> None:
     """Nor spot that is dearer than on demand: it is dearer in every hour."""
     dear = way("reserved_1y", "1.2")
     assert told(ON_DEMAND, dear) == [(0, 730, "on_demand")]
-    assert break_even(dear, ON_DEMAND) is None
     assert told(ON_DEMAND, way("spot", "1.5")) == [(0, 730, "on_demand")]
 
 

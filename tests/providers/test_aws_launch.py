@@ -23,7 +23,7 @@ from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.aws_wire import ACCOUNT, Answer, Remembered, Wire, answer, order, ref, refusal
-from tests.sandbox.box_rental import until
+from tests.waiting import until
 
 FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
 

@@ -27,9 +27,9 @@ from gpucloud.runtime.tasks import Tasks
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.sandbox.roles import SELF_DELETE
 from gpucloud_pricing.demand import Purchase
-from tests.cli.test_guard import until
 from tests.planning.test_plan import a_candidate
 from tests.profiles import own_profile
+from tests.waiting import until
 
 ROLE = "arn:aws:iam::123456789012:role/gpucloud-ttl"
 TTL = timedelta(hours=30)

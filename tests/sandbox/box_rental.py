@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,17 +13,9 @@ from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
 from gpucloud.ssh.keys import create_keys
 from gpucloud_aws.sandbox import metadata
 from gpucloud_templates import BootPlan, render
+from tests.waiting import until
 
 PATIENCE_S = 30.0
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """Looks again and again until something is there; fails after half a minute."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-    return found
 
 
 @dataclass

@@ -7,8 +7,7 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,17 +20,9 @@ from gpucloud.sandbox.client import Endpoint, ensure_started, find
 from gpucloud_azure.sandbox.metadata import answer
 from tests.sandbox.azure_lab import GROUP, SPOT, Azure, machine, scale_set
 from tests.sandbox.running import TAGS, HollowBoxes, running_sandbox
+from tests.waiting import until
 
 PATIENCE_S = 30
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """Waits for a condition."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 class Shell:

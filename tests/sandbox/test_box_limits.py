@@ -15,7 +15,8 @@ from gpucloud.ssh.client import LONGEST_LINE, MOST_BYTES, ConnectionFailedError,
 from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.job import FOLDER, RUN, Follower, start
 from gpucloud_templates import GUARD_STATUS, READY_MARKER
-from tests.sandbox.box_rental import Rental, until
+from tests.sandbox.box_rental import Rental
+from tests.waiting import until
 
 # The emulated box's own ssh server complains of a client that goes away while it writes.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -36,7 +36,8 @@ from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
 from gpucloud_templates import Software
 from tests.processes import runs
-from tests.sandbox.box_rental import PATIENCE_S, Rental, until
+from tests.sandbox.box_rental import PATIENCE_S, Rental
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -46,8 +47,15 @@ def rental(tmp_path: Path) -> Generator[Rental]:
     made.close()
 
 
-def test_a_box_runs_commands_with_exactly_the_arguments_and_gives_their_exit_codes(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
+    """A box for tests that only work on it; each has files of its own there."""
+    made = Rental(tmp_path_factory.mktemp("shared"))
+    yield made.boot(made.spec())
+    made.close()
+
+
+def test_a_box_runs_commands_with_exactly_the_arguments_and_gives_their_exit_codes(target: Target) -> None:
     words = ["a b", "", "$HOME", "'", '"', "`id`", "*", "\n", "ü\u202e", "-n", ";exit 9", "\\"]
     assert run(target, ["printf", "%s\\0", *words]).out.decode().split("\0")[:-1] == words
     for code in (0, 1, 7, 125, 255):
@@ -56,8 +64,7 @@ def test_a_box_runs_commands_with_exactly_the_arguments_and_gives_their_exit_cod
     assert run(target, ["cat"], stdin=b"\0\xff" * 50_000).out == b"\0\xff" * 50_000
 
 
-def test_a_command_killed_by_a_signal_is_told_as_one(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
+def test_a_command_killed_by_a_signal_is_told_as_one(target: Target) -> None:
     assert run(target, ["sh", "-c", "kill -TERM $$"]).code in {143, 255}
     assert run(target, ["true"]).code == 0
 
@@ -186,9 +193,8 @@ def test_only_the_boxs_own_key_and_user_get_in(rental: Rental) -> None:
         assert error.value.failure is Failure.AUTH
 
 
-def test_files_there_and_back_are_byte_identical(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
-    here = rental.folder / "here"
+def test_files_there_and_back_are_byte_identical(target: Target, tmp_path: Path) -> None:
+    here = tmp_path / "here"
     for name, data in {
         "plain": b"x",
         "odd 'name' $(id) \u00fc\nline": bytes(range(256)) * 5000,
@@ -201,34 +207,32 @@ def test_files_there_and_back_are_byte_identical(rental: Rental) -> None:
     (here / "plain").chmod(0o640)
     (here / "link").symlink_to("plain")
     rsync_up(target, f"{here}/", "~/data")
-    rsync_down(target, "data/", str(rental.folder / "back"))
-    compared = filecmp.dircmp(here, rental.folder / "back")
+    rsync_down(target, "data/", str(tmp_path / "back"))
+    compared = filecmp.dircmp(here, tmp_path / "back")
     assert not compared.left_only
     assert not compared.right_only
-    assert not filecmp.cmpfiles(here, rental.folder / "back", compared.common_files, shallow=False)[1]
-    assert (rental.folder / "back" / "plain").stat().st_mode & 0o777 == 0o640
-    assert (rental.folder / "back" / "deep/er/file").read_bytes() == b"\r\n"
+    assert not filecmp.cmpfiles(here, tmp_path / "back", compared.common_files, shallow=False)[1]
+    assert (tmp_path / "back" / "plain").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "back" / "deep/er/file").read_bytes() == b"\r\n"
 
 
-def test_large_files_come_back_whole_every_time(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
-    source = rental.folder / "large"
+def test_large_files_come_back_whole_every_time(target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "large"
     source.write_bytes(os.urandom(8_000_000))
     rsync_up(target, str(source), "large")
     for number in range(5):
-        rsync_down(target, "large", str(rental.folder / f"{number}"))
-        assert (rental.folder / f"{number}").read_bytes() == source.read_bytes()
+        rsync_down(target, "large", str(tmp_path / f"{number}"))
+        assert (tmp_path / f"{number}").read_bytes() == source.read_bytes()
         assert run(target, ["cat", "large"], most_bytes=10_000_000).out == source.read_bytes()
 
 
-def test_piped_input_arrives_whole_however_late_the_command_reads_it(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
-    large = rental.folder / "large"
+def test_piped_input_arrives_whole_however_late_the_command_reads_it(target: Target, tmp_path: Path) -> None:
+    large = tmp_path / "large"
     large.write_bytes(os.urandom(20_000_000))
     digest = hashlib.sha256(large.read_bytes()).hexdigest()
     for _ in range(5):
         assert _piped(target, large, "sha256sum") == digest
-    tail = rental.folder / "tail"  # less than ssh's window: its end arrives while the box's pipe is full
+    tail = tmp_path / "tail"  # less than ssh's window: its end arrives while the box's pipe is full
     tail.write_bytes(os.urandom(1_000_000))
     digest = hashlib.sha256(tail.read_bytes()).hexdigest()
     assert _piped(target, tail, "sh -c 'sleep 0.3; sha256sum'") == digest
@@ -248,30 +252,29 @@ def _piped(target: Target, source: Path, command: str) -> str:
     return done.stdout.decode().split()[0]
 
 
-def test_a_link_on_the_box_that_leads_out_of_the_tree_does_not_come_back(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
+def test_a_link_on_the_box_that_leads_out_of_the_tree_does_not_come_back(
+    target: Target, tmp_path: Path
+) -> None:
     run(target, ["sh", "-c", "mkdir d; ln -s /etc/passwd d/a; ln -s ../../x d/b; ln -s ok d/c; echo y >d/ok"])
-    rsync_down(target, "d/", str(rental.folder / "back"))
-    assert sorted(path.name for path in (rental.folder / "back").iterdir()) == ["c", "ok"]
+    rsync_down(target, "d/", str(tmp_path / "back"))
+    assert sorted(path.name for path in (tmp_path / "back").iterdir()) == ["c", "ok"]
 
 
-def test_a_missing_remote_path_is_told_in_rsyncs_words(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
+def test_a_missing_remote_path_is_told_in_rsyncs_words(target: Target, tmp_path: Path) -> None:
     with pytest.raises(ConnectionFailedError, match=r"rsync failed .*No such file"):
-        rsync_down(target, "nowhere", str(rental.folder / "back"))
+        rsync_down(target, "nowhere", str(tmp_path / "back"))
 
 
-def test_sftp_scp_and_port_forwarding_work_with_the_plain_clients(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
+def test_sftp_scp_and_port_forwarding_work_with_the_plain_clients(target: Target, tmp_path: Path) -> None:
     options = client(target)[1:]
-    source = rental.folder / "file"
+    source = tmp_path / "file"
     source.write_bytes(os.urandom(100_000))
     subprocess.run(["scp", *options, str(source), f"{target.alias}:copy"], check=True, capture_output=True)
     assert run(target, ["cat", "copy"]).out == source.read_bytes()
-    batch = rental.folder / "batch"
-    batch.write_text(f"get copy {rental.folder}/again\n")
+    batch = tmp_path / "batch"
+    batch.write_text(f"get copy {tmp_path}/again\n")
     subprocess.run(["sftp", *options, "-b", str(batch), target.alias], check=True, capture_output=True)
-    assert (rental.folder / "again").read_bytes() == source.read_bytes()
+    assert (tmp_path / "again").read_bytes() == source.read_bytes()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -281,8 +284,7 @@ def test_sftp_scp_and_port_forwarding_work_with_the_plain_clients(rental: Rental
         assert connection.recv(8).startswith(b"SSH-2.0")
 
 
-def test_a_terminal_is_one_and_says_where_its_commands_run(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
+def test_a_terminal_is_one_and_says_where_its_commands_run(target: Target) -> None:
     command = [*client(target), "-tt", target.alias]
     done = subprocess.run(
         [*command, "--", "test -t 0 && tty && stty size"],
@@ -297,17 +299,15 @@ def test_a_terminal_is_one_and_says_where_its_commands_run(rental: Rental) -> No
     assert NOTICE.encode() in shell.stdout
 
 
-def test_lines_arrive_while_the_command_runs_and_end_with_the_reader(rental: Rental) -> None:
-    target = rental.boot(rental.spec())
+def test_lines_arrive_while_the_command_runs_and_end_with_the_reader(target: Target) -> None:
     stream = lines(target, ["sh", "-c", "i=0; while :; do echo $i; i=$((i+1)); sleep 0.01; done"])
     assert [next(stream) for _ in range(3)] == ["0", "1", "2"]
     stream.close()
 
 
 def test_a_relayed_command_passes_its_output_and_its_exit_code(
-    rental: Rental, capfd: pytest.CaptureFixture[str]
+    target: Target, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    target = rental.boot(rental.spec())
     assert relay(target, ["sh", "-c", "echo out; echo err >&2; exit 12"]) == 12
     assert capfd.readouterr() == ("out\n", "err\n")
 

@@ -14,9 +14,9 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from gpucloud.sandbox.client import Endpoint
-from tests.sandbox.box_rental import until
 from tests.sandbox.running import client, launch
 from tests.sandbox.test_aws_launch import refused
+from tests.waiting import until
 
 
 def test_an_error_strikes_as_often_as_asked_and_only_its_call(ec2: Any, endpoint: Endpoint) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from gpucloud.sandbox.client import Endpoint
 from gpucloud.sandbox.review import Review
 from tests.sandbox.alibaba_lab import Alibaba
 from tests.sandbox.running import HollowBoxes, client, launch, make_group, running_sandbox, shown
+from tests.waiting import until
 
 PATIENCE_S = 30
 OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes", "LogLevel=ERROR")
@@ -79,18 +80,10 @@ def test_an_alibaba_key_pair_logs_in_as_root_and_an_attached_one_after_a_restart
     assert (attached["TotalCount"], attached["FailCount"]) == (1, 0)
     assert not logs_in(endpoint, own_key, target), "not before the restart"
     alibaba.ask("RebootInstance", InstanceId=id_)
-    wait_until(lambda: ssh(endpoint, own_key, target).returncode == 0)
+    until(lambda: ssh(endpoint, own_key, target).returncode == 0)
     assert not logs_in(endpoint, private, target)
     assert alibaba.ask("DetachKeyPair", KeyPairName="made", **ids)["FailCount"] == 1
     assert alibaba.ask("DetachKeyPair", KeyPairName="own", **ids)["FailCount"] == 0
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Looks again and again."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def test_an_ec2_key_pair_logs_in_as_the_images_user_unless_user_data_leaves_him_out(
@@ -145,7 +138,7 @@ def test_files_outlive_a_reboot_and_a_stop_on_alibaba(endpoint: Endpoint, tmp_pa
     for actions in (("RebootInstance",), ("StopInstance", "StartInstance")):
         for action in actions:
             alibaba.ask(action, InstanceId=id_)
-        wait_until(lambda: ssh(endpoint, private, target, BOOT_ID).stdout not in {"", *boots})
+        until(lambda: ssh(endpoint, private, target, BOOT_ID).stdout not in {"", *boots})
         assert ssh(endpoint, private, target, KEPT).stdout == "kept\n"
         boots.append(ssh(endpoint, private, target, BOOT_ID).stdout)
 
@@ -162,10 +155,10 @@ def test_files_outlive_a_reboot_and_a_stop_on_ec2(endpoint: Endpoint, tmp_path: 
     assert logs_in(endpoint, private, target())
     before = ssh(endpoint, private, target(), f"echo kept > kept; {BOOT_ID}").stdout
     ec2.reboot_instances(InstanceIds=[id_])
-    wait_until(lambda: ssh(endpoint, private, target(), BOOT_ID).stdout not in {"", before})
+    until(lambda: ssh(endpoint, private, target(), BOOT_ID).stdout not in {"", before})
     assert ssh(endpoint, private, target(), KEPT).stdout == "kept\n"
     ec2.stop_instances(InstanceIds=[id_])
-    wait_until(lambda: shown(ec2, id_)[0]["State"]["Name"] == "stopped")
+    until(lambda: shown(ec2, id_)[0]["State"]["Name"] == "stopped")
     ec2.start_instances(InstanceIds=[id_])
     assert logs_in(endpoint, private, target())
     assert ssh(endpoint, private, target(), KEPT).stdout == "kept\n"

@@ -9,10 +9,8 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,19 +19,9 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxBusyError, ensure_started, find, read_status
 from tests.sandbox.running import client, launch, make_group, running_sandbox, shown
+from tests.waiting import until
 
 PATIENCE_S = 30
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """Waits for a condition."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not happen in time")
 
 
 def run_program(endpoint: Endpoint, *argv: str) -> subprocess.CompletedProcess[str]:

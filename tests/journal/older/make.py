@@ -41,35 +41,30 @@ LISTED = {
 }
 
 
-def main(out: Path) -> None:
-    """Writes journal.db and cloud.json into a folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    clock = Clock()
-    bench: Any = _bench.Bench(
-        out, clock, [MemoryProvider.named("aws", temperament=TOKEN_ATOMIC, clock=clock)]
-    )
-    cloud = bench.providers[0].cloud
+class Past:
+    """The engine of the checkout, on a cloud in memory."""
 
-    # Version 1 of the journal did not hold the list prices of disks and addresses.
-    listed: dict[str, Any] = {} if FIRST else {"listed": lambda _cloud, _region: LISTED}
+    def __init__(self, out: Path) -> None:
+        self.clock = Clock()
+        cloud = MemoryProvider.named("aws", temperament=TOKEN_ATOMIC, clock=self.clock)
+        self.bench: Any = _bench.Bench(out, self.clock, [cloud])
+        self.cloud: Any = self.bench.providers[0].cloud
 
-    def process() -> Any:
-        return bench.world() if FLAT else bench.context()
+    def terms(self, name: str, **changes: Any) -> Any:
+        """What is asked for. Version 1 of the journal did not hold the list prices of disks and addresses."""
+        listed: dict[str, Any] = {} if FIRST else {"listed": lambda _cloud, _region: LISTED}
+        return self.bench.terms(box=f"b-{name}", name=name, **listed, **changes)
 
-    def start(name: str, **changes: Any) -> tuple[Any, Any]:
-        context = process()
-        terms = bench.terms(
-            box=f"b-{name}",
-            name=name,
-            spec={"gpu": "T4", "idle": None},
-            **listed,
-            **changes,
-        )
-        box = _launch.launch(context, terms, bench.offers())
-        clock.sleep(600)
+    def start(self, name: str, **changes: Any) -> tuple[Any, Any]:
+        """Launches a box in a process of its own."""
+        context = self.bench.world() if FLAT else self.bench.context()
+        terms = self.terms(name, spec={"gpu": "T4", "idle": None}, **changes)
+        box = _launch.launch(context, terms, self.bench.offers())
+        self.clock.sleep(600)
         return context, box
 
-    def ready(context: Any, box: Any) -> Any:
+    def ready(self, context: Any, box: Any) -> Any:
+        """Writes down that a box has booted, and lets it go."""
         facts = {"gpus_seen": {"Tesla T4": 1}, "driver": "580.1", "boot_seconds": {"driver": 40.5}}
         (context.journal.note if FIRST else context.journal.write)(
             box.id if FIRST else box, "state", {"state": "ready", "facts": facts}
@@ -77,44 +72,79 @@ def main(out: Path) -> None:
         context.journal.release(box)
         return context.journal.box(box.id)
 
-    def take(context: Any, box: Any) -> Any:
+    def take(self, context: Any, box: Any) -> Any:
+        """Takes a box's lease."""
         if not FIRST:
             return context.take(box)
         return context.journal.take(box.id, context.lease(), may_take=context.may_take)
 
-    ready(*start("used", nodes=2, run_id="r-1"))
-    context, box = start("ended")
-    ended = ready(context, box)
-    taken = take(context, ended)
-    clock.sleep(3600)
-    _teardown.take_down(context, taken, budget_s=600)
-    cloud.fail("create", cloud.say(ErrorClass.CAPACITY), times=3)
-    with suppress(GpucloudError):
-        start("failed")
-    context, box = start("replaced")
-    terms = bench.terms(box="b-replaced", name="replaced", **listed)
-    ready(context, _launch.replace_machines(context, box, terms, bench.offers(), "a GPU is missing"))
-    context, box = start("owed")
-    owed = take(context, ready(context, box))
-    fault = cloud.fail("delete", ConnectionLost(), times=99)
-    with suppress(GpucloudError):
-        _teardown.take_down(context, owed, budget_s=5)
-    context.journal.release(owed)
-    cloud.faults.remove(fault)
-    start("left")
-    cloud.fail("create", ConnectionLost(), times=99)
-    cloud.fail("find", ConnectionLost(), times=999)
-    with suppress(GpucloudError):
-        start("lost")
-    with closing(sqlite3.connect(out / "journal.db", isolation_level=None)) as connection:
-        # The process that made this is no more, wherever the journal is read.
+    def replace(self, name: str) -> None:
+        """Launches a box whose first machine is not fit for use."""
+        context, box = self.start(name)
+        replaced = _launch.replace_machines(
+            context, box, self.terms(name), self.bench.offers(), "a GPU is missing"
+        )
+        self.ready(context, replaced)
+
+    def end(self, name: str) -> None:
+        """Launches a box, and deletes it an hour later."""
+        context, box = self.start(name)
+        taken = self.take(context, self.ready(context, box))
+        self.clock.sleep(3600)
+        _teardown.take_down(context, taken, budget_s=600)
+
+    def owe(self, name: str) -> None:
+        """Launches a box, and asks for its end of a cloud that answers no more."""
+        context, box = self.start(name)
+        owed = self.take(context, self.ready(context, box))
+        fault = self.cloud.fail("delete", ConnectionLost(), times=99)
+        with suppress(GpucloudError):
+            _teardown.take_down(context, owed, budget_s=5)
+        context.journal.release(owed)
+        self.cloud.faults.remove(fault)
+
+    def fail(self, name: str) -> None:
+        """Asks for a box of which there is no stock."""
+        self.cloud.fail("create", self.cloud.say(ErrorClass.CAPACITY), times=3)
+        with suppress(GpucloudError):
+            self.start(name)
+
+    def lose(self, name: str) -> None:
+        """Asks for a box of a cloud that never answers again."""
+        self.cloud.fail("create", ConnectionLost(), times=99)
+        self.cloud.fail("find", ConnectionLost(), times=999)
+        with suppress(GpucloudError):
+            self.start(name)
+
+    def save_cloud(self, file: Path) -> None:
+        """Writes what the cloud holds."""
+        items = [asdict(item) for item in self.cloud.items.values()]
+        saved = {"at": self.clock().isoformat(), "count": self.cloud._count, "items": items}
+        file.write_text(json.dumps(saved, default=str, sort_keys=True) + "\n")
+
+
+def main(out: Path) -> None:
+    """Writes journal.db and cloud.json into a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    past = Past(out)
+    past.ready(*past.start("used", nodes=2, run_id="r-1"))
+    past.end("ended")
+    past.fail("failed")
+    past.replace("replaced")
+    past.owe("owed")
+    past.start("left")
+    past.lose("lost")
+    _leave_no_writer(out / "journal.db")
+    past.save_cloud(out / "cloud.json")
+
+
+def _leave_no_writer(journal: Path) -> None:
+    """The process that made this is no more, wherever the journal is read."""
+    with closing(sqlite3.connect(journal, isolation_level=None)) as connection:
         boots = (_boot(), "boot-of-old")
         connection.execute("UPDATE boxes SET lease = replace(lease, ?, ?)", boots)
         connection.execute("UPDATE events SET data = replace(data, ?, ?)", boots)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    items = [asdict(item) for item in cloud.items.values()]
-    saved = {"at": clock().isoformat(), "count": cloud._count, "items": items}
-    (out / "cloud.json").write_text(json.dumps(saved, default=str, sort_keys=True) + "\n")
 
 
 def _boot() -> str:

@@ -6,6 +6,7 @@ People read them on stderr. With ``--json`` the error document is the answer, so
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import sys
 import traceback
@@ -101,9 +102,7 @@ def explain(error: BaseException) -> GpucloudError:
         case GpucloudError():
             return error
         case typer.TyperException():
-            context = getattr(error, "ctx", None)
-            hint = f"{context.command_path} --help" if context is not None else "gpucloud --help"
-            return UsageError(clean(error.format_message()), hint=hint)
+            return _misused(clean(error.format_message()), getattr(error, "ctx", None))
         case KeyboardInterrupt() | typer.Abort():
             return InterruptedBySignal("interrupted", signum=signal.SIGINT)
         case OSError(strerror=str(reason)):
@@ -118,6 +117,31 @@ def explain(error: BaseException) -> GpucloudError:
                 hint="this is a bug in gpucloud; run the command again with -v for the traceback. "
                 "`gpucloud list` shows the running boxes",
             )
+
+
+def _misused(message: str, context: typer.Context | None) -> UsageError:
+    """What typer refuses; a spec file given without its option is told the option."""
+    command = context.command_path if context is not None else "gpucloud"
+    hint = f"{command} --help"
+    if extra := _EXTRA.fullmatch(message):
+        words = extra["words"].split()
+        message = f"unexpected argument{'s' if len(words) > 1 else ''}: {' '.join(words)}"
+        if context is not None and any(each.name == "file" for each in context.command.params):
+            hint = next((use_file(command, word) for word in words if is_spec_file(word)), hint)
+    return UsageError(message, hint=hint)
+
+
+_EXTRA = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((?P<words>.+)\)", re.DOTALL)
+
+
+def is_spec_file(word: str) -> bool:
+    """Whether a word of a command line is the name of a spec file."""
+    return word.endswith((".yaml", ".yml"))
+
+
+def use_file(command: str, file: object) -> str:
+    """The hint where a spec file is given without its option."""
+    return f"use -f: {command} -f {file}"
 
 
 def as_text(failure: GpucloudError) -> str:

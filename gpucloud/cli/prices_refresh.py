@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
 from gpucloud.cli.options import takes_spec
 from gpucloud.runtime.events import Event, PricesAnswered, Sink
@@ -25,6 +26,7 @@ SHOWN = 10
 """How many changed prices to show one by one."""
 
 
+@lists("clouds", name="cloud")
 @takes_spec
 def refresh(
     app: App,

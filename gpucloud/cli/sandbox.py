@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.output import time_text
 from gpucloud.errors import UsageError
 from gpucloud.resources import short_id
@@ -140,6 +141,7 @@ def stop(
     _answer(app, {"running": False}, "The sandbox has stopped.")
 
 
+@lists("billing", name="id")
 def status(app: App) -> None:
     """Show whether the emulated clouds run, and the resources they bill."""
     from gpucloud.sandbox.client import read_status
@@ -204,6 +206,7 @@ def pace(
     _answer(app, {"pace": found}, text)
 
 
+@lists("calls", name="action")
 def calls(
     app: App,
     clear: Annotated[bool, typer.Option("--clear", help="Clear the list afterwards.")] = False,
@@ -217,6 +220,7 @@ def calls(
     _table(app, "calls", [{**each, **_short(each)} for each in received], columns)
 
 
+@lists("rules", name="instance_type")
 def stock(
     app: App,
     count: Annotated[
@@ -236,6 +240,7 @@ def stock(
     _table(app, "rules", rules, [*place, "count"])
 
 
+@lists("moves", name="instance_type")
 def price(
     app: App,
     amount: Annotated[
@@ -257,6 +262,7 @@ def price(
     _table(app, "moves", moves, [*place, "amount", "factor"])
 
 
+@lists("faults", name="number")
 def fault(
     app: App,
     effect: Annotated[

@@ -53,11 +53,19 @@ def test_wrong_credentials_are_told_rather_than_the_lack_of_others(cli: Shell) -
     assert "no credentials" not in error["message"]
 
 
-def test_a_spec_file_given_as_a_plan_is_told_with_the_option_for_it(cli: Shell) -> None:
+@pytest.mark.parametrize("command", ["launch", "plan", "run", "offers", "cost", "images", "prices refresh"])
+def test_a_spec_file_without_its_option_is_refused_with_the_option(cli: Shell, command: str) -> None:
     (cli.home / "box.yaml").write_text("gpu: T4\n")
-    ran = cli("launch", "box.yaml", "--yes")
-    assert ran.code == 2
-    assert "use -f: gpucloud launch -f box.yaml" in ran.err
+    ran = cli(*command.split(), "box.yaml", *(["--yes"] if command == "launch" else []))
+    assert ran.code == (125 if command == "run" else 2)
+    assert f"use -f: gpucloud {command} -f box.yaml" in ran.err
+    assert cli.sandbox.calls() == []
+
+
+def test_an_argument_too_many_is_named(cli: Shell) -> None:
+    ran = cli("list", "one", "two.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: unexpected arguments: one two.yaml\n  hint: gpucloud list --help\n"
 
 
 def test_run_takes_the_yes_of_other_commands(cli: Shell) -> None:

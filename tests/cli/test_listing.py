@@ -145,6 +145,23 @@ def test_a_list_has_five_other_forms(cli: Shell) -> None:
     assert wide.splitlines()[1].startswith("b ")
 
 
+def test_plans_refreshes_and_the_sandbox_answer_in_the_forms_of_lists(cli: Shell) -> None:
+    plan = cli("plan", "--gpu", "T4", "--cloud", "aws", "--columns", "try,zone,type", "--sort-by", "-try").out
+    numbers = [int(line.split()[0]) for line in plan.splitlines()[1:]]
+    assert len(numbers) > 1
+    assert numbers == sorted(numbers, reverse=True)
+    assert cli("plan", "--gpu", "T4", "--cloud", "aws", "-o", "name").out.split()[0] == "g4dn.xlarge"
+    assert cli("prices", "refresh", "--gpu", "T4", "--cloud", "aws", "-o", "name").out == "aws\n"
+    box = cli.launch("--gpu", "T4", "--cloud", "aws")
+    billed = cli("sandbox", "status", "-o", "csv", "--columns", "kind,box").out.splitlines()
+    assert billed[0] == "kind,box"
+    assert f"instance,{box['id']}" in billed
+    assert "RunInstances" in cli("sandbox", "calls", "-o", "name").out.split()
+    cli("sandbox", "stock", "0", "--type", "g4dn.*")
+    (rule,) = yaml.safe_load(cli("sandbox", "stock", "-o", "yaml").out)["rules"]
+    assert (rule["instance_type"], rule["count"]) == ("g4dn.*", 0)
+
+
 def test_forms_that_contradict_are_refused(cli: Shell) -> None:
     assert cli("list", "--json", "-o", "csv").code == 2
     assert cli("list", "-o", "yaml", "--columns", "name").code == 2

@@ -10,8 +10,9 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
 
 import typer
 
@@ -154,7 +155,7 @@ def as_text(failure: GpucloudError) -> str:
     if failure.attempts:
         lines += ["  tried:", *(f"    {line}" for line in attempt_lines(failure.attempts))]
     if failure.left:
-        lines += ["  may still be billed:", *(f"    {_row(resource)}" for resource in failure.left)]
+        lines += ["  may still be billed:", *(f"    {line}" for line in _left_lines(failure.left))]
     if failure.owed_command:
         lines.append(f"  delete it with: {failure.owed_command}")
     if failure.hint:
@@ -162,15 +163,24 @@ def as_text(failure: GpucloudError) -> str:
     return redact(clean("\n".join(lines)))
 
 
-def _row(fields: dict[str, Any]) -> str:
-    return "  ".join(_cell(value) for value in fields.values() if value not in (None, "", [], {}))
+def _left_lines(left: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each resource, in columns; prices are per hour. Its id says whose it is: no line wraps."""
+    names = dict.fromkeys(name for resource in left for name in resource if name not in {"box", "owner"})
+    columns = [[_cell(resource.get(name)) for resource in left] for name in names]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns if any(column)]
+    return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        return f"{fields['amount']} {fields['currency']}" if "currency" in fields else _row(fields)
-    return str(value)
+    match value:
+        case {"amount": str(amount), "currency": str(currency)}:
+            from gpucloud_pricing import format_money
+
+            return f"{format_money(Decimal(amount), currency)}/h"
+        case None:
+            return ""
+        case _:
+            return str(value)
 
 
 def _asks_json(line: Sequence[str]) -> bool:

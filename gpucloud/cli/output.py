@@ -204,10 +204,12 @@ class Output:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: ``1 row``, ``2 rows``, ``0 queries``."""
+    """A number of things: ``1 row``, ``2 rows``, ``0 queries``, ``3 boxes``."""
     if number == 1:
         return f"1 {thing}"
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    plural = (
+        f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("x") else f"{thing}s"
+    )
     return f"{number} {plural}"
 
 
@@ -223,20 +225,27 @@ def _cell(value: object) -> Cell:
 
 
 def _wrapped(text: str, stream: TextIO, *, indent: int = 0) -> str:
-    """Prose wrapped between words where a stream is a terminal; no word or identifier is broken.
+    """Prose, wrapped where a stream is a terminal."""
+    return wrapped(text, shutil.get_terminal_size().columns, indent=indent) if stream.isatty() else text
+
+
+def wrapped(text: str, width: int, *, indent: int = 0) -> str:
+    """Prose wrapped between words to a width; no word, identifier or amount is broken.
 
     What continues a line is indented as the line is, and by ``indent``.
     """
-    if not stream.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
     wrap = partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
     return "\n".join(
-        "\n".join(wrap(line, subsequent_indent=" " * (len(line) - len(line.lstrip()) + indent)))
+        "\n".join(wrap(line, subsequent_indent=" " * (len(line) - len(line.lstrip(" ")) + indent)))
         if len(line) > width
         else line
-        for line in text.split("\n")
-    )
+        for line in _INSIDE_AMOUNT.sub(_NO_BREAK, text).split("\n")
+    ).replace(_NO_BREAK, " ")
+
+
+_INSIDE_AMOUNT = re.compile(r"(?:(?<=\b[A-Z]{3})|(?<=[≥≤×])) (?=[0-9$])|(?<=[0-9]) (?=×)")
+_NO_BREAK = "\u00a0"
+"""A space between whose neighbours no line ends: ``CNY 31.27``."""
 
 
 def abandon_stdout() -> None:

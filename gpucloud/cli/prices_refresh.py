@@ -14,6 +14,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
 from gpucloud.cli.options import takes_spec
+from gpucloud.cli.output import counted
 from gpucloud.runtime.events import Event, PricesAnswered, Sink
 from gpucloud.spec.model import Spec
 
@@ -112,9 +113,7 @@ def _show(app: App, results: Mapping[str, Refreshed]) -> None:
         say(f"{len(moved_tariffs) - SHOWN} more tariffs moved: all are in --json")
     for name, result in rows:
         if result.skipped:
-            say(
-                f"{name}: {result.skipped} queries had been answered before the last refresh was interrupted."
-            )
+            say(f"{name}: {counted(result.skipped, 'answer')} came from the interrupted refresh before.")
         for reason, count in Counter(each.reason for each in result.set_aside).most_common():
             say(f"Set aside: {name}: {count} × {reason}")
         for inquiry, error in result.failures.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucloud.cli.boxes import answering, paying_text, show_boxes
 from gpucloud.cli.context import App
+from gpucloud.cli.output import counted
 from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document, unread_document
 from gpucloud.errors import OwedError
 
@@ -19,16 +20,15 @@ def recover(app: App) -> int:
         found = client.recover()
     say_unread(app, found.searched)
     say_unjudged(app, found.searched)
-    with answering(f"{len(found.boxes)} boxes restored to the journal", found.living):
+    with answering(f"{counted(len(found.boxes), 'box')} restored to the journal", found.living):
         if app.output.json:
             around = {**unread_document(found.searched), **unjudged_document(found.searched)}
             app.output.document("recover", {"boxes": [box.document() for box in found.boxes], **around})
         elif found.boxes:
             show_boxes(app.output, found.boxes)
-    count = len(found.boxes)
     app.output.say(
-        f"{count} boxes restored to the journal."
-        if count
+        f"{counted(len(found.boxes), 'box')} restored to the journal."
+        if found.boxes
         else "No boxes to restore: the journal has them all."
     )
     app.output.say(paying_text(found.living))

@@ -163,7 +163,8 @@ def status(app: App) -> None:
     app.output.line(f"billed    {format_money(Decimal(price['amount']), price['currency'])} per hour")
     if found["billing"]:
         columns = ["KIND", "ID", "CLOUD", "REGION", "BOX", "OWNER", "PER HOUR"]
-        app.output.table(columns, _billing_rows(found["billing"]), right=["PER HOUR"])
+        rows = _billing_rows(found["billing"])
+        app.output.table(columns, rows, right=["PER HOUR"], optional=["OWNER", "BOX"])
     if not found["running"] and found["billing"]:
         app.output.say("The sandbox was killed or stopped by force; the next start restores what it bills.")
 
@@ -357,7 +358,7 @@ def gpu(
     _answer(
         app,
         {"sickness": sickness, "times": times},
-        f"The next {times} boxes get a faulty GPU ({sickness}).",
+        f"The next {'box gets' if times == 1 else f'{times} boxes get'} a faulty GPU ({sickness}).",
     )
 
 
@@ -369,7 +370,7 @@ def clock(
 ) -> None:
     """Show the emulated clouds' clock, or move it ahead."""
     answer = _client(app).clock(advance_s=advance)
-    _answer(app, answer, f"The clouds' time is {answer['now']}.")
+    _answer(app, answer, f"The clouds' time is {time_text(datetime.fromisoformat(answer['now']))}.")
 
 
 def address(
@@ -505,5 +506,11 @@ def _table(app: App, field: str, rows: Sequence[Json], columns: Sequence[str]) -
     if app.output.json:
         app.output.document("sandbox", {field: list(rows)})
         return
-    headings = [column.replace("_", " ").upper() for column in columns]
-    app.output.table(headings, [[row.get(column) for column in columns] for row in rows])
+    if not rows:
+        app.output.say(f"No {field}.")
+        return
+    headings = {column: column.replace("_", " ").upper() for column in columns}
+    numbers = [headings[column] for column in columns if isinstance(rows[0].get(column), (int, float))]
+    app.output.table(
+        list(headings.values()), [[row.get(column) for column in columns] for row in rows], right=numbers
+    )

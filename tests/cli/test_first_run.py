@@ -39,6 +39,25 @@ def test_without_credentials_five_lines_say_how_to_get_them(cli: Shell, command:
     assert max(map(len, lines)) < 80
 
 
+@pytest.mark.parametrize(
+    "command", [("sweep", "--yes"), ("recover",), ("list", "--live"), ("down", "--run-id", "r", "--yes")]
+)
+def test_a_search_that_could_ask_no_cloud_is_no_success(cli: Shell, command: tuple[str, ...]) -> None:
+    ran = cli(*command, **NO_ACCOUNT)
+    assert ran.code == 4
+    assert "No cloud was searched." in ran.err
+    assert "journal has them all" not in ran.err
+    assert "No expired or orphaned" not in ran.err
+    (aws,) = [line for line in ran.err.splitlines() if line.startswith("Left out: aws")]
+    assert aws == "Left out: aws: it has no usable credentials (NoCredentialsError): gpucloud check"
+
+
+@pytest.mark.parametrize(("given", "near"), [("0", ""), ("4", "; did you mean 4h?")])
+def test_a_ttl_without_a_unit_is_refused_with_one_that_is_allowed(cli: Shell, given: str, near: str) -> None:
+    ran = cli("plan", "--gpu", "T4", "--ttl", given)
+    assert (ran.code, ran.err.strip().endswith(f"or none{near}")) == (2, True)
+
+
 def test_a_program_reads_the_same_in_the_error_document(cli: Shell) -> None:
     error = cli("plan", "--gpu", "T4", "--cloud", "aws", "--json", **NO_ACCOUNT).error
     assert (error["class"], error["cloud"]) == ("auth", "aws")

@@ -13,7 +13,7 @@ from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import is_spec_file, use_file
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
-from gpucloud.errors import UsageError
+from gpucloud.errors import InterruptedBySignal, UsageError
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -46,13 +46,17 @@ def launch(
     if not yes and not app.output.interactive:
         raise UsageError("a launch needs confirmation, and there is no terminal to ask on", hint="add --yes")
     with app.working() as (client, timeline):
-        box = client.launch(
-            wanted,
-            run_id=run_id,
-            accept_snapshot_price=accept_snapshot_price,
-            keep_on_failure=keep_on_failure,
-            confirm=None if yes else lambda proposal: _confirmed(app, timeline, proposal),
-        )
+        try:
+            box = client.launch(
+                wanted,
+                run_id=run_id,
+                accept_snapshot_price=accept_snapshot_price,
+                keep_on_failure=keep_on_failure,
+                confirm=None if yes else lambda proposal: _confirmed(app, timeline, proposal),
+            )
+        except InterruptedBySignal as stop:
+            left = f"{stop.message}; nothing of this launch is left"
+            raise InterruptedBySignal(left, signum=stop.signum) from stop
         living = client.boxes()
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:

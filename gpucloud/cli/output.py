@@ -177,16 +177,17 @@ class Output:
             ways = "-o wide or --columns" if layout.rows else "widen the terminal, or use a pipe"
             self.say(f"Not shown at this width: {', '.join(fitted.hidden)}. To see them: {ways}.")
 
-    def say(self, text: str, *, role: Role | None = None) -> None:
+    def say(self, text: str, *, role: Role | None = None, indent: int = 0) -> None:
         """Writes progress, a sentence or a hint to stderr. A closed stderr does not stop the command.
 
-        With a role, what is before the first colon gets its colour.
+        With a role, what is before the first colon gets its colour. What continues it on a terminal is
+        indented by so many spaces.
         """
         gone = (OSError, ValueError, AttributeError)
         with suppress(*gone):  # keeps the order where both streams go to one place
             sys.stdout.flush()
         with suppress(*gone):
-            head, colon, rest = _wrapped(clean(text), sys.stderr).partition(":")
+            head, colon, rest = _wrapped(clean(text), sys.stderr, indent=indent).partition(":")
             head = paint(head, role) if self.styled(sys.stderr) else head
             sys.stderr.write(f"{head}{colon}{rest}\n")
             sys.stderr.flush()
@@ -198,9 +199,13 @@ class Output:
 
     def ask(self, question: str) -> bool:
         """Asks a yes-or-no question on the terminal; any other answer, or the end of input, is a no."""
-        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.write(_wrapped(f"{question} [y/N]", sys.stderr) + " ")
         sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        try:
+            return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        except BaseException:  # Ctrl-C: what is said next begins a line
+            sys.stderr.write("\n")
+            raise
 
 
 def counted(number: int, thing: str) -> str:

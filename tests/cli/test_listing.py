@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import signal
 import subprocess
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -89,6 +90,40 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
         r"Not shown at this width:.*?To\s+see\s+them:.*?\.", "", text, flags=re.DOTALL
     ).split():
         assert word in words or "…" in word or set(word) == {"─"}, word
+
+
+def test_ctrl_c_at_the_question_of_a_launch_says_that_nothing_is_left(cli: Shell) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(cli.home),
+        "GPUCLOUD_HOME": str(cli.home),
+        "XDG_RUNTIME_DIR": str(cli.runtime),
+        "GPUCLOUD_SANDBOX": "1",
+        "LC_ALL": "C.UTF-8",
+        "TERM": "xterm",
+        "NO_COLOR": "1",
+        "COLUMNS": "80",
+    }
+    line = [str(PROGRAM), "launch", "--gpu", "T4", "--cloud", "aws"]
+    with subprocess.Popen(line, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        said = b""
+        while b"[y/N]" not in said and (part := _read(ours)):
+            said += part
+        process.send_signal(signal.SIGINT)
+        while part := _read(ours):
+            said += part
+        process.wait(60)
+    os.close(ours)
+    lines = said.decode().replace("\r", "").splitlines()
+    assert process.returncode == 128 + signal.SIGINT
+    assert lines[-1] == "error: ended by SIGINT; nothing of this launch is left"
+    question = lines[-3:-1]
+    assert question[1].endswith("[y/N] "), "the question wraps between words"
+    assert max(map(len, question)) <= 80
+    assert cli.changes_asked() == []
 
 
 def test_hidden_columns_are_named_and_wide_shows_them(terminal: Show) -> None:

@@ -139,7 +139,7 @@ class _Report:
             groups.setdefault(key, []).append(number)
         rows = [self._row(key, members) for key, members in groups.items()]
         columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "CREATED", "PER HOUR", "WHY")
-        self._app.output.table(columns, rows, right=("PER HOUR",))
+        self._app.output.table(columns, rows, right=("PER HOUR",), optional=("RUN", "CREATED", "BOX"))
         self._app.output.say(f"Your resources in this list cost {self.cost}.")
 
     def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:

@@ -190,7 +190,8 @@ def _check_cloud(means: Means, name: str, wanted: Sequence[Candidate], nodes: in
         account = cloud.account()
         identity = cloud.identity()
     except CloudError as error:
-        return _unusable(name, Finding(name="credentials", ok=False, said=error.message, fix=_hint(cloud)))
+        said = error.message.removeprefix(f"{name}: ")
+        return _unusable(name, Finding(name="credentials", ok=False, said=said, fix=_hint(cloud)))
     who = f"{identity.who} ({identity.source})" if identity else f"account {account}"
     findings = [Finding(name="credentials", ok=True, said=who)]
     region = wanted[0].region if wanted else None

@@ -232,6 +232,13 @@ def is_absent(error: Exception) -> bool:
     return isinstance(error, CloudError) and error.error_class is ErrorClass.AUTH and not error.sent
 
 
+def absence(error: Exception) -> str:
+    """Why a cloud is left out, in one line; `gpucloud check` says all that its SDK said."""
+    if isinstance(error, CloudError) and is_absent(error):
+        return f"it has no usable credentials ({error.code}): gpucloud check"
+    return str(error)
+
+
 class OutcomeUnknownError(CloudError):
     """A mutating call may or may not have been applied; it is looked up before anything else is tried."""
 

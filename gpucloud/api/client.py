@@ -807,7 +807,7 @@ class Client:
         if kept is None:
             raise UsageError(
                 f"box {box.name!r} has ended ({box.state}), and no {source} log of it was kept here",
-                hint="a log is kept when a set-up fails, and by `run` and `down`, if the box answers then",
+                hint="a log is kept when a setup fails, and by `run` and `down`, if the box answers then",
             )
         return kept
 

@@ -26,12 +26,14 @@ class Searched:
     Attributes:
         unread: regions about which nothing may be concluded; ``*`` for all of a cloud that did not answer.
         left_out: clouds that are not set up here, with the reason.
+        answered: how many clouds answered.
         unjudged: resources with the owner's tag and tags that gpucloud never wrote; they are left as they
             are.
     """
 
     unread: tuple[UnreadableRegion, ...] = ()
     left_out: Mapping[str, str]
+    answered: int
     unjudged: tuple[Resource, ...] = ()
 
     @classmethod
@@ -42,13 +44,14 @@ class Searched:
         return cls(
             unread=tuple(survey.unread),
             left_out=survey.left_out,
+            answered=len(survey.clocks),
             unjudged=tuple(unjudged(survey, owner)),
         )
 
     @property
-    def whole(self) -> bool:
-        """Whether every region was read, and no resource is unjudged."""
-        return not self.unread and not self.unjudged
+    def nowhere(self) -> bool:
+        """Whether every cloud was left out."""
+        return self.answered == 0 and not self.unread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,8 @@ def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Ta
             f"box {box.name!r} has no machine yet ({box.state})", hint="see its state: gpucloud list"
         )
     if not 0 <= node < count:
-        raise UsageError(f"box {box.name!r} has {count} nodes, numbered from 0; node {node} does not exist")
+        known = f"its nodes are 0 to {count - 1}" if count > 1 else "its only node is 0"
+        raise UsageError(f"box {box.name!r} has no node {node}: {known}")
     if box.nodes[node].state is State.GONE:
         raise UsageError(
             f"node {node} of {box.name!r} is gone", hint=f"see the other nodes: gpucloud show {box.name}"

@@ -7,11 +7,13 @@ running program. They return ``None``, or an exit code.
 
 from __future__ import annotations
 
+import _thread
 import gc
 import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -257,7 +259,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             relays=relays(line),
         )
     gc.freeze()  # no garbage collection at the end of the process
+    if arguments is None:
+        _leave_threads(code)
     sys.exit(code)
+
+
+def _leave_threads(code: int) -> None:
+    """Ends the process at once if a thread still waits for an answer that nobody needs.
+
+    A regular end frees OpenSSL's locks while such a thread uses them, which crashes now and then.
+    """
+    if not _thread._count():
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _run(line: list[str], switches: Switches) -> int:

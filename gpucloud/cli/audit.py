@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from gpucloud.cli.market import show_table
 from gpucloud.cli.output import counted, utc_now
 from gpucloud.clouds.audit import FILE, Entry
 from gpucloud.resources import short_id
+from gpucloud_pricing import format_money
 
 NEWEST = 200
 """How many calls are shown by default."""
@@ -82,7 +84,12 @@ def _show(app: App, calls: Sequence[Entry]) -> None:
     columns: dict[str, Sequence[object]] = dict(
         zip(COLUMNS, zip(*map(_row, calls), strict=True), strict=True)
     )
-    show_table(app.output, columns, right=(), optional=("REQUEST ID", "WHO", "PER HOUR", "BOX", "REGION"))
+    show_table(
+        app.output,
+        columns,
+        right=("PER HOUR",),
+        optional=("REQUEST ID", "WHO", "PER HOUR", "BOX", "REGION", "WHAT", "CLOUD"),
+    )
 
 
 def _row(call: Entry) -> list[Any]:
@@ -95,7 +102,7 @@ def _row(call: Entry) -> list[Any]:
         call.get("action"),
         short_id(str(call.get("target") or "")) or None,
         call.get("box"),
-        f"{call['price']} {call.get('currency')}" if call.get("price") else None,
+        call.get("price") and format_money(Decimal(str(call["price"])), str(call.get("currency"))),
         call.get("outcome") or "unanswered",
         call.get("request_id"),
     ]

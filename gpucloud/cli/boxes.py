@@ -110,6 +110,9 @@ COLUMNS = (
     *("PER HOUR", "SO FAR", "AGE", "LEFT", "ADDRESS"),
 )
 
+HIDDEN_FIRST = ("PAID AS", "TYPE", "ADDRESS", "AGE", "SO FAR", "WHERE")
+"""The columns of boxes that a narrow terminal does without: money and time left are shown before them."""
+
 
 def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
     """Prints boxes as a table."""
@@ -118,11 +121,11 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
         (
             box.name,
             state_cell(box),
-            gpu_text(box.gpu, box.mig),
+            _gpus_text(box),
             box.instance_type,
             " ".join(filter(None, (box.cloud, box.zone or box.region))),
             box.purchase and paid_cell(box.purchase),
-            _per_hour_text(box),
+            per_hour_text(box),
             cost_text(box),
             duration_text(now - box.created_at),
             left_text(box, now),
@@ -131,8 +134,7 @@ def show_boxes(output: Output, boxes: Sequence[Box]) -> None:
         for box in boxes
     ]
     columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-    optional = ("PAID AS", "TYPE", "ADDRESS", "AGE", "SO FAR")
-    show_table(output, columns, right=("PER HOUR", "SO FAR", "AGE", "LEFT"), optional=optional)
+    show_table(output, columns, right=("PER HOUR", "SO FAR", "AGE", "LEFT"), optional=HIDDEN_FIRST)
 
 
 ENDED = {
@@ -150,6 +152,12 @@ def gpu_text(gpu: Gpu | None, slices: Sequence[Slice]) -> str | None:
     profiles = Counter(each.profile for each in slices if each.node == 0)
     cut = [f"{gpu.model}/{profile}:{count}" for profile, count in profiles.items()]
     return ",".join(cut) or f"{gpu.model}:{format_count(gpu.count)}"
+
+
+def _gpus_text(box: Box) -> str | None:
+    """The GPUs of a box, with the number of nodes: ``2 × T4:1``."""
+    each = gpu_text(box.gpu, box.mig)
+    return f"{len(box.nodes)} × {each}" if each and len(box.nodes) > 1 else each
 
 
 def state_cell(box: Box) -> Cell:
@@ -181,7 +189,7 @@ def state_text(box: Box) -> str:
     return f"{box.state} ({'; '.join(remarks)})" if remarks else str(box.state)
 
 
-def _per_hour_text(box: Box) -> str | None:
+def per_hour_text(box: Box) -> str | None:
     """The present spending on a box; a lower bound if the price of a part is unknown."""
     if box.is_over or not box.nodes:
         return None

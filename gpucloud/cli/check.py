@@ -49,6 +49,6 @@ def _show(app: App, checked: Checked) -> None:
 
 def _show_findings(app: App, findings: Sequence[Finding]) -> None:
     for finding in findings:
-        app.output.sentence(f"  {_MARKS[finding.ok]:<3} {finding.name}: {finding.said}")
+        app.output.sentence(f"  {_MARKS[finding.ok]:<3} {finding.name}: {finding.said}", indent=4)
         if finding.fix:
             app.output.sentence(f"      fix: {finding.fix}")

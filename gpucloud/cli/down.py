@@ -10,8 +10,8 @@ import typer
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.options import RunId
-from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document
-from gpucloud.errors import OwedError, UsageError
+from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unjudged_document
+from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import BoxState
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def down(
 ) -> int:
     """Delete boxes; returns when the cloud confirms that nothing billable is left.
 
-    With --run-id, boxes are also searched for in every cloud, so any machine can delete them.
+    With --run-id, boxes are also searched for in every cloud, so any machine can delete them. Exit code 4:
+    then no cloud could be asked. 8: some regions could not be read.
     """
     with app.working() as (client, timeline):
         done = client.down(
@@ -50,7 +51,7 @@ def down(
         how = "has failed" if box.state is BoxState.FAILED else f"is {box.state}"
         app.output.say(f"{box.name} {how}: the cloud says that nothing billable is left of it.")
     app.output.say(paying_text(done.living))
-    return OwedError.exit_code if done.searched and not done.searched.whole else 0
+    return search_code(done.searched, owed=bool(done.searched and done.searched.unjudged))
 
 
 def _confirmed(app: App, timeline: Timeline, boxes: Sequence[Box]) -> bool:

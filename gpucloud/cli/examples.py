@@ -10,9 +10,9 @@ from collections.abc import Mapping
 EXAMPLES: Mapping[str, tuple[str, str]] = {
     "offers": ("offers --gpu A100:8 --spot", "offers --gpu H100 --region 'us-*' --why"),
     "cost": ("cost --gpu A100:8 --hours 72", "cost --gpu A100:8 --tokens 2B --throughput 25k --explain"),
-    "plan": ("plan --gpu T4 --spot", "plan -f box.yaml -o plan.json"),
+    "plan": ("plan --gpu T4 --spot", "plan -f box.yaml --save plan.json"),
     "images": ("images --gpu A100:8", "images --gpu T4 --image pytorch"),
-    "equivalents": ("equivalents --gpu A100:8", "equivalents --gpu H100:4 --by fp16"),
+    "equivalents": ("equivalents --gpu A100-80GB:8", "equivalents --gpu H100:4 --by fp16"),
     "prices": ("prices show", "prices history --gpu A100:8 --spot"),
     "prices show": ("prices show", "prices show --json"),
     "prices refresh": ("prices refresh", "prices refresh --gpu A100 --cloud aws"),

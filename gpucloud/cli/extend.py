@@ -13,6 +13,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.output import utc_now
 from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
+from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
@@ -81,4 +82,4 @@ def _at_most(box: Box) -> str:
         return ""
     left_s = int((box.expires_at - utc_now()).total_seconds())
     cost = box.price.amount * len(box.nodes) * left_s / 3600
-    return f"; until then its nodes cost up to {cost:.2f} {box.price.currency}"
+    return f"; until then its nodes cost up to {format_money(cost, box.price.currency)}"

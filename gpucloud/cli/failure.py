@@ -6,11 +6,13 @@ People read them on stderr. With ``--json`` the error document is the answer, so
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
 
 import typer
 
@@ -101,9 +103,7 @@ def explain(error: BaseException) -> GpucloudError:
         case GpucloudError():
             return error
         case typer.TyperException():
-            context = getattr(error, "ctx", None)
-            hint = f"{context.command_path} --help" if context is not None else "gpucloud --help"
-            return UsageError(clean(error.format_message()), hint=hint)
+            return _misused(clean(error.format_message()), getattr(error, "ctx", None))
         case KeyboardInterrupt() | typer.Abort():
             return InterruptedBySignal("interrupted", signum=signal.SIGINT)
         case OSError(strerror=str(reason)):
@@ -120,6 +120,31 @@ def explain(error: BaseException) -> GpucloudError:
             )
 
 
+def _misused(message: str, context: typer.Context | None) -> UsageError:
+    """What typer refuses; a spec file given without its option is told the option."""
+    command = context.command_path if context is not None else "gpucloud"
+    hint = f"{command} --help"
+    if extra := _EXTRA.fullmatch(message):
+        words = extra["words"].split()
+        message = f"unexpected argument{'s' if len(words) > 1 else ''}: {' '.join(words)}"
+        if context is not None and any(each.name == "file" for each in context.command.params):
+            hint = next((use_file(command, word) for word in words if is_spec_file(word)), hint)
+    return UsageError(message, hint=hint)
+
+
+_EXTRA = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((?P<words>.+)\)", re.DOTALL)
+
+
+def is_spec_file(word: str) -> bool:
+    """Whether a word of a command line is the name of a spec file."""
+    return word.endswith((".yaml", ".yml"))
+
+
+def use_file(command: str, file: object) -> str:
+    """The hint where a spec file is given without its option."""
+    return f"use -f: {command} -f {file}"
+
+
 def as_text(failure: GpucloudError) -> str:
     """A failure as text: the message, the cloud's code, the attempts, what is left and how to delete it."""
     lines = [f"error: {failure.message}"]
@@ -130,7 +155,7 @@ def as_text(failure: GpucloudError) -> str:
     if failure.attempts:
         lines += ["  tried:", *(f"    {line}" for line in attempt_lines(failure.attempts))]
     if failure.left:
-        lines += ["  may still be billed:", *(f"    {_row(resource)}" for resource in failure.left)]
+        lines += ["  may still be billed:", *(f"    {line}" for line in _left_lines(failure.left))]
     if failure.owed_command:
         lines.append(f"  delete it with: {failure.owed_command}")
     if failure.hint:
@@ -138,15 +163,24 @@ def as_text(failure: GpucloudError) -> str:
     return redact(clean("\n".join(lines)))
 
 
-def _row(fields: dict[str, Any]) -> str:
-    return "  ".join(_cell(value) for value in fields.values() if value not in (None, "", [], {}))
+def _left_lines(left: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each resource, in columns; prices are per hour. Its id says whose it is: no line wraps."""
+    names = dict.fromkeys(name for resource in left for name in resource if name not in {"box", "owner"})
+    columns = [[_cell(resource.get(name)) for resource in left] for name in names]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns if any(column)]
+    return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        return f"{fields['amount']} {fields['currency']}" if "currency" in fields else _row(fields)
-    return str(value)
+    match value:
+        case {"amount": str(amount), "currency": str(currency)}:
+            from gpucloud_pricing import format_money
+
+            return f"{format_money(Decimal(amount), currency)}/h"
+        case None:
+            return ""
+        case _:
+            return str(value)
 
 
 def _asks_json(line: Sequence[str]) -> bool:

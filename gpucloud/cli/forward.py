@@ -65,7 +65,10 @@ def read_ports(text: str) -> Forwarded:
     found = _PORTS.fullmatch(text)
     numbers = [int(each) for each in found.groups() if each] if found else []
     if not numbers or not all(1 <= number <= 65535 for number in numbers):
-        raise UsageError(f"{text[:40]!r} is not PORT or PORT:LOCAL; allowed: 1 to 65535", hint="8888:9999")
+        raise UsageError(
+            f"{text[:40]!r} is not PORT or PORT:LOCAL; allowed: 1 to 65535",
+            hint="for example: gpucloud forward NAME 8888:9999",
+        )
     return Forwarded(numbers[0], numbers[-1])
 
 

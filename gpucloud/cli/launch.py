@@ -10,9 +10,10 @@ import typer
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
+from gpucloud.cli.failure import is_spec_file, use_file
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
-from gpucloud.errors import UsageError
+from gpucloud.errors import InterruptedBySignal, UsageError
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def launch(
     spec: Spec,
     plan: Annotated[
         Path | None,
-        typer.Argument(help="Plan file written by `gpucloud plan -o`. Default: plan now.", metavar="[PLAN]"),
+        typer.Argument(help="File of `gpucloud plan --save`. Default: plan now.", metavar="[PLAN]"),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     run_id: RunId = None,
@@ -45,13 +46,17 @@ def launch(
     if not yes and not app.output.interactive:
         raise UsageError("a launch needs confirmation, and there is no terminal to ask on", hint="add --yes")
     with app.working() as (client, timeline):
-        box = client.launch(
-            wanted,
-            run_id=run_id,
-            accept_snapshot_price=accept_snapshot_price,
-            keep_on_failure=keep_on_failure,
-            confirm=None if yes else lambda proposal: _confirmed(app, timeline, proposal),
-        )
+        try:
+            box = client.launch(
+                wanted,
+                run_id=run_id,
+                accept_snapshot_price=accept_snapshot_price,
+                keep_on_failure=keep_on_failure,
+                confirm=None if yes else lambda proposal: _confirmed(app, timeline, proposal),
+            )
+        except InterruptedBySignal as stop:
+            left = f"{stop.message}; nothing of this launch is left"
+            raise InterruptedBySignal(left, signum=stop.signum) from stop
         living = client.boxes()
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
@@ -66,10 +71,8 @@ def _saved(file: Path, flags: Spec) -> Plan:
     """Reads a saved plan. It is launched as it is: spec flags are refused."""
     from gpucloud.planning.launch_plan import read_plan
 
-    if file.suffix in {".yaml", ".yml"}:
-        raise UsageError(
-            f"{file} is a spec file, not a saved plan", hint=f"use -f: gpucloud launch -f {file}"
-        )
+    if is_spec_file(file.name):
+        raise UsageError(f"{file} is a spec file, not a saved plan", hint=use_file("gpucloud launch", file))
     plan = read_plan(file)
     if flags.document():
         given = ", ".join(sorted(flags.document()))

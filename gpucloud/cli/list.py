@@ -10,8 +10,8 @@ import typer
 from gpucloud.cli.boxes import at_most_text, is_at_most, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.unread import say_unread, unread_document, wrong_in
-from gpucloud.errors import OwedError, UsageError
+from gpucloud.cli.unread import say_unread, search_code, unread_document, wrong_in
+from gpucloud.errors import UsageError
 from gpucloud.resources import Resource, Tags
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def list_boxes(
 ) -> int:
     """List boxes: state, age, price, cost so far, time left.
 
-    Exit code 8: --live, and some regions could not be read.
+    Exit code with --live: 8 if some regions could not be read, 4 if no cloud could be asked.
     """
     if all_owners and not live:
         raise UsageError("--all-owners needs --live: the journal has your own boxes only")
@@ -49,7 +49,7 @@ def list_boxes(
     else:
         _show_strangers(app, strangers, all_owners=all_owners)
         _show_boxes(app, boxes)
-    return OwedError.exit_code if looked and looked.searched.unread else 0
+    return search_code(looked.searched if looked else None)
 
 
 def _show_strangers(app: App, strangers: Sequence[Mapping[str, Any]], *, all_owners: bool) -> None:

@@ -177,16 +177,17 @@ class Output:
             ways = "-o wide or --columns" if layout.rows else "widen the terminal, or use a pipe"
             self.say(f"Not shown at this width: {', '.join(fitted.hidden)}. To see them: {ways}.")
 
-    def say(self, text: str, *, role: Role | None = None) -> None:
+    def say(self, text: str, *, role: Role | None = None, indent: int = 0) -> None:
         """Writes progress, a sentence or a hint to stderr. A closed stderr does not stop the command.
 
-        With a role, what is before the first colon gets its colour.
+        With a role, what is before the first colon gets its colour. What continues it on a terminal is
+        indented by so many spaces.
         """
         gone = (OSError, ValueError, AttributeError)
         with suppress(*gone):  # keeps the order where both streams go to one place
             sys.stdout.flush()
         with suppress(*gone):
-            head, colon, rest = _wrapped(clean(text), sys.stderr).partition(":")
+            head, colon, rest = _wrapped(clean(text), sys.stderr, indent=indent).partition(":")
             head = paint(head, role) if self.styled(sys.stderr) else head
             sys.stderr.write(f"{head}{colon}{rest}\n")
             sys.stderr.flush()
@@ -198,16 +199,22 @@ class Output:
 
     def ask(self, question: str) -> bool:
         """Asks a yes-or-no question on the terminal; any other answer, or the end of input, is a no."""
-        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.write(_wrapped(f"{question} [y/N]", sys.stderr) + " ")
         sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        try:
+            return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        except BaseException:  # Ctrl-C: what is said next begins a line
+            sys.stderr.write("\n")
+            raise
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: ``1 row``, ``2 rows``, ``0 queries``."""
+    """A number of things: ``1 row``, ``2 rows``, ``0 queries``, ``3 boxes``."""
     if number == 1:
         return f"1 {thing}"
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    plural = (
+        f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("x") else f"{thing}s"
+    )
     return f"{number} {plural}"
 
 
@@ -223,20 +230,27 @@ def _cell(value: object) -> Cell:
 
 
 def _wrapped(text: str, stream: TextIO, *, indent: int = 0) -> str:
-    """Prose wrapped between words where a stream is a terminal; no word or identifier is broken.
+    """Prose, wrapped where a stream is a terminal."""
+    return wrapped(text, shutil.get_terminal_size().columns, indent=indent) if stream.isatty() else text
+
+
+def wrapped(text: str, width: int, *, indent: int = 0) -> str:
+    """Prose wrapped between words to a width; no word, identifier or amount is broken.
 
     What continues a line is indented as the line is, and by ``indent``.
     """
-    if not stream.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
     wrap = partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
     return "\n".join(
-        "\n".join(wrap(line, subsequent_indent=" " * (len(line) - len(line.lstrip()) + indent)))
+        "\n".join(wrap(line, subsequent_indent=" " * (len(line) - len(line.lstrip(" ")) + indent)))
         if len(line) > width
         else line
-        for line in text.split("\n")
-    )
+        for line in _INSIDE_AMOUNT.sub(_NO_BREAK, text).split("\n")
+    ).replace(_NO_BREAK, " ")
+
+
+_INSIDE_AMOUNT = re.compile(r"(?:(?<=\b[A-Z]{3})|(?<=[≥≤×])) (?=[0-9$])|(?<=[0-9]) (?=×)")
+_NO_BREAK = "\u00a0"
+"""A space between whose neighbours no line ends: ``CNY 31.27``."""
 
 
 def abandon_stdout() -> None:

@@ -11,6 +11,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
+from gpucloud.cli.listing import lists
 from gpucloud.cli.market import paid_cell
 from gpucloud.cli.options import takes_spec
 from gpucloud.cli.output import counted, duration_text, refuse_unwritable, time_text, writing
@@ -28,26 +29,27 @@ AcceptSnapshot = Annotated[
 ]
 
 
+@lists("attempts", name="instance_type")
 @takes_spec
 def plan(
     app: App,
     spec: Spec,
-    output: Annotated[
+    save: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Save the plan for `gpucloud launch FILE`.", metavar="FILE"),
+        typer.Option("--save", help="Save the plan for `gpucloud launch FILE`.", metavar="FILE"),
     ] = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
     """Show what a launch would do: attempts in order, prices, and what ends the box."""
-    if output is not None:
-        refuse_unwritable("the plan", output)
+    if save is not None:
+        refuse_unwritable("the plan", save)
     spec, defaults = completed(app, spec)
     with app.working() as (client, _):
         made = client.plan(spec, accept_snapshot_price=accept_snapshot_price)
         limit = client.cost_limit(made)
-    if output is not None:
-        with writing("the plan", output):
-            output.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")
+    if save is not None:
+        with writing("the plan", save):
+            save.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")
     if app.output.json:
         document = made.as_json()
         del document["schema"]
@@ -62,7 +64,7 @@ def plan(
     show_plan(app, made, limit)
     app.output.say(f"Costs {limit_text(limit)}.")
     app.output.say(
-        f"Next: gpucloud launch {output}" if output else "Next: gpucloud launch with the same options."
+        f"Next: gpucloud launch {save}" if save else "Next: gpucloud launch with the same options."
     )
 
 

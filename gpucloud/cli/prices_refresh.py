@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
 from gpucloud.cli.options import takes_spec
+from gpucloud.cli.output import counted
 from gpucloud.runtime.events import Event, PricesAnswered, Sink
 from gpucloud.spec.model import Spec
 
@@ -25,6 +27,7 @@ SHOWN = 10
 """How many changed prices to show one by one."""
 
 
+@lists("clouds", name="cloud")
 @takes_spec
 def refresh(
     app: App,
@@ -110,9 +113,7 @@ def _show(app: App, results: Mapping[str, Refreshed]) -> None:
         say(f"{len(moved_tariffs) - SHOWN} more tariffs moved: all are in --json")
     for name, result in rows:
         if result.skipped:
-            say(
-                f"{name}: {result.skipped} queries had been answered before the last refresh was interrupted."
-            )
+            say(f"{name}: {counted(result.skipped, 'answer')} came from the interrupted refresh before.")
         for reason, count in Counter(each.reason for each in result.set_aside).most_common():
             say(f"Set aside: {name}: {count} × {reason}")
         for inquiry, error in result.failures.items():

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from gpucloud.cli.boxes import answering, paying_text, show_boxes
 from gpucloud.cli.context import App
-from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document, unread_document
-from gpucloud.errors import OwedError
+from gpucloud.cli.output import counted
+from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unjudged_document, unread_document
 
 
 def recover(app: App) -> int:
     """Restore boxes that are missing from the journal, found by their tags: after the state file was lost.
 
     A running box can be used again if its ssh key is still in the state folder; remains of a box are deleted
-    by the next launch, down or sweep. Exit code 8: some regions could not be read, a deadline could not be
-    set, or some resources have your owner tag and other tags that gpucloud never writes.
+    by the next launch, down or sweep.
+
+    Exit code 4: no cloud could be asked. 8: some regions could not be read, a deadline could not be set, or
+    some resources have your owner tag and other tags that gpucloud never writes.
     """
     with app.working() as (client, _):
         found = client.recover()
     say_unread(app, found.searched)
     say_unjudged(app, found.searched)
-    with answering(f"{len(found.boxes)} boxes restored to the journal", found.living):
+    with answering(f"{counted(len(found.boxes), 'box')} restored to the journal", found.living):
         if app.output.json:
             around = {**unread_document(found.searched), **unjudged_document(found.searched)}
             app.output.document("recover", {"boxes": [box.document() for box in found.boxes], **around})
         elif found.boxes:
             show_boxes(app.output, found.boxes)
-    count = len(found.boxes)
-    app.output.say(
-        f"{count} boxes restored to the journal."
-        if count
-        else "No boxes to restore: the journal has them all."
-    )
+    if found.boxes:
+        app.output.say(f"{counted(len(found.boxes), 'box')} restored to the journal.")
+    elif not found.searched.nowhere:
+        app.output.say("No boxes to restore: the journal has them all.")
     app.output.say(paying_text(found.living))
-    return 0 if found.searched.whole and not found.troubles else OwedError.exit_code
+    return search_code(found.searched, owed=bool(found.troubles or found.searched.unjudged))

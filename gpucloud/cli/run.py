@@ -14,6 +14,7 @@ import typer
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
+from gpucloud.cli.failure import is_spec_file, use_file
 from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
@@ -97,6 +98,11 @@ def run(
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
     the home folder of the first node, where --sync copies its files.
     """
+    if command and len(command) == 1 and is_spec_file(command[0]):
+        raise UsageError(
+            f"{command[0]} is a spec file, not a command",
+            hint=use_file("gpucloud run", f"{command[0]} -- COMMAND"),
+        )
     timeout_s, reasons, files = job.timeout_s, job.reasons, job.files
     spec, _ = completed(app, spec)
     with app.working() as (client, timeline), _summarised(app, client, timeline, run_id, summary) as told:

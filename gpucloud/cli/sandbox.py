@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
 from gpucloud.cli.output import time_text
 from gpucloud.errors import UsageError
 from gpucloud.resources import short_id
@@ -140,6 +141,7 @@ def stop(
     _answer(app, {"running": False}, "The sandbox has stopped.")
 
 
+@lists("billing", name="id")
 def status(app: App) -> None:
     """Show whether the emulated clouds run, and the resources they bill."""
     from gpucloud.sandbox.client import read_status
@@ -161,7 +163,8 @@ def status(app: App) -> None:
     app.output.line(f"billed    {format_money(Decimal(price['amount']), price['currency'])} per hour")
     if found["billing"]:
         columns = ["KIND", "ID", "CLOUD", "REGION", "BOX", "OWNER", "PER HOUR"]
-        app.output.table(columns, _billing_rows(found["billing"]), right=["PER HOUR"])
+        rows = _billing_rows(found["billing"])
+        app.output.table(columns, rows, right=["PER HOUR"], optional=["OWNER", "BOX"])
     if not found["running"] and found["billing"]:
         app.output.say("The sandbox was killed or stopped by force; the next start restores what it bills.")
 
@@ -204,6 +207,7 @@ def pace(
     _answer(app, {"pace": found}, text)
 
 
+@lists("calls", name="action")
 def calls(
     app: App,
     clear: Annotated[bool, typer.Option("--clear", help="Clear the list afterwards.")] = False,
@@ -217,6 +221,7 @@ def calls(
     _table(app, "calls", [{**each, **_short(each)} for each in received], columns)
 
 
+@lists("rules", name="instance_type")
 def stock(
     app: App,
     count: Annotated[
@@ -236,6 +241,7 @@ def stock(
     _table(app, "rules", rules, [*place, "count"])
 
 
+@lists("moves", name="instance_type")
 def price(
     app: App,
     amount: Annotated[
@@ -257,6 +263,7 @@ def price(
     _table(app, "moves", moves, [*place, "amount", "factor"])
 
 
+@lists("faults", name="number")
 def fault(
     app: App,
     effect: Annotated[
@@ -351,7 +358,7 @@ def gpu(
     _answer(
         app,
         {"sickness": sickness, "times": times},
-        f"The next {times} boxes get a faulty GPU ({sickness}).",
+        f"The next {'box gets' if times == 1 else f'{times} boxes get'} a faulty GPU ({sickness}).",
     )
 
 
@@ -363,7 +370,7 @@ def clock(
 ) -> None:
     """Show the emulated clouds' clock, or move it ahead."""
     answer = _client(app).clock(advance_s=advance)
-    _answer(app, answer, f"The clouds' time is {answer['now']}.")
+    _answer(app, answer, f"The clouds' time is {time_text(datetime.fromisoformat(answer['now']))}.")
 
 
 def address(
@@ -499,5 +506,11 @@ def _table(app: App, field: str, rows: Sequence[Json], columns: Sequence[str]) -
     if app.output.json:
         app.output.document("sandbox", {field: list(rows)})
         return
-    headings = [column.replace("_", " ").upper() for column in columns]
-    app.output.table(headings, [[row.get(column) for column in columns] for row in rows])
+    if not rows:
+        app.output.say(f"No {field}.")
+        return
+    headings = {column: column.replace("_", " ").upper() for column in columns}
+    numbers = [headings[column] for column in columns if isinstance(rows[0].get(column), (int, float))]
+    app.output.table(
+        list(headings.values()), [[row.get(column) for column in columns] for row in rows], right=numbers
+    )

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import at_most_text, cost_text, guard_text, is_at_most, left_text, state_text
+from gpucloud.cli.boxes import (
+    at_most_text,
+    cost_text,
+    guard_text,
+    is_at_most,
+    left_text,
+    per_hour_text,
+    state_text,
+)
 from gpucloud.cli.context import App
 from gpucloud.cli.output import utc_now
 from gpucloud.journal.lifecycle import BoxState
@@ -39,12 +47,17 @@ def show(
     texts["state"] = state_text(box)
     if left := left_text(box, utc_now()):
         texts["time_left"] = left
-    if box.state is BoxState.READY:
+    if "per_hour" in texts:
+        texts["per_hour"] = f"{per_hour_text(box) or 'unknown'} ({_parts_text(document['per_hour'])})"
+    if box.state is BoxState.READY or (box.setup_error and not box.is_over):
         texts["ssh"] = f"gpucloud ssh {box.name}"
     width = max(map(len, texts))
     for key in dict.fromkeys((*FIRST, *texts)):
         if key in texts:
-            app.output.sentence(f"{key.replace('_', ' '):<{width}} {texts[key]}", indent=width + 1)
+            first, *others = texts[key].rstrip().split("\n")
+            app.output.sentence(f"{key.replace('_', ' '):<{width}} {first}", indent=width + 1)
+            for line in others:
+                app.output.sentence(" " * (width + 1) + line)
     if is_at_most(box):
         app.output.say(at_most_text([box.name]))
 
@@ -62,8 +75,6 @@ def _text(key: str, value: Any) -> str:
             return "yes" if value else "no"
         case {"amount": _, "currency": _}:
             return _money_text(value)
-        case {"total": _}:
-            return _parts_text(value)
         case {"model": model, "count": count, "memory_gib": memory}:
             return f"{count} x {model}, {memory} GiB each"
         case _:
@@ -75,9 +86,12 @@ def _money_text(money: Mapping[str, str]) -> str:
 
 
 def _parts_text(parts: Mapping[str, Any]) -> str:
-    """The present price with its parts: ``$0.6150 (compute $0.5260, disk $0.0890, address unknown)``."""
-    total, *known = (f"{name} {_money_text(part) if part else 'unknown'}" for name, part in parts.items())
-    return f"{total.removeprefix('total ')} ({', '.join(known)})"
+    """The parts of the present price: ``compute $0.5260, disk $0.0890, address unknown``."""
+    return ", ".join(
+        f"{name} {_money_text(part) if part else 'unknown'}"
+        for name, part in parts.items()
+        if name != "total"
+    )
 
 
 def _node_text(node: dict[str, Any]) -> str:
@@ -87,8 +101,8 @@ def _node_text(node: dict[str, Any]) -> str:
 
 SHOWN_AS: dict[str, Callable[[Any], str]] = {
     "purchase": lambda purchase: purchase.replace("_", "-"),
-    "nodes": lambda nodes: ", ".join(map(_node_text, nodes)),
-    "mig": lambda slices: ", ".join(f"{each['profile']} {each['uuid']}" for each in slices),
+    "nodes": lambda nodes: "\n".join(map(_node_text, nodes)),
+    "mig": lambda slices: "\n".join(f"{each['profile']} {each['uuid']}" for each in slices),
     "accept_test": lambda _: "passed by every GPU",
 }
 """The fields that are not written as they are, and how each is written."""

@@ -15,8 +15,8 @@ from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.output import counted, money
-from gpucloud.cli.unread import say_unjudged, say_unread, unread_document, wrong_in
-from gpucloud.errors import OwedError, UsageError
+from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unread_document, wrong_in
+from gpucloud.errors import UsageError
 from gpucloud.resources import Ref, ResourceKind, rfc3339, short_id
 from gpucloud_pricing import format_money
 
@@ -36,7 +36,6 @@ WHY = {
     "bad_tags": "has your owner tag, but other tags are not from gpucloud: left alone",
 }
 """The reason for which a resource is listed, as text."""
-STILL_OWED = OwedError.exit_code
 
 
 @lists("found", name="id")
@@ -60,8 +59,10 @@ def sweep(
     """Find resources with gpucloud's tags in all regions of all clouds; list and delete the unwanted ones.
 
     Unwanted: past the deadline, left over from a launch, or yours, unknown to this journal and older than
-    --older-than. Exit code 8: some regions could not be read, some resources still exist, or some have your
-    owner tag and other tags that gpucloud never writes.
+    --older-than.
+
+    Exit code 4: no cloud could be asked. 8: some regions could not be read, some resources still exist, or
+    some have your owner tag and other tags that gpucloud never writes.
     """
     with app.working() as (client, timeline):
 
@@ -70,7 +71,8 @@ def sweep(
             timeline.pause()
             say_unread(app, searched)
             report = _Report(app, client.catalog.market, finds)
-            report.show()
+            if not searched.nowhere:
+                report.show()
             agreed = dry_run or _agreed(app, [each for each in finds if each.unwanted], report, yes=yes)
             timeline.resume()
             return agreed
@@ -91,7 +93,7 @@ def sweep(
         app.output.say(f"  delete it with: {command}")
     say_unjudged(app, swept.searched)
     app.output.say(paying_text(swept.living))
-    return STILL_OWED if swept.troubles or swept.left or not swept.searched.whole else 0
+    return search_code(swept.searched, owed=bool(swept.troubles or swept.left or swept.searched.unjudged))
 
 
 class _Report:
@@ -137,7 +139,7 @@ class _Report:
             groups.setdefault(key, []).append(number)
         rows = [self._row(key, members) for key, members in groups.items()]
         columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "CREATED", "PER HOUR", "WHY")
-        self._app.output.table(columns, rows, right=("PER HOUR",))
+        self._app.output.table(columns, rows, right=("PER HOUR",), optional=("RUN", "CREATED", "BOX"))
         self._app.output.say(f"Your resources in this list cost {self.cost}.")
 
     def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:

@@ -17,14 +17,16 @@ from itertools import zip_longest
 from gpucloud.cli.palette import Cell, Role, paint
 from gpucloud.errors import UsageError
 
-PROSE = frozenset({"STATE", "FLAGS", "WHY", "WHAT", "WRONG", "BRINGS", "INSTALLS", "OUTCOME"})
-"""The headings of columns whose cells are prose or lists: they wrap between words."""
+PROSE = {
+    "STATE": 14,
+    "PAID AS": 12,
+    **dict.fromkeys(("FLAGS", "WHY", "WHAT", "WRONG", "BRINGS", "INSTALLS", "OUTCOME"), 24),
+}
+"""The headings of columns whose cells are prose or lists, and their least widths: they wrap between words."""
 SHORTENED = frozenset({"TYPE", "FOR EXAMPLE", "IN", "IMAGE"})
 """The headings of columns whose cells are shortened in the middle: instance types, images."""
 SHORTEST = 18
 """How many characters of a shortened cell stay at least."""
-PROSE_WIDTH = 24
-"""How wide a column of prose is at least, where its longest word is not longer."""
 GAP = 2
 """How many spaces are between two columns."""
 
@@ -50,7 +52,7 @@ class Column:
             return max(cells_of(self.name), _distinct_width(texts))
         if self.name in PROSE:
             words = [cells_of(word) for text in texts for word in text.split()]
-            return min(self.natural, max(cells_of(self.name), PROSE_WIDTH, *words))
+            return min(self.natural, max(cells_of(self.name), PROSE[self.name], *words))
         return self.natural
 
     def lines(self, cell: Cell, width: int) -> list[str]:

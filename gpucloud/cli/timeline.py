@@ -7,8 +7,11 @@ import time
 from types import TracebackType
 from typing import Any
 
-from gpucloud.cli.output import Output, clean
+from gpucloud.cli.output import Output, clean, wrapped
 from gpucloud.runtime.events import Event, JobEnded, JobStarted, Noticed, Warned
+
+TEXT_FROM = 19
+"""The column at which the text of a step begins, after its seconds and its name."""
 
 
 class Timeline:
@@ -40,7 +43,9 @@ class Timeline:
     def _print_last(self) -> None:
         """Prints the live line as a permanent one."""
         if self._live is not None and self._line:
-            self._live.console.print(self._line, style="dim", markup=False)
+            console = self._live.console
+            line = wrapped(self._line, console.width, indent=_indent(self._line))
+            console.print(line, style="dim", markup=False)
             self._line = ""
 
     def pause(self) -> None:
@@ -86,7 +91,7 @@ class Timeline:
         elapsed = self.elapsed_s
         if not self.steps or self.steps[-1][0] != step:
             self.steps.append((step, elapsed))
-        line = f"{elapsed:6.1f} s  {step:<8} {clean(text)}"
+        line = f"{elapsed:6.1f} s  {step:<8} {clean(text)}"  # its text begins at TEXT_FROM
         if self._live is not None:
             from rich.markup import escape
 
@@ -94,4 +99,9 @@ class Timeline:
             self._line = line
             self._live.update(escape(line))
         else:
-            self._output.say(line)
+            self._output.say(line, indent=_indent(line))
+
+
+def _indent(line: str) -> int:
+    """How far what continues a line is indented beyond its beginning: to its text."""
+    return TEXT_FROM - (len(line) - len(line.lstrip(" ")))

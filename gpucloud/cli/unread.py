@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.context import App
+from gpucloud.errors import RULES, ErrorClass, OwedError
 from gpucloud.resources import BadTags, Resource, short_id
 
 if TYPE_CHECKING:
@@ -18,6 +19,20 @@ def say_unread(app: App, searched: Searched) -> None:
         app.output.say(f"Left out: {cloud}: {reason}")
     for region in searched.unread:
         app.output.say(f"Could not read: {region.cloud} {region.region}: {region.error}")
+    if searched.nowhere:
+        app.output.say("No cloud was searched.")
+
+
+def search_code(searched: Searched | None, *, owed: bool = False) -> int:
+    """The exit code of a search: 4 if no cloud could be asked, 8 if a region could not be read.
+
+    Args:
+        searched: what was searched; ``None`` if nothing was to be.
+        owed: whether something else may still be billed.
+    """
+    if owed or (searched and searched.unread):
+        return OwedError.exit_code
+    return RULES[ErrorClass.AUTH].exit_code if searched and searched.nowhere else 0
 
 
 def say_unjudged(app: App, searched: Searched) -> None:

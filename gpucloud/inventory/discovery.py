@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from gpucloud.boxes.resolution import is_second_machine
-from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, is_absent
+from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, absence, is_absent
 from gpucloud.journal.lifecycle import BoxState, Owed
 from gpucloud.journal.records import Box
 from gpucloud.resources import (
@@ -126,7 +126,7 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
             if name in used or not is_absent(error):
                 unread.append(UnreadableRegion(cloud=name, region=EVERYWHERE, error=error.message))
             else:
-                left_out[name] = error.message
+                left_out[name] = absence(error)
     blind = {(region.cloud, region.region) for region in unread}
     seen = tuple(resource for resource in resources if (resource.ref.cloud, resource.ref.region) not in blind)
     return Survey(

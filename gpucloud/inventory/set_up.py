@@ -24,7 +24,7 @@ from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.job import script_of, start
 from gpucloud.ssh.keys import key_folder
 
-UNFINISHED = "the set-up was repeated, and has not ended"
+UNFINISHED = "the setup was repeated, and has not ended"
 """What the journal says of a box while its set-up is repeated, and after a command that died meanwhile."""
 
 
@@ -92,18 +92,18 @@ def _spec_of(context: Context, box: Box) -> Spec:
     if box.state is not BoxState.READY or over:
         state = "past its end" if box.state is BoxState.READY else str(box.state)
         raise UsageError(
-            f"the set-up of {box.name!r} cannot be repeated: its state is {state}",
+            f"the setup of {box.name!r} cannot be repeated: its state is {state}",
             hint=f"see its state: gpucloud show {box.name} --live",
         )
     if box.recovered:
         raise UsageError(
-            f"{box.name!r} was recovered by its tags, which do not hold its set-up",
+            f"{box.name!r} was recovered by its tags, which do not hold its setup",
             hint=f"run the commands yourself: gpucloud ssh {box.name}",
         )
     spec = load_spec(None, dict(box.wanted.spec))
     missing = [local for item in spec.sync if not Path(local := item.partition(":")[0]).exists()]
     if missing and box.setup_error:
         raise UsageError(
-            f"--sync: {missing[0]} does not exist here", hint="repeat the set-up in the folder of the launch"
+            f"--sync: {missing[0]} does not exist here", hint="repeat the setup in the folder of the launch"
         )
     return spec

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import CommitmentInquiry
-from gpucloud.errors import CloudError, UsageError, is_absent
+from gpucloud.errors import CloudError, UsageError, absence, is_absent
 from gpucloud.runtime.context import Context
 from gpucloud_pricing import Commitment
 from gpucloud_pricing.history import PriceHistory
@@ -163,7 +163,7 @@ def _ask(context: Context, name: str) -> CloudAnswers:
         if isinstance(error, CloudError) and not is_absent(error):
             found.failures["everything"] = error
         else:
-            found.absent = str(error)
+            found.absent = absence(error)
         return found
     with ThreadPool(min(ASKED_AT_ONCE, max(1, len(inquiries)))) as pool:
         pool.map(partial(_ask_one, cloud, found), inquiries, chunksize=1)

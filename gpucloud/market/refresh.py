@@ -13,7 +13,7 @@ from typing import Any
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Inquiry, PriceList
-from gpucloud.errors import CloudError, ErrorClass, NoOfferError, is_absent
+from gpucloud.errors import CloudError, ErrorClass, NoOfferError, absence, is_absent
 from gpucloud.market.catalog import check_places
 from gpucloud.market.commitments import failure_documents
 from gpucloud.runtime.context import Context
@@ -205,7 +205,7 @@ class _Clerk:
             if isinstance(error, CloudError) and not is_absent(error):
                 self.result.failures["everything"] = error
             else:
-                self.result.absent = str(error)
+                self.result.absent = absence(error)
             return
         while inquiries:
             left = [each for each in inquiries if self._key(each) not in done]

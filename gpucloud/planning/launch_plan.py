@@ -50,11 +50,11 @@ def read_plan(file: Path) -> Plan:
     except OSError as error:
         raise UsageError(
             f"cannot read the plan {file}: {error.strerror or error}",
-            hint="make a plan: gpucloud plan -o FILE",
+            hint="make a plan: gpucloud plan --save FILE",
         ) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{file} is not a saved plan: {error}", hint="make a plan: gpucloud plan -o FILE"
+            f"{file} is not a saved plan: {error}", hint="make a plan: gpucloud plan --save FILE"
         ) from error
     plan = Plan.from_json(data)
     if not plan.attempts:

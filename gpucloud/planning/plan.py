@@ -24,7 +24,7 @@ SPOT_MARGIN = Decimal("1.25")
 LIST_MARGIN = Decimal("1.02")
 """How far a price may rise between the plan and the purchase if there is no limit."""
 CEILING_STEP = Decimal("0.000001")
-MAKE_AGAIN = "make a new plan: gpucloud plan -o FILE; nothing was started"
+MAKE_AGAIN = "make a new plan: gpucloud plan --save FILE; nothing was started"
 
 
 Key = tuple[str, str, str, str, str]
@@ -131,7 +131,7 @@ class Plan:
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def as_json(self) -> dict[str, Any]:
-        """The document that ``plan -o`` saves; its ``digest`` detects changes to the file."""
+        """The document that ``plan --save`` saves; its ``digest`` detects changes to the file."""
         document = self._document()
         return {**document, "digest": request_hash(document)}
 
@@ -156,7 +156,7 @@ class Plan:
         document: dict[str, Any] = {**data} if isinstance(data, Mapping) else {}
         if document.get("schema") != SCHEMA:
             raise UsageError(
-                "this file is not a saved plan", hint=f"make one: gpucloud plan -o plan.json ({SCHEMA})"
+                "this file is not a saved plan", hint=f"make one: gpucloud plan --save plan.json ({SCHEMA})"
             )
         try:
             plan = cls(

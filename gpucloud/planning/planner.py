@@ -17,6 +17,7 @@ from gpucloud.errors import (
     NoOfferError,
     PriceError,
     UsageError,
+    absence,
     is_absent,
 )
 from gpucloud.market.search import search
@@ -309,7 +310,7 @@ class Access:
                     self.context.tasks.wait(call, LAST_CHANCE_S if self.context.is_silent(name) else math.inf)
                     self.usable.add(name)
                 except CloudError as error:
-                    self.left_out[name] = error.message
+                    self.left_out[name] = absence(error)
                     self.refusals.append(error)
                 except TimedOutError as error:
                     self.left_out[name] = str(error)

@@ -252,7 +252,11 @@ class SandboxClient:
         finally:
             connection.close()
         if response.status == 409:
-            raise SandboxBusyError(answer["error"], left=answer["billing"])
+            raise SandboxBusyError(
+                answer["error"],
+                left=answer["billing"],
+                hint="gpucloud --sandbox down --all; or, and keep them: gpucloud sandbox stop --force",
+            )
         if response.status != 200:
             raise SandboxError(f"the sandbox refuses `{action}`: {answer['error']}")
         return answer

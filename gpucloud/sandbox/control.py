@@ -120,7 +120,8 @@ class Control:
         self._tick()
         billing = self._world.ledger.billing()
         if billing and not body.get("force"):
-            raise _BusyError(f"{len(billing)} things are still billed")
+            count = "1 resource is" if len(billing) == 1 else f"{len(billing)} resources are"
+            raise _BusyError(f"{count} still billed in the sandbox")
         self._stop()
         return {}
 

@@ -166,7 +166,8 @@ def end(value: object) -> timedelta | Literal["none"]:
         if word == "none":
             return "none"
         if re.fullmatch(r"[0-9]+(\.[0-9]+)?", word):
-            raise ValueError(f"{shown(value)} has no unit; allowed: {allowed}; did you mean {word}h?")
+            near = f"; did you mean {word}h?" if float(word) else ""
+            raise ValueError(f"{shown(value)} has no unit; allowed: {allowed}{near}")
         found = _DURATION.fullmatch(word)
         if not found or not word:
             raise ValueError(f"{shown(value)} is not a duration; allowed: {allowed}")

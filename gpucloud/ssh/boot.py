@@ -271,7 +271,7 @@ def boot_again(target: Target, steps: Sequence[str]) -> None:
     if done.code:
         said = done.err.decode(errors="replace").strip()[:200]
         raise ConnectionFailedError(
-            f"{target.alias} cannot repeat its set-up: {said}",
+            f"{target.alias} cannot repeat its setup: {said}",
             failure=Failure.BROKEN,
             hint="see its log: gpucloud logs NAME --boot -f",
         )

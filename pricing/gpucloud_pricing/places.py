@@ -10,7 +10,7 @@ from gpucloud_pricing.likeness import most_like
 from gpucloud_pricing.values import Region
 
 MOST_NAMES = 150
-"""How many names an error lists; of more, the :data:`MOST_LIKE` that are most similar to the wrong one."""
+"""How many names an error lists; of more, and if one is misspelt, the :data:`MOST_LIKE` most similar."""
 MOST_LIKE = 10
 _WILDCARDS = frozenset("*?[")
 
@@ -36,7 +36,8 @@ class BadPlaceError(ValueError):
         self.field = field
         self.value = value
         self.nearest = close[0] if close else None
-        self.existing = _listing(field, plain, by_cloud)
+        misspelt = bool(_most_like(plain, names, most=1, least=0.8))
+        self.existing = _listing(field, plain, by_cloud, most=MOST_LIKE if misspelt else MOST_NAMES)
 
 
 def knows(names: frozenset[str], pattern: str) -> bool:
@@ -94,7 +95,7 @@ def opt_in_head(zone: str, region: Region) -> str | None:
     return head and head.group()
 
 
-def _listing(field: str, pattern: str, by_cloud: Mapping[str, Iterable[str]]) -> str:
+def _listing(field: str, pattern: str, by_cloud: Mapping[str, Iterable[str]], *, most: int) -> str:
     """Names by cloud, as text; of many, those most like a pattern."""
     what = field.replace("_", " ")
     if field == "clouds":
@@ -102,7 +103,7 @@ def _listing(field: str, pattern: str, by_cloud: Mapping[str, Iterable[str]]) ->
     names = {cloud: frozenset(names) for cloud, names in by_cloud.items()}
     count = sum(map(len, names.values()))
     head = f"{what} of "
-    if count > MOST_NAMES:
+    if count > most:
         some = frozenset(
             _most_like(pattern, frozenset[str]().union(*names.values()), most=MOST_LIKE, least=0)
         )

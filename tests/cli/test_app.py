@@ -87,6 +87,24 @@ except SystemExit:
     }
 
 
+def test_a_thread_that_still_waits_neither_delays_nor_crashes_the_end(environment: dict[str, str]) -> None:
+    """OpenSSL frees its locks at a regular end, where a call in a thread may still use them."""
+    code = """
+import _thread, atexit, sys, time
+from gpucloud.cli.app import main
+atexit.register(print, "a regular end")
+if sys.argv.pop(1) == "waits":
+    _thread.start_new_thread(time.sleep, (60,))
+main()
+"""
+    for kind, regular in (("waits", False), ("waits not", True)):
+        line = [sys.executable, "-c", code, kind, "down", "nobody", "--json"]
+        ran = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=50, check=False)
+        assert (ran.returncode, ran.stderr) == (2, "")
+        assert "there is no box named 'nobody'" in ran.stdout
+        assert ("a regular end" in ran.stdout) == regular
+
+
 def test_without_a_command_help_goes_to_stderr_and_the_exit_code_is_2(gpucloud: Run) -> None:
     ran = gpucloud()
     assert (ran.returncode, ran.stdout) == (2, "")

@@ -124,7 +124,7 @@ def test_a_plan_says_nothing_of_defaults_that_decided_nothing(cli: Shell, write:
 
 def test_a_launch_keeps_to_the_defaults_and_a_saved_plan_to_itself(cli: Shell, write: Write) -> None:
     file = write("clouds: alibaba\ntags: {team: ml}\n")
-    assert cli("plan", "--gpu", "T4", "--name", "x", "-o", "plan.json").code == 0
+    assert cli("plan", "--gpu", "T4", "--name", "x", "--save", "plan.json").code == 0
     write("clouds: aws\n")
     box = cli.launch("plan.json")
     assert box["cloud"] == "alibaba"

@@ -39,6 +39,25 @@ def test_without_credentials_five_lines_say_how_to_get_them(cli: Shell, command:
     assert max(map(len, lines)) < 80
 
 
+@pytest.mark.parametrize(
+    "command", [("sweep", "--yes"), ("recover",), ("list", "--live"), ("down", "--run-id", "r", "--yes")]
+)
+def test_a_search_that_could_ask_no_cloud_is_no_success(cli: Shell, command: tuple[str, ...]) -> None:
+    ran = cli(*command, **NO_ACCOUNT)
+    assert ran.code == 4
+    assert "No cloud was searched." in ran.err
+    assert "journal has them all" not in ran.err
+    assert "No expired or orphaned" not in ran.err
+    (aws,) = [line for line in ran.err.splitlines() if line.startswith("Left out: aws")]
+    assert aws == "Left out: aws: it has no usable credentials (NoCredentialsError): gpucloud check"
+
+
+@pytest.mark.parametrize(("given", "near"), [("0", ""), ("4", "; did you mean 4h?")])
+def test_a_ttl_without_a_unit_is_refused_with_one_that_is_allowed(cli: Shell, given: str, near: str) -> None:
+    ran = cli("plan", "--gpu", "T4", "--ttl", given)
+    assert (ran.code, ran.err.strip().endswith(f"or none{near}")) == (2, True)
+
+
 def test_a_program_reads_the_same_in_the_error_document(cli: Shell) -> None:
     error = cli("plan", "--gpu", "T4", "--cloud", "aws", "--json", **NO_ACCOUNT).error
     assert (error["class"], error["cloud"]) == ("auth", "aws")
@@ -53,11 +72,19 @@ def test_wrong_credentials_are_told_rather_than_the_lack_of_others(cli: Shell) -
     assert "no credentials" not in error["message"]
 
 
-def test_a_spec_file_given_as_a_plan_is_told_with_the_option_for_it(cli: Shell) -> None:
+@pytest.mark.parametrize("command", ["launch", "plan", "run", "offers", "cost", "images", "prices refresh"])
+def test_a_spec_file_without_its_option_is_refused_with_the_option(cli: Shell, command: str) -> None:
     (cli.home / "box.yaml").write_text("gpu: T4\n")
-    ran = cli("launch", "box.yaml", "--yes")
-    assert ran.code == 2
-    assert "use -f: gpucloud launch -f box.yaml" in ran.err
+    ran = cli(*command.split(), "box.yaml", *(["--yes"] if command == "launch" else []))
+    assert ran.code == (125 if command == "run" else 2)
+    assert f"use -f: gpucloud {command} -f box.yaml" in ran.err
+    assert cli.sandbox.calls() == []
+
+
+def test_an_argument_too_many_is_named(cli: Shell) -> None:
+    ran = cli("list", "one", "two.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: unexpected arguments: one two.yaml\n  hint: gpucloud list --help\n"
 
 
 def test_run_takes_the_yes_of_other_commands(cli: Shell) -> None:

@@ -35,6 +35,11 @@ def test_a_box_with_a_failed_setup_is_entered_mended_and_ready(cli: Shell) -> No
     assert box["expires_at"]
     assert cli.billed(), "the sandbox's ledger says so too"
     assert "failed (still billed)" in cli("list").out
+    shown = cli("show", "x").out
+    assert "gpucloud ssh x\n" in shown, "a box that was kept can be entered"
+    told = shown[shown.index("setup error") :].splitlines()
+    assert len(told) > 2
+    assert all(line.startswith("   ") for line in told[1:]), "its log is inside its field"
     assert "looking for it" in cli("logs", "x").out
 
     again = cli("setup", "x", "--json")

@@ -179,7 +179,7 @@ def test_without_a_terminal_and_without_a_yes_nothing_is_bought(cli: Shell) -> N
 def test_a_type_by_its_name_is_planned_saved_and_launched(cli: Shell) -> None:
     saved = cli.home / "plan.json"
     wanted = ("--instance-type", "G4DN.2xlarge,p3.2*", "--on-demand", "--budget", "5")
-    planned = cli("plan", *wanted, "-o", str(saved), "--json")
+    planned = cli("plan", *wanted, "--save", str(saved), "--json")
     types = {each["instance_type"] for each in planned.json["attempts"]}
     assert "g4dn.2xlarge" in types <= {"g4dn.2xlarge", "p3.2xlarge"}
     box = cli.launch(str(saved))
@@ -188,7 +188,7 @@ def test_a_type_by_its_name_is_planned_saved_and_launched(cli: Shell) -> None:
 
 def test_a_plan_that_cannot_be_saved_is_refused_before_a_cloud_is_asked(cli: Shell) -> None:
     for file in ("no/such/plan.json", "."):
-        refused = cli("plan", "--gpu", "T4", "-o", file, "--json")
+        refused = cli("plan", "--gpu", "T4", "--save", file, "--json")
         assert refused.code == 2
         assert f"cannot write the plan to {file}" in refused.error["message"]
     assert cli.sandbox.calls() == []
@@ -210,7 +210,7 @@ def test_a_count_that_no_machine_has_is_refused_with_those_that_exist(cli: Shell
 
 def test_a_saved_plan_is_launched_exactly_as_it_says(cli: Shell) -> None:
     saved = cli.home / "plan.json"
-    assert cli("plan", "--gpu", "T4", "--spot", "--disk", "150", "-o", str(saved)).code == 0
+    assert cli("plan", "--gpu", "T4", "--spot", "--disk", "150", "--save", str(saved)).code == 0
     first = json.loads(saved.read_text())["attempts"][0]
     box = cli.launch(str(saved))
     assert {key: box[key] for key in ("region", "zone", "instance_type", "purchase")} == {
@@ -221,7 +221,7 @@ def test_a_saved_plan_is_launched_exactly_as_it_says(cli: Shell) -> None:
 
 def test_a_saved_plan_whose_price_moved_is_refused_and_says_what_moved(cli: Shell) -> None:
     saved = cli.home / "plan.json"
-    cli("plan", "--gpu", "T4", "--spot", "--cloud", "aws", "-o", str(saved))
+    cli("plan", "--gpu", "T4", "--spot", "--cloud", "aws", "--save", str(saved))
     first = json.loads(saved.read_text())["attempts"][0]
     cli.sandbox.price(zone=first["zone"], purchase="spot", factor="1.1")
     refused = cli("launch", str(saved), "--yes", "--json")

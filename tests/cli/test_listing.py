@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import signal
 import subprocess
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -15,9 +16,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpucloud.cli.output import counted
+from gpucloud.cli.boxes import HIDDEN_FIRST
+from gpucloud.cli.failure import as_text
+from gpucloud.cli.output import counted, wrapped
 from gpucloud.cli.palette import Cell
 from gpucloud.cli.tables import Column, fit, lines_of, shortened, sorted_rows
+from gpucloud.errors import OwedError
 from tests.shell import Shell
 
 PROGRAM = Path(sysconfig.get_path("scripts"), "gpucloud")
@@ -106,6 +110,40 @@ def test_the_answer_to_what_a_node_costs_fits_one_screen_and_is_explained(termin
     assert all(any(each.quantize(chance) == chance for each in exact) for chance in chances)
 
 
+def test_ctrl_c_at_the_question_of_a_launch_says_that_nothing_is_left(cli: Shell) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(cli.home),
+        "GPUCLOUD_HOME": str(cli.home),
+        "XDG_RUNTIME_DIR": str(cli.runtime),
+        "GPUCLOUD_SANDBOX": "1",
+        "LC_ALL": "C.UTF-8",
+        "TERM": "xterm",
+        "NO_COLOR": "1",
+        "COLUMNS": "80",
+    }
+    line = [str(PROGRAM), "launch", "--gpu", "T4", "--cloud", "aws"]
+    with subprocess.Popen(line, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        said = b""
+        while b"[y/N]" not in said and (part := _read(ours)):
+            said += part
+        process.send_signal(signal.SIGINT)
+        while part := _read(ours):
+            said += part
+        process.wait(60)
+    os.close(ours)
+    lines = said.decode().replace("\r", "").splitlines()
+    assert process.returncode == 128 + signal.SIGINT
+    assert lines[-1] == "error: ended by SIGINT; nothing of this launch is left"
+    question = lines[-3:-1]
+    assert question[1].endswith("[y/N] "), "the question wraps between words"
+    assert max(map(len, question)) <= 80
+    assert cli.changes_asked() == []
+
+
 def test_hidden_columns_are_named_and_wide_shows_them(terminal: Show) -> None:
     narrow = terminal(80, "offers", "--gpu", "A100:8", "-n", "3")
     assert "Not shown at this width: " in narrow
@@ -163,6 +201,24 @@ def test_a_list_has_five_other_forms(cli: Shell) -> None:
     assert wide.splitlines()[1].startswith("b ")
 
 
+def test_plans_refreshes_and_the_sandbox_answer_in_the_forms_of_lists(cli: Shell) -> None:
+    plan = cli("plan", "--gpu", "T4", "--cloud", "aws", "--columns", "try,zone,type", "--sort-by", "-try").out
+    numbers = [int(line.split()[0]) for line in plan.splitlines()[1:]]
+    assert len(numbers) > 1
+    assert numbers == sorted(numbers, reverse=True)
+    assert cli("plan", "--gpu", "T4", "--cloud", "aws", "-o", "name").out.split()[0] == "g4dn.xlarge"
+    assert cli("prices", "refresh", "--gpu", "T4", "--cloud", "aws", "-o", "name").out == "aws\n"
+    box = cli.launch("--gpu", "T4", "--cloud", "aws")
+    billed = cli("sandbox", "status", "-o", "csv", "--columns", "kind,box").out.splitlines()
+    assert billed[0] == "kind,box"
+    assert f"instance,{box['id']}" in billed
+    assert "RunInstances" in cli("sandbox", "calls", "-o", "name").out.split()
+    cli("sandbox", "stock", "0", "--type", "g4dn.*")
+    assert cli("sandbox", "fault").err == "No faults.\n"
+    (rule,) = yaml.safe_load(cli("sandbox", "stock", "-o", "yaml").out)["rules"]
+    assert (rule["instance_type"], rule["count"]) == ("g4dn.*", 0)
+
+
 def test_forms_that_contradict_are_refused(cli: Shell) -> None:
     assert cli("list", "--json", "-o", "csv").code == 2
     assert cli("list", "-o", "yaml", "--columns", "name").code == 2
@@ -184,6 +240,35 @@ def test_cells_sort_by_what_they_mean(texts: list[str], order: list[str]) -> Non
     assert [texts[row] for row in sorted_rows(texts, down=False)] == order
 
 
+def test_money_and_time_left_of_boxes_have_room_before_where_they_are() -> None:
+    columns = {
+        "NAME": "trainer",
+        "STATE": "failed (still billed)",
+        "GPU": "A100/1g.10gb:7",
+        "WHERE": "alibaba cn-wulanchabu-a",
+        "PER HOUR": "≥ CNY 31.27",
+        "LEFT": "23h59m",
+    }
+    fitted = fit([Column(name, [Cell(text)]) for name, text in columns.items()], 80, HIDDEN_FIRST)
+    assert list(fitted.hidden) == ["WHERE"]
+    narrow = fit([Column(name, [Cell(text)]) for name, text in columns.items()], 60, HIDDEN_FIRST)
+    text = [line.strip() for line in lines_of(narrow, framed=False, styled=False)]
+    assert "≥ CNY 31.27" in text[1]
+    assert text[2] == "billed)", "a state wraps between words"
+
+
+def test_what_may_be_billed_is_told_in_columns_and_per_hour() -> None:
+    machine = {
+        "kind": "instance",
+        "id": "i-1",
+        "cloud": "aws",
+        "price": {"amount": "7.79", "currency": "CNY"},
+    }
+    disk = {"kind": "disk", "id": "vol-12", "cloud": "aws", "price": None}
+    lines = as_text(OwedError("left", left=[machine, disk])).splitlines()
+    assert lines[2:4] == ["    instance  i-1     aws  CNY 7.7900/h", "    disk      vol-12  aws"]
+
+
 def test_types_stay_distinct_where_they_are_shortened() -> None:
     types = ["Standard_NC24ads_long_A100_v4", "Standard_NC48ads_long_A100_v4", "p4d.24xlarge"]
     column = Column("TYPE", [Cell(each) for each in types])
@@ -199,7 +284,13 @@ def test_types_stay_distinct_where_they_are_shortened() -> None:
 
 def test_one_thing_is_no_plural() -> None:
     assert [counted(number, "more row") for number in (1, 2)] == ["1 more row", "2 more rows"]
-    assert counted(2, "query") == "2 queries"
+    assert [counted(2, thing) for thing in ("query", "box")] == ["2 queries", "2 boxes"]
+
+
+def test_prose_breaks_between_words_and_never_inside_an_amount() -> None:
+    text = "Your boxes cost CNY 39.39 per hour and ≥ $2.6527 now."
+    assert wrapped(text, 22, indent=2) == "Your boxes cost\n  CNY 39.39 per hour\n  and ≥ $2.6527 now."
+    assert wrapped("  ok  quota: 1 of 2\n  used", 12, indent=4) == "  ok  quota:\n      1 of 2\n  used"
 
 
 def test_what_stands_before_a_shortened_type_stays() -> None:

@@ -80,7 +80,7 @@ def test_a_reader_who_went_away_does_not_take_the_news_along(cli: Shell) -> None
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        (("plan", "--gpu", "T4", "-o", str(FULL)), 2),
+        (("plan", "--gpu", "T4", "--save", str(FULL)), 2),
         (("cost", "--gpu", "T4", "--hours", "10", "--html", str(FULL)), 2),
         (("run", "--gpu", "T4", "--summary", str(FULL), "--", "true"), 125),
     ],

@@ -158,7 +158,7 @@ def test_a_saved_plan_that_was_edited_is_refused_before_anything_is_asked(
 ) -> None:
     file = cli.home / "plan.json"
     if not saved:
-        assert cli("plan", *wanted("aws", "--spot", "--budget", "1"), "-o", str(file)).code == 0
+        assert cli("plan", *wanted("aws", "--spot", "--budget", "1"), "--save", str(file)).code == 0
         saved["text"] = file.read_text()
         cli.sandbox.calls(clear=True)
     plan = json.loads(saved["text"])

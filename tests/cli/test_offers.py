@@ -180,6 +180,7 @@ def test_a_bad_value_is_exit_2_and_names_the_nearest(run: Run, flag: str, value:
     [
         (("--cloud", "asw"), "clouds: alibaba, aws, azure"),
         (("--region", "nowhere"), "; azure: australiacentral, "),
+        (("--region", "us-eest-1"), "aws: ca-west-1, eu-west-1, sa-east-1, us-east-1, "),
         (("--region", "nowhere", "--cloud", "aws"), "regions of aws: af-south-1, ap-east-1, "),
         (("--zone", "nowhere", "--region", "us-east-1", "--cloud", "aws"), "zones of aws: us-east-1-atl-1, "),
         (("--instance-type", "p4d.24xlrge"), "the most similar of 196 instance types: aws: "),

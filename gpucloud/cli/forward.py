@@ -47,7 +47,7 @@ def forward(
             shown = [
                 {**pair._asdict(), "address": f"127.0.0.1:{pair.local_port}", "node": node} for pair in pairs
             ]
-            app.output.record({"schema": "gpucloud.forward/v1", "box": name, "ports": shown})
+            app.output.record("forward", {"box": name, "ports": shown})
             return
         for pair in pairs:
             app.output.line(f"127.0.0.1:{pair.local_port} leads to port {pair.port} of {name}")

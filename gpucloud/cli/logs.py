@@ -141,7 +141,7 @@ def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
     for line in lines:
         empty = False
         if app.output.json:
-            app.output.record({"schema": "gpucloud.logs/v1", "source": source, "line": line})
+            app.output.record("logs", {"source": source, "line": line})
         else:
             app.output.line(line)
     if empty:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from gpucloud.costs.assignment import (
     Assignment,
@@ -31,6 +31,9 @@ from gpucloud_pricing.payment import way_of
 from gpucloud_pricing.rules import STALE, caution
 from gpucloud_pricing.tariffs import TariffCost, egress_cost, transfer_cost
 from gpucloud_pricing.values import number, usd_document
+
+if TYPE_CHECKING:
+    from gpucloud.costs.documents import PartDocument, PlacementDocument, ProjectDocument, TransferDocument
 
 EVERY_PLACE = 1_000_000
 """More places than there are: a comparison of so many leaves none out."""
@@ -91,13 +94,12 @@ class Candidate:
         """How its figures are computed."""
         return self.comparison.figures(self.estimate)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PartDocument:
         """A part of ``gpucloud.project/v1``."""
         return {
             "name": self.part.name,
             "hours": number(self.comparison.usage.hours),
             "cost": usd_document(round(self.usd, 4)),
-            "unknown": list(self.unknown),
             **self.estimate.document(),
         }
 
@@ -123,7 +125,7 @@ class PlacedTransfer:
     usd: Decimal | None
 
     @property
-    def path(self) -> str:
+    def path(self) -> Literal["internet", "between regions", "region"]:
         """What the data crosses."""
         if self.target is None or self.target[0] != self.origin[0]:
             return "internet"
@@ -134,7 +136,7 @@ class PlacedTransfer:
         name = f"{self.transfer.origin} to {self.transfer.target}"
         return transfer_figure(market, name, self.tariff, self.usd, (self.transfer.gib, self.together))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> TransferDocument:
         """A transfer of ``gpucloud.project/v1``."""
         return {
             "from": self.transfer.origin,
@@ -174,7 +176,7 @@ class Placement:
         ]
         return of_parts + of_transfers
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PlacementDocument:
         """A placement of ``gpucloud.project/v1``."""
         return {
             "clouds": self.clouds,
@@ -231,7 +233,7 @@ class ProjectCost:
         """The parts for which there is a lower, but stale price."""
         return [each.part.name for each in self.cheapest.parts if each.passes_over]
 
-    def document(self, *, explain: bool = False) -> dict[str, Any]:
+    def document(self, *, explain: bool = False) -> ProjectDocument:
         """The fields of ``gpucloud.project/v1``; ``explain`` adds how each figure is computed.
 
         ``period`` is ``month`` or ``all``: whether the costs are those of a month, or of all hours.
@@ -241,10 +243,10 @@ class ProjectCost:
         ``between regions`` or ``region``.
         """
         saving, other = self.saving, self.one_cloud
-        document: dict[str, Any] = {
+        document: ProjectDocument = {
             "period": "month" if self.project.monthly else "all",
             "cheapest": self.cheapest.document(),
-            "one_cloud": other and other.document(),
+            "one_cloud": other.document() if other else None,
             "clouds": [
                 {"cloud": cloud, "total": usd_document(round(each.total, 4)), "complete": not each.unknown}
                 for cloud, each in self.by_cloud.items()

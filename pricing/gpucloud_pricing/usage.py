@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.values import Offer, number
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.documents import UsageDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ def failed_hours(offer: Offer, usage: Usage) -> Decimal:
     return Decimal(usage.failed_attempts * max(usage.boot_s, offer.kind.billing.minimum_s)) / 3600
 
 
-def usage_document(usage: Usage) -> dict[str, Any]:
+def usage_document(usage: Usage) -> UsageDocument:
     """A usage for JSON."""
     return {
         "hours": number(usage.hours),

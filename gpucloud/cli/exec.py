@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.ssh import Node
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import ExecDocument
 
 
 def exec_command(
@@ -28,5 +31,6 @@ def exec_command(
     if not app.output.json:
         return relay(target, command, terminal=tty)
     code = relay(target, command, terminal=tty, out=sys.stderr.buffer)
-    app.output.document("exec", {"box": name, "exit_code": code})
+    answer: ExecDocument = {"box": name, "exit_code": code}
+    app.output.document("exec", answer)
     return code

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpucloud.cli.boxes import answering, paying_text, show_boxes
 from gpucloud.cli.context import App
-from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_document, unread_document
+from gpucloud.cli.unread import say_unjudged, say_unread, unjudged_documents, unread_documents
 from gpucloud.errors import OwedError
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import RecoverDocument
 
 
 def recover(app: App) -> int:
@@ -21,8 +26,13 @@ def recover(app: App) -> int:
     say_unjudged(app, found.searched)
     with answering(f"{len(found.boxes)} boxes restored to the journal", found.living):
         if app.output.json:
-            around = {**unread_document(found.searched), **unjudged_document(found.searched)}
-            app.output.document("recover", {"boxes": [box.document() for box in found.boxes], **around})
+            answer: RecoverDocument = {
+                "boxes": [box.document() for box in found.boxes],
+                "unread": unread_documents(found.searched),
+                "left_out": dict(found.searched.left_out),
+                "unjudged": unjudged_documents(found.searched),
+            }
+            app.output.document("recover", answer)
         elif found.boxes:
             show_boxes(app.output, found.boxes)
     count = len(found.boxes)

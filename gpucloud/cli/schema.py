@@ -14,7 +14,7 @@ from gpucloud.errors import UsageError
 
 def schema(
     app: App,
-    name: Annotated[
+    document: Annotated[
         str | None,
         typer.Argument(help="Name of a document: offers for gpucloud.offers/v1.", metavar="DOCUMENT"),
     ] = None,
@@ -23,17 +23,17 @@ def schema(
 
     Editors use the first to complete and check specs, and programs the second to check answers.
     """
-    if name is None:
+    if document is None:
         app.output.line(files("gpucloud").joinpath("spec.schema.json").read_text(encoding="utf-8").rstrip())
         return
     from gpucloud.cli.documents import DOCUMENTS
     from gpucloud.cli.json_schema import schema_of
     from gpucloud.spec.fields import nearest
 
-    short = name.removeprefix("gpucloud.").removesuffix("/v1")
+    short = document.removeprefix("gpucloud.").removesuffix("/v1")
     if short not in DOCUMENTS:
         raise UsageError(
-            f"there is no document {name!r}{nearest(short, DOCUMENTS)}",
+            f"there is no document {document!r}{nearest(short, DOCUMENTS)}",
             hint=f"allowed: {', '.join(DOCUMENTS)}",
         )
     app.output.line(json.dumps(schema_of(short), indent=2))

@@ -18,7 +18,7 @@ from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
 from gpucloud_pricing.values import number
 
 if TYPE_CHECKING:
-    from gpucloud.planning.documents import AttemptDocument
+    from gpucloud.planning.documents import AttemptDocument, PlanDocument
 
 SCHEMA = "gpucloud.plan/v1"
 MAX_ATTEMPTS = 20
@@ -157,20 +157,22 @@ class Plan:
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def as_json(self) -> dict[str, Any]:
-        """The document that ``plan -o`` saves; its ``digest`` detects changes to the file."""
-        document = self._document()
-        return {**document, "digest": request_hash(document)}
+        """The document that ``plan -o`` saves."""
+        return {"schema": SCHEMA, **self.document()}
 
-    def _document(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
+    def document(self) -> PlanDocument:
+        """The fields of ``gpucloud.plan/v1``; ``digest`` detects changes to a saved plan."""
+        document: PlanDocument = {
             "created_at": rfc3339(self.created_at),
             "spec": dict(self.spec),
             "attempts": [attempt.as_json() for attempt in self.attempts],
             "left_out": dict(self.left_out),
             "endings": dict(self.endings),
             "remarks": {cloud: list(said) for cloud, said in self.remarks.items()},
+            "digest": "",
         }
+        document["digest"] = request_hash(document)
+        return document
 
     @classmethod
     def from_json(cls, data: Any) -> Plan:
@@ -193,7 +195,7 @@ class Plan:
                 endings=dict(document["endings"]),
                 remarks=dict(document.get("remarks", {})),
             )
-            digest = request_hash(plan._document())
+            digest = plan.document()["digest"]
         except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(
                 f"this saved plan is damaged: {type(error).__name__}: {error}", hint=MAKE_AGAIN

@@ -44,7 +44,7 @@ ARGUMENTS: Mapping[tuple[str, str], str | Sequence[str]] = {
     ("sync", "destination"): "box-path",
     ("sandbox control", "cloud"): "cloud",
     ("sandbox control", "name"): "nothing",
-    ("schema", "document"): tuple(DOCUMENTS),
+    ("schema", "document"): [*DOCUMENTS],
 }
 """The same for the arguments of commands; one that is called ``name`` or ``names`` is a box."""
 

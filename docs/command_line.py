@@ -13,6 +13,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from gpucloud.cli.app import COMMANDS, build, load
+from gpucloud.cli.documents import DOCUMENTS
 from gpucloud.spec.fields import PURCHASES
 from gpucloud.spec.model import FIELDS
 from gpucloud_templates.software import PYTHONS, releases
@@ -34,7 +35,7 @@ OPTIONS: Mapping[str, str] = {
 }
 """What an option takes (``gpucloud.cli.completion_values.KINDS``), where its type does not tell."""
 
-ARGUMENTS: Mapping[tuple[str, str], str] = {
+ARGUMENTS: Mapping[tuple[str, str], str | Sequence[str]] = {
     ("equivalents", "sizes"): "gpu",
     ("exec", "command"): FILE,
     ("run", "command"): FILE,
@@ -43,6 +44,7 @@ ARGUMENTS: Mapping[tuple[str, str], str] = {
     ("sync", "destination"): "box-path",
     ("sandbox control", "cloud"): "cloud",
     ("sandbox control", "name"): "nothing",
+    ("schema", "document"): [*DOCUMENTS],
 }
 """The same for the arguments of commands; one that is called ``name`` or ``names`` is a box."""
 

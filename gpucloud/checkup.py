@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 from gpucloud.clouds.cloud import Cloud, Clouds
 from gpucloud.clouds.provider import Checkup
@@ -72,6 +72,55 @@ class CloudFindings:
         return any(each.ok is not False for each in quotas) if quotas else None
 
 
+class FindingDocument(TypedDict):
+    """The result of one check.
+
+    Attributes:
+        ok: ``null`` if it is unknown, or only a warning.
+        said: what was found.
+        fix: what to do; ``null`` if nothing.
+    """
+
+    name: str
+    ok: bool | None
+    said: str
+    fix: str | None
+
+
+class IdentityDocument(TypedDict):
+    """Whose credentials are in use.
+
+    Attributes:
+        who: the cloud's own name of the user, role or application.
+        source: where the credentials were found.
+    """
+
+    account: str
+    who: str
+    source: str
+
+
+class CloudCheckDocument(TypedDict):
+    """The results for one cloud.
+
+    Attributes:
+        status: ``ok`` if a launch can be tried, otherwise ``unusable``.
+        identity: ``null`` if unknown.
+    """
+
+    cloud: str
+    status: Literal["ok", "unusable"]
+    identity: IdentityDocument | None
+    checks: list[FindingDocument]
+
+
+class CheckDocument(TypedDict):
+    """What was found of the clouds and of this machine."""
+
+    clouds: list[CloudCheckDocument]
+    machine: list[FindingDocument]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """What was found of the clouds and of this machine. ``exit_code`` is that of ``gpucloud check``."""
@@ -80,7 +129,7 @@ class Checked:
     machine: Sequence[Finding]
     exit_code: int
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CheckDocument:
         """The fields of ``gpucloud.check/v1``."""
         return {
             "clouds": [
@@ -306,11 +355,11 @@ def _journal(state: Path, problem: UsageError | None) -> Finding:
     return Finding(name="journal", ok=writable, said=str(state), fix=fix)
 
 
-def _identity(identity: Identity | None) -> Mapping[str, str] | None:
+def _identity(identity: Identity | None) -> IdentityDocument | None:
     if identity is None:
         return None
     return {"account": identity.account, "who": identity.who, "source": identity.source}
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _plain(finding: Finding) -> FindingDocument:
     return {"name": finding.name, "ok": finding.ok, "said": finding.said, "fix": finding.fix or None}

@@ -17,6 +17,7 @@ import pytest
 
 from gpucloud.cli.app import main
 from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
+from tests.documents import check_documents
 from tests.forked import Forked, ForkServer
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
@@ -79,6 +80,7 @@ class Shell:
     def finish(self, process: subprocess.Popen[str] | Forked) -> Result:
         """Waits for what was started."""
         out, err = process.communicate(timeout=TIMEOUT_S)
+        check_documents(out)
         return Result(process.wait(), out, err)
 
     def launch(self, *arguments: str) -> Any:
@@ -200,6 +202,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         with pytest.raises(SystemExit) as ended:
             main(line)
         out, err = capsys.readouterr()
+        check_documents(out)
         return int(ended.value.code or 0), out, err
 
     return call

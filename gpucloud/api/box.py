@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
@@ -13,13 +13,15 @@ from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
 from gpucloud.resources import rfc3339
 from gpucloud_pricing.demand import Purchase
-from gpucloud_pricing.values import Money
+from gpucloud_pricing.values import Money, number
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
+    from gpucloud.api.documents import BoxDocument, GuardDocument
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.runs.job import Write
     from gpucloud.ssh.job import JobState
+    from gpucloud_pricing.documents import GpuDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,7 @@ class Box:
         """Whether it was deleted: nothing billable is left of it."""
         return self.ended_at is not None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> BoxDocument:
         """BOX of the JSON documents: money as ``{amount, currency}``, times in RFC 3339."""
         gpu, parts = self.gpu, self.per_hour
         return {
@@ -161,13 +163,8 @@ class Box:
             "region": self.region,
             "zone": self.zone,
             "instance_type": self.instance_type,
-            "gpu": gpu
-            and {
-                "model": gpu.model,
-                "count": format(gpu.count, "f"),
-                "memory_gib": gpu.memory_gib and format(gpu.memory_gib, "f"),
-            },
-            "purchase": self.purchase and str(self.purchase),
+            "gpu": None if gpu is None else _gpu_document(gpu),
+            "purchase": str(self.purchase) if self.purchase else None,
             "nodes": [
                 {
                     "instance_id": node.instance_id,
@@ -177,26 +174,26 @@ class Box:
                 }
                 for node in self.nodes
             ],
-            "price": self.price and self.price.document(),
-            "price_as_of": self.price_as_of and self.price_as_of.isoformat(),
+            "price": self.price.document() if self.price else None,
+            "price_as_of": self.price_as_of.isoformat() if self.price_as_of else None,
             "price_source": self.price_source,
             "per_hour": {
-                "total": parts.total and parts.total.document(),
-                "compute": parts.compute and parts.compute.document(),
-                "disk": parts.disk and parts.disk.document(),
-                "address": parts.address and parts.address.document(),
+                "total": parts.total.document() if parts.total else None,
+                "compute": parts.compute.document() if parts.compute else None,
+                "disk": parts.disk.document() if parts.disk else None,
+                "address": parts.address.document() if parts.address else None,
             },
             "created_at": rfc3339(self.created_at),
             "expires_at": _time(self.expires_at),
             "overdue": self.overdue,
             "seen_at": _time(self.seen_at),
             "ended_at": _time(self.ended_at),
-            "ended_by": self.ended_by and str(self.ended_by),
+            "ended_by": str(self.ended_by) if self.ended_by else None,
             "compute_ended_at": _time(self.compute_ended_at),
-            "cost_so_far": self.cost_so_far and self.cost_so_far.document(),
-            "cost_at_least": self.cost_at_least and self.cost_at_least.document(),
+            "cost_so_far": self.cost_so_far.document() if self.cost_so_far else None,
+            "cost_at_least": self.cost_at_least.document() if self.cost_at_least else None,
             "mig": plain(self.mig),
-            "accept_test": list(self.accept_test),
+            "accept_test": [dict(each) for each in self.accept_test],
             "replaced": self.replaced,
             "setup_error": self.setup_error,
             "guards": [guard_document(said) for said in self.guards],
@@ -349,12 +346,21 @@ def _time(at: datetime | None) -> str | None:
     return rfc3339(at) if at else None
 
 
-def guard_document(said: GuardReport | None) -> dict[str, Any] | None:
+def guard_document(said: GuardReport | None) -> GuardDocument | None:
     """The last report of a node's guard, with its times in RFC 3339; ``None`` without a report."""
     if said is None:
         return None
-    document: dict[str, Any] = plain(said)
-    for name in ("at", "taken_back_at", "deadline"):
-        if document[name] is not None:
-            document[name] = rfc3339(datetime.fromtimestamp(document[name], UTC))
-    return document
+    times = {
+        name: None if seconds is None else rfc3339(datetime.fromtimestamp(seconds, UTC))
+        for name, seconds in (
+            ("at", said.at),
+            ("taken_back_at", said.taken_back_at),
+            ("deadline", said.deadline),
+        )
+    }
+    return cast("GuardDocument", {**plain(said), **times})
+
+
+def _gpu_document(gpu: Gpu) -> GpuDocument:
+    memory = None if gpu.memory_gib is None else number(gpu.memory_gib)
+    return {"model": gpu.model, "count": number(gpu.count), "memory_gib": memory}

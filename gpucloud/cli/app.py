@@ -76,7 +76,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "audit": Entry("gpucloud.cli.audit:audit", "Show the cloud calls that changed something.", PROGRAM),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "Run and control local emulated clouds.", PROGRAM),
-    "schema": Entry("gpucloud.cli.schema:schema", "Print the JSON Schema of a spec file.", PROGRAM),
+    "schema": Entry("gpucloud.cli.schema:schema", "Print JSON Schemas of specs and answers.", PROGRAM),
     "completion": Entry("gpucloud.cli.completion:completion", "Print a shell's completion script.", PROGRAM),
     "version": Entry("gpucloud.cli.version:version", "Show the version and the folders in use.", PROGRAM),
 }

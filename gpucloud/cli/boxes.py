@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud.cli.market import paid_cell, show_table
 from gpucloud.cli.output import Output, abandon_stdout, duration_text
@@ -20,6 +20,7 @@ from gpucloud_pricing import format_count, format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
+    from gpucloud.cli.documents import LeftDocument
     from gpucloud.journal.facts import Gpu, GuardReport, Slice
 
 
@@ -89,19 +90,19 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
         raise OwedError(
             f"{lost}. These run and are billed: {names}",
             hint="list the boxes: gpucloud list",
-            left=[_left_document(box) for box in billed],
+            left=[{**_left_document(box)} for box in billed],
             owed_command=f"gpucloud down {names} --yes",
         ) from error
 
 
-def _left_document(box: Box) -> dict[str, Any]:
+def _left_document(box: Box) -> LeftDocument:
     """A living box as an entry of ``left`` in the error document."""
     return {
         "kind": "instance",
         "id": box.nodes[0].instance_id,
         "cloud": box.cloud,
         "region": box.region,
-        "price": box.price and box.price.document(),
+        "price": box.price.document() if box.price else None,
     }
 
 

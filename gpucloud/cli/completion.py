@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud.cli.context import App
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import CompletionDocument
 
 
 class Shell(StrEnum):
@@ -75,6 +78,7 @@ def completion(
     """
     script = SCRIPTS[shell].strip()
     if app.output.json:
-        app.output.document("completion", {"shell": shell.value, "script": script})
+        answer: CompletionDocument = {"shell": shell.value, "script": script}
+        app.output.document("completion", answer)
     else:
         app.output.line(script)

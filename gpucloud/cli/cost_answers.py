@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any, cast
 
 from gpucloud.cli import market as shown
 from gpucloud.cli.cost_notes import (
@@ -46,7 +48,7 @@ def write_csv(output: Output, comparison: Comparison, before: Comparison | None)
     against = None if before is None or before.best is None else before.best.expected_total
     rows: list[list[object]] = []
     for estimate in comparison.estimates:
-        offer, document = estimate.offer, estimate.document()
+        offer, document = estimate.offer, cast("Mapping[str, Any]", estimate.document())
         amounts = [document[name] and document[name]["amount"] for name in CSV_AMOUNTS]
         further = (
             comparison.after_credit(estimate),

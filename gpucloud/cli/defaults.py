@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpucloud.cli.context import App
 from gpucloud.spec.defaults import ALLOWED, FILE, Defaults, read_defaults, with_defaults
 from gpucloud.spec.model import Spec
+
+if TYPE_CHECKING:
+    from gpucloud.planning.documents import DefaultsDocument
 
 
 def defaults_of(app: App) -> Defaults:
@@ -19,7 +22,9 @@ def defaults_of(app: App) -> Defaults:
     return read_defaults(app.paths.config / FILE)
 
 
-def completed(app: App, spec: Spec, fields: Collection[str] = ALLOWED) -> tuple[Spec, dict[str, Any] | None]:
+def completed(
+    app: App, spec: Spec, fields: Collection[str] = ALLOWED
+) -> tuple[Spec, DefaultsDocument | None]:
     """A spec with the user's defaults of these fields; what these decided is said.
 
     Returns:
@@ -33,7 +38,7 @@ def completed(app: App, spec: Spec, fields: Collection[str] = ALLOWED) -> tuple[
     if not decided:
         return spec, None
     app.output.say(f"Defaults of {defaults.file}: {fields_text(decided)}.")
-    return whole, {"file": str(defaults.file), "fields": decided}
+    return whole, {"file": str(defaults.file), "fields": {**decided}}
 
 
 def fields_text(fields: Mapping[str, Any]) -> str:

@@ -10,12 +10,13 @@ import typer
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.options import RunId
-from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unjudged_document
+from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unjudged_documents
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import BoxState
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
+    from gpucloud.cli.documents import DownDocument
     from gpucloud.cli.timeline import Timeline
 
 
@@ -45,8 +46,11 @@ def down(
         say_unjudged(app, done.searched)
     with answering(f"deleted: {' '.join(box.name for box in done.boxes) or 'nothing'}", ()):
         if app.output.json:
-            boxes = [box.document() for box in done.boxes]
-            app.output.document("down", {"boxes": boxes, **unjudged_document(done.searched)})
+            answer: DownDocument = {
+                "boxes": [box.document() for box in done.boxes],
+                "unjudged": unjudged_documents(done.searched),
+            }
+            app.output.document("down", answer)
     for box in done.boxes:
         how = "has failed" if box.state is BoxState.FAILED else f"is {box.state}"
         app.output.say(f"{box.name} {how}: the cloud says that nothing billable is left of it.")

@@ -65,7 +65,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "sandbox control aws commit per_hour=10 until=2027-05-31",
         "sandbox control aws deny actions='[\"ec2:RunInstances\"]'",
     ),
-    "schema": ("schema", "schema --json"),
+    "schema": ("schema", "schema offers"),
     "completion": ("completion bash", "completion zsh"),
     "version": ("version", "version --paths"),
 }

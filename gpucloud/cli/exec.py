@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from threading import Lock
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.output import clean
 from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import ExecAllDocument, ExecDetachedDocument, ExecDocument
 
 
 def exec_command(
@@ -48,7 +51,8 @@ def exec_command(
     if not app.output.json:
         return relay(target, command, terminal=tty)
     code = relay(target, command, terminal=tty, out=sys.stderr.buffer)
-    app.output.document("exec", {"box": name, "exit_code": code})
+    answer: ExecDocument = {"box": name, "exit_code": code}
+    app.output.document("exec", answer)
     return code
 
 
@@ -63,15 +67,19 @@ def _on_all(app: App, name: str, command: list[str]) -> int:
 
     codes = app.client.exec_all(name, command, show)
     if app.output.json:
-        nodes = [{"node": node, "exit_code": code} for node, code in enumerate(codes)]
-        app.output.document("exec", {"box": name, "nodes": nodes})
+        answer: ExecAllDocument = {
+            "box": name,
+            "nodes": [{"node": node, "exit_code": code} for node, code in enumerate(codes)],
+        }
+        app.output.document("exec", answer)
     return next((code for code in codes if code), 0)
 
 
 def _detached(app: App, name: str, command: list[str], nodes: Sequence[int] | None) -> int:
     job = app.client.start_job(name, command, nodes=nodes)
     if app.output.json:
-        app.output.document("exec", {"box": name, "job": job})
+        answer: ExecDetachedDocument = {"box": name, "job": job}
+        app.output.document("exec", answer)
     else:
         app.output.line(job)
         app.output.say(f"The command is running: gpucloud logs {name} --job {job} -f")

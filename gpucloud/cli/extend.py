@@ -17,6 +17,7 @@ from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
+    from gpucloud.cli.documents import ExtendDocument
     from gpucloud.cli.timeline import Timeline
 
 
@@ -45,7 +46,8 @@ def extend(
         box = client.extend(name, lives, add=add, confirm=confirm)
     with answering(f"the deadline of {box.name} was changed", [box]):
         if app.output.json:
-            app.output.document("extend", {"box": box.document()})
+            answer: ExtendDocument = {"box": box.document()}
+            app.output.document("extend", answer)
     if lives is None or box.expires_at is None:
         app.output.say(f"{box.name} has no deadline now; delete it with `gpucloud down {box.name}`.")
     else:

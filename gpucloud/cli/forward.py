@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import ForwardDocument, PortDocument
 
 _PORTS = re.compile(r"(\d{1,5})(?::(\d{1,5}))?", re.ASCII)
 
@@ -44,10 +47,17 @@ def forward(
 
     def ready() -> None:
         if app.output.json:
-            shown = [
-                {**pair._asdict(), "address": f"127.0.0.1:{pair.local_port}", "node": node} for pair in pairs
+            shown: list[PortDocument] = [
+                {
+                    "port": pair.port,
+                    "local_port": pair.local_port,
+                    "address": f"127.0.0.1:{pair.local_port}",
+                    "node": node,
+                }
+                for pair in pairs
             ]
-            app.output.record({"schema": "gpucloud.forward/v1", "box": name, "ports": shown})
+            answer: ForwardDocument = {"box": name, "ports": shown}
+            app.output.record("forward", answer)
             return
         for pair in pairs:
             app.output.line(f"127.0.0.1:{pair.local_port} leads to port {pair.port} of {name}")

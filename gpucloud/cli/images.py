@@ -14,6 +14,7 @@ from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.planning.boot_choices import BootChoice
+    from gpucloud.planning.documents import ImagesDocument
 
 COLUMNS = (
     "CLOUD",
@@ -36,7 +37,8 @@ def images(app: App, spec: Spec) -> int | None:
     """Show the image that each offer boots, with driver, CUDA and frameworks, and the installed software."""
     choices = app.client.images(spec)
     if app.output.json:
-        app.output.document("images", {"images": [choice.document() for choice in choices]})
+        answer: ImagesDocument = {"images": [choice.document() for choice in choices]}
+        app.output.document("images", answer)
     else:
         rows = [_row(choice) for choice in choices]
         columns: dict[str, Sequence[object]] = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))

@@ -18,6 +18,7 @@ from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Proposal
+    from gpucloud.cli.documents import LaunchDocument
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.plan import Plan
 
@@ -60,7 +61,8 @@ def launch(
         living = client.boxes()
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
-            app.output.document("launch", {"box": box.document(), "timeline": timeline.document()})
+            answer: LaunchDocument = {"box": box.document(), "timeline": timeline.document()}
+            app.output.document("launch", answer)
     app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
     if box.runs_command:
         app.output.say(f"Its command is running: gpucloud logs {box.name} --job run -f")

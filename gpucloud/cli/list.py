@@ -10,13 +10,14 @@ import typer
 from gpucloud.cli.boxes import at_most_text, is_at_most, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.unread import say_unread, search_code, unread_document, wrong_in
+from gpucloud.cli.unread import say_unread, search_code, unread_documents, wrong_in
 from gpucloud.errors import UsageError
 from gpucloud.resources import Resource, Tags
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
     from gpucloud.api.results import Looked
+    from gpucloud.cli.documents import ListDocument, StrangerDocument
 
 
 @lists("boxes", name="name")
@@ -44,8 +45,12 @@ def list_boxes(
     boxes = app.client.boxes(over=all)
     strangers = _strangers(looked) if looked else []
     if app.output.json:
-        around = {"strangers": strangers, **unread_document(looked.searched)} if looked else {}
-        app.output.document("list", {"boxes": [box.document() for box in boxes], **around})
+        answer: ListDocument = {"boxes": [box.document() for box in boxes]}
+        if looked:
+            answer["strangers"] = strangers
+            answer["unread"] = unread_documents(looked.searched)
+            answer["left_out"] = dict(looked.searched.left_out)
+        app.output.document("list", answer)
     else:
         _show_strangers(app, strangers, all_owners=all_owners)
         _show_boxes(app, boxes)
@@ -89,21 +94,21 @@ def _abandoned_text(box: Box) -> str:
     )
 
 
-def _strangers(looked: Looked) -> list[dict[str, Any]]:
+def _strangers(looked: Looked) -> list[StrangerDocument]:
     living = {box.id for box in looked.boxes}
     unknown = (*looked.strangers, *looked.searched.unjudged)
     return [_stranger(resource, living) for resource in unknown]
 
 
-def _stranger(resource: Resource, living: Collection[str]) -> dict[str, Any]:
+def _stranger(resource: Resource, living: Collection[str]) -> StrangerDocument:
     tags = resource.tags if isinstance(resource.tags, Tags) else None
-    box = tags and tags.box
+    box = tags.box if tags else None
     return {
         "kind": str(resource.ref.kind),
         "id": resource.ref.id,
         "cloud": resource.ref.cloud,
         "region": resource.ref.region,
-        "owner": tags and tags.owner,
+        "owner": tags.owner if tags else None,
         "box": box,
         "wrong": "has the tags of a box, but is not one of its machines"
         if box in living

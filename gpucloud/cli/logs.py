@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from gpucloud.resources import rfc3339
 from gpucloud.ssh.client import ConnectionFailedError, Target, lines
 from gpucloud.ssh.job import RUN, JobState, jobs
 from gpucloud.ssh.logs import LOGS, LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import BootStepDocument, LogDocument, LogLineDocument
 
 SINCE = "10m, 2h, 30d, or a time such as 2026-11-21 (UTC) or 2026-11-21T10:00:00Z"
 
@@ -154,7 +157,7 @@ def newer(lines: Iterable[str], since: datetime | None) -> Iterator[str]:
             yield line
 
 
-def steps_in(lines: Iterable[str]) -> list[dict[str, Any]]:
+def steps_in(lines: Iterable[str]) -> list[BootStepDocument]:
     """The boot steps in a log: name, exit code, and seconds of each."""
     found = filter(None, map(_STEP.match, lines))
     return [
@@ -177,14 +180,17 @@ def _at_most(app: App, stream: Iterable[str]) -> Iterator[str]:
 def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
     if app.output.json and not follow:
         text = list(lines)
-        steps = {"steps": steps_in(text)} if source == "boot" else {}
-        app.output.document("logs", {"source": source, "text": "\n".join(text), **steps})
+        answer: LogDocument = {"source": source, "text": "\n".join(text)}
+        if source == "boot":
+            answer["steps"] = steps_in(text)
+        app.output.document("logs", answer)
         return
     empty = True
     for line in lines:
         empty = False
         if app.output.json:
-            app.output.record({"schema": "gpucloud.logs/v1", "source": source, "line": line})
+            record: LogLineDocument = {"source": source, "line": line}
+            app.output.record("logs", record)
         else:
             app.output.line(line)
     if empty:

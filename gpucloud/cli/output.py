@@ -48,6 +48,11 @@ def money(amount: Decimal | None, currency: str = "USD") -> dict[str, str] | Non
     return None if amount is None else {"amount": format(amount, "f"), "currency": currency}
 
 
+def schema_name(document: str) -> str:
+    """The ``schema`` of a document: ``gpucloud.offers/v1`` for ``offers``."""
+    return f"gpucloud.{document}/v1"
+
+
 def utc_now() -> datetime:
     """The current time in UTC."""
     return datetime.now(UTC)
@@ -106,7 +111,7 @@ class Output:
         It is JSON, or what ``-o`` asks for. A program is given one line: writing a thousand offers indented
         takes four times as long.
         """
-        document = {"schema": f"gpucloud.{schema}/v1", **fields}
+        document = {"schema": schema_name(schema), **fields}
         if self.layout.form in {Form.TABLE, Form.JSON}:
             self.line(encode(document, indent=2 if sys.stdout.isatty() else None))
             return
@@ -118,9 +123,9 @@ class Output:
         for line in csv_lines(self.layout, names, list(rows)):
             self.line(line)
 
-    def record(self, fields: Document) -> None:
-        """Writes one line of NDJSON to stdout, at once."""
-        self.line(encode(fields))
+    def record(self, schema: str, fields: Document) -> None:
+        """Writes one document as a line of NDJSON to stdout, at once."""
+        self.line(encode({"schema": schema_name(schema), **fields}))
         sys.stdout.flush()
 
     def line(self, text: str) -> None:

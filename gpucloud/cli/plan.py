@@ -20,6 +20,7 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
+    from gpucloud.planning.documents import PlanDocument
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Candidate, Plan
 
@@ -51,15 +52,13 @@ def plan(
         with writing("the plan", save):
             save.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")
     if app.output.json:
-        document = made.as_json()
-        del document["schema"]
-        fields = {
-            **document,
+        answer: PlanDocument = {
+            **made.document(),
             "ends": ends_text(made, limit),
             "at_most": limit.document(),
             "defaults": defaults,
         }
-        app.output.document("plan", fields)
+        app.output.document("plan", answer)
         return
     show_plan(app, made, limit)
     app.output.say(f"Costs {limit_text(limit)}.")

@@ -19,6 +19,7 @@ from gpucloud.runtime.events import Event, PricesAnswered, Sink
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
+    from gpucloud.market.documents import PricesRefreshDocument
     from gpucloud.market.refresh import Refreshed
     from gpucloud_pricing.history import Change
     from gpucloud_pricing.tariff_history import TariffChange
@@ -51,8 +52,10 @@ def refresh(
         client.on_event = on_event
         results = client.prices.refresh(spec, anew=anew)
     if app.output.json:
-        documents = [{"cloud": name, **result.document()} for name, result in sorted(results.items())]
-        app.output.document("prices-refresh", {"clouds": documents})
+        answer: PricesRefreshDocument = {
+            "clouds": [{"cloud": name, **result.document()} for name, result in sorted(results.items())]
+        }
+        app.output.document("prices-refresh", answer)
     else:
         _show(app, results)
     return _code(results)

@@ -93,7 +93,7 @@ def _command(text: str) -> list[str]:
 
 def _tell(app: App, look: Look) -> None:
     if app.output.json:
-        app.output.record(look.document())
+        app.output.record("prices-watch", look.document())
         return
     offer = "no offer" if look.offer is None else offer_text(look.offer)
     app.output.line(f"{rfc3339(look.at)}  {'BELOW' if look.below else 'above'}  {offer}")

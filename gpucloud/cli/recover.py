@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpucloud.cli.boxes import answering, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.output import counted
-from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unjudged_document, unread_document
+from gpucloud.cli.unread import (
+    say_unjudged,
+    say_unread,
+    search_code,
+    unjudged_documents,
+    unread_documents,
+)
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import RecoverDocument
 
 
 def recover(app: App) -> int:
@@ -23,8 +34,13 @@ def recover(app: App) -> int:
     say_unjudged(app, found.searched)
     with answering(f"{counted(len(found.boxes), 'box')} restored to the journal", found.living):
         if app.output.json:
-            around = {**unread_document(found.searched), **unjudged_document(found.searched)}
-            app.output.document("recover", {"boxes": [box.document() for box in found.boxes], **around})
+            answer: RecoverDocument = {
+                "boxes": [box.document() for box in found.boxes],
+                "unread": unread_documents(found.searched),
+                "left_out": dict(found.searched.left_out),
+                "unjudged": unjudged_documents(found.searched),
+            }
+            app.output.document("recover", answer)
         elif found.boxes:
             show_boxes(app.output, found.boxes)
     if found.boxes:

@@ -25,6 +25,7 @@ from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
+    from gpucloud.cli.documents import RunDocument
     from gpucloud.cli.timeline import Timeline
 
 
@@ -123,8 +124,13 @@ def run(
         living = client.boxes()
     with answering(f"the command ended with exit code {ran.exit_code}", living):
         if app.output.json:
-            fields = {"exit_code": ran.exit_code, "not_fetched": list(ran.not_fetched)}
-            app.output.document("run", {"box": ran.box.document(), **fields, "timeline": timeline.document()})
+            answer: RunDocument = {
+                "box": ran.box.document(),
+                "exit_code": ran.exit_code,
+                "not_fetched": list(ran.not_fetched),
+                "timeline": timeline.document(),
+            }
+            app.output.document("run", answer)
     app.output.say(f"The command ended with exit code {ran.exit_code}.")
     app.output.say(paying_text(living))
     return ran.exit_code

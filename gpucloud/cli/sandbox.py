@@ -22,6 +22,7 @@ from gpucloud.sandbox.review import Review
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
+    from gpucloud.cli.documents import SandboxStatusDocument
     from gpucloud.sandbox.client import SandboxClient
 
 Json = Mapping[str, Any]
@@ -96,12 +97,9 @@ def start(
         endpoint.client.review(review)
     exports = endpoint.exports(app.environment)
     if app.output.json:
-        fields = {
-            **_status(endpoint.client.status()),
-            "environment": exports,
-            "unset": sorted(endpoint.unexported),
-        }
-        app.output.document("sandbox", fields)
+        answer = _status(endpoint.client.status())
+        answer["environment"], answer["unset"] = exports, sorted(endpoint.unexported)
+        app.output.document("sandbox", answer)
         return
     for name in sorted(endpoint.unexported):
         app.output.line(_UNSETS[shell].format(name))
@@ -427,7 +425,7 @@ def _client(app: App) -> SandboxClient:
     return endpoint.client
 
 
-def _status(found: Json) -> dict[str, Any]:
+def _status(found: Json) -> SandboxStatusDocument:
     """The documented fields; the endpoint of a cloud that does not run is ``None``."""
     from importlib.metadata import entry_points
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import SetupDocument
 
 
 def setup(
@@ -28,6 +31,7 @@ def setup(
         living = client.boxes()
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
-            app.output.document("setup", {"box": box.document(), "timeline": timeline.document()})
+            answer: SetupDocument = {"box": box.document(), "timeline": timeline.document()}
+            app.output.document("setup", answer)
     app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
     app.output.say(f"{paying_text(living)} Delete it with: gpucloud down {box.name}")

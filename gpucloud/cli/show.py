@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import short_id
 from gpucloud_pricing import format_money
 
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import ShowDocument
+
 
 def show(
     app: App,
@@ -37,7 +40,8 @@ def show(
         box = app.client.get(name)
     document = box.document()
     if app.output.json:
-        app.output.document("show", {"box": document})
+        answer: ShowDocument = {"box": document}
+        app.output.document("show", answer)
         return
     texts = {key: _text(key, value) for key, value in document.items() if value is not None and value != []}
     if (cost := cost_text(box)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money
+
+if TYPE_CHECKING:
+    from gpucloud.costs.documents import SpendDocument
 
 
 @lists("boxes", name="name")
@@ -90,10 +93,11 @@ def _refuse_contradictions(forms: dict[str, bool]) -> None:
         raise UsageError(f"{' and '.join(asked)} contradict each other")
 
 
-def _document(spent: Spend, keys: Sequence[str] | None, groups: Sequence[Group] | None) -> dict[str, object]:
-    if keys is None or groups is None:
-        return spent.document()
-    return {**spent.document(), "by": list(keys), "groups": [group.document() for group in groups]}
+def _document(spent: Spend, keys: Sequence[str] | None, groups: Sequence[Group] | None) -> SpendDocument:
+    document = spent.document()
+    if keys is not None and groups is not None:
+        document["by"], document["groups"] = list(keys), [group.document() for group in groups]
+    return document
 
 
 # --- comma-separated values

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud.cli.context import App
 from gpucloud.errors import UsageError
 from gpucloud.ssh.hosts import Host, include, include_line, is_included
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import HostDocument, SshConfigDocument
 
 
 def ssh_config(
@@ -40,10 +43,13 @@ def ssh_config(
         included = True
         app.output.say(f"{config} now reads the boxes from {found.file}.")
     if app.output.json:
-        hosts = [_document(host) for host in found.hosts]
-        app.output.document(
-            "ssh-config", {"file": str(found.file), "included": included, "hosts": hosts, "text": found.text}
-        )
+        answer: SshConfigDocument = {
+            "file": str(found.file),
+            "included": included,
+            "hosts": [_document(host) for host in found.hosts],
+            "text": found.text,
+        }
+        app.output.document("ssh-config", answer)
     elif not install:
         app.output.line(found.text.rstrip("\n"))
     if not included:
@@ -61,7 +67,7 @@ def _user_config(app: App) -> Path:
     return home / ".ssh" / "config"
 
 
-def _document(host: Host) -> dict[str, Any]:
+def _document(host: Host) -> HostDocument:
     return {
         "host": host.names[0],
         "box": host.box,

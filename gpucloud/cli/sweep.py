@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,14 +14,16 @@ from gpucloud.api.sweeping import tags_of
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.output import counted, money
-from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unread_document, wrong_in
+from gpucloud.cli.output import counted
+from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unread_documents, wrong_in
 from gpucloud.errors import UsageError
 from gpucloud.resources import Ref, ResourceKind, rfc3339, short_id
 from gpucloud_pricing import format_money
+from gpucloud_pricing.values import usd_document
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Searched
+    from gpucloud.cli.documents import FoundDocument, SweepDocument
     from gpucloud.costs.found_prices import FoundPrice
     from gpucloud.inventory.sweep import Find
     from gpucloud_pricing import Market
@@ -82,8 +84,13 @@ def sweep(
     ended = sum(find.resource.ref in swept.ended for find in swept.finds if find.unwanted)
     with answering(f"{ended} of {counted(swept.tried, 'resource')} deleted", swept.living):
         if app.output.json:
-            around = unread_document(swept.searched)
-            app.output.document("sweep", {**report.document(swept.ended), **around})
+            answer: SweepDocument = {
+                "found": report.documents(swept.ended),
+                "price_per_hour": usd_document(report.per_hour()),
+                "unread": unread_documents(swept.searched),
+                "left_out": dict(swept.searched.left_out),
+            }
+            app.output.document("sweep", answer)
     if swept.tried:
         app.output.say(f"{ended} of {counted(swept.tried, 'resource')} deleted.")
     for trouble in swept.troubles:
@@ -171,15 +178,14 @@ class _Report:
         known = [self._market.usd(price.amount, price.currency) for price in prices]
         return sum((amount for amount in known if amount is not None), Decimal(0))
 
-    def document(self, gone: Collection[Ref]) -> dict[str, Any]:
-        """The fields of ``gpucloud.sweep/v1``; ``gone`` are the resources deleted by now."""
+    def documents(self, gone: Collection[Ref]) -> list[FoundDocument]:
+        """``found`` of ``gpucloud.sweep/v1``; ``gone`` are the resources deleted by now."""
         pairs = zip(self._finds, self._prices, strict=True)
-        found = [self._entry(find, price, find.resource.ref in gone) for find, price in pairs]
-        return {"found": found, "price_per_hour": money(self.per_hour())}
+        return [self._entry(find, price, find.resource.ref in gone) for find, price in pairs]
 
-    def _entry(self, find: Find, price: FoundPrice, gone: bool) -> dict[str, Any]:
+    def _entry(self, find: Find, price: FoundPrice, gone: bool) -> FoundDocument:
         resource, tags = find.resource, tags_of(find.resource)
-        return {
+        document: FoundDocument = {
             "kind": str(resource.ref.kind),
             "id": resource.ref.id,
             "cloud": resource.ref.cloud,
@@ -189,14 +195,17 @@ class _Report:
             "run_id": tags.run or None if tags else None,
             "created_at": rfc3339(resource.created_at) if resource.created_at else None,
             "expires_at": tags.expires if tags and tags.expires != "none" else None,
-            "price": price.own and price.own.document(),
-            **({"address_price": price.address.document()} if price.address else {}),
-            **({"unknown": {"price": price.unknown}} if price.unknown else {}),
+            "price": price.own.document() if price.own else None,
             "reason": str(find.reason),
             "wrong": wrong_in(resource),
             "unwanted": find.unwanted,
             "removed": find.unwanted and gone,
         }
+        if price.address:
+            document["address_price"] = price.address.document()
+        if price.unknown:
+            document["unknown"] = {"price": price.unknown}
+        return document
 
 
 def _age(text: str | None) -> timedelta | None:

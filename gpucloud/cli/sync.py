@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import SyncDocument
 
 _REMOTE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*):(.*)", re.DOTALL)
 _HINT = "one of SRC and DST is NAME:PATH, the other a local path; write a local path with a colon as ./a:b"
@@ -48,7 +51,13 @@ def sync(
     copy = rsync_up if way.up else rsync_down
     copy(target, way.source, way.destination, quiet=not app.output.styled(sys.stderr))
     if app.output.json:
-        app.output.document("sync", way._asdict())
+        answer: SyncDocument = {
+            "box": way.box,
+            "up": way.up,
+            "source": way.source,
+            "destination": way.destination,
+        }
+        app.output.document("sync", answer)
 
 
 def read_way(source: str, destination: str) -> Way:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.output import Output, clean, wrapped
 from gpucloud.runtime.events import Event, JobEnded, JobStarted, Noticed, Warned
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import StepDocument
 
 TEXT_FROM = 19
 """The column at which the text of a step begins, after its seconds and its name."""
@@ -59,7 +62,7 @@ class Timeline:
         if self._live is not None:
             self._live.start()
 
-    def document(self) -> list[dict[str, Any]]:
+    def document(self) -> list[StepDocument]:
         """The steps with the seconds at which they began, for JSON."""
         return [{"step": step, "at_s": round(at, 3)} for step, at in self.steps]
 

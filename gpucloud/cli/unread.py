@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
 from gpucloud.errors import RULES, ErrorClass, OwedError
@@ -11,6 +10,7 @@ from gpucloud.resources import BadTags, Resource, short_id
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Searched
+    from gpucloud.cli.documents import UnjudgedDocument, UnreadDocument
 
 
 def say_unread(app: App, searched: Searched) -> None:
@@ -47,20 +47,18 @@ def say_unjudged(app: App, searched: Searched) -> None:
         app.output.say("  delete them in the cloud's console, or correct their tags there")
 
 
-def unjudged_document(searched: Searched | None) -> dict[str, Any]:
+def unjudged_documents(searched: Searched | None) -> list[UnjudgedDocument]:
     """The same for documents."""
-    return {
-        "unjudged": [
-            {
-                "kind": str(resource.ref.kind),
-                "id": resource.ref.id,
-                "cloud": resource.ref.cloud,
-                "region": resource.ref.region,
-                "wrong": wrong_in(resource),
-            }
-            for resource in (searched.unjudged if searched else ())
-        ]
-    }
+    return [
+        {
+            "kind": str(resource.ref.kind),
+            "id": resource.ref.id,
+            "cloud": resource.ref.cloud,
+            "region": resource.ref.region,
+            "wrong": wrong_in(resource),
+        }
+        for resource in (searched.unjudged if searched else ())
+    ]
 
 
 def wrong_in(resource: Resource) -> str | None:
@@ -68,6 +66,8 @@ def wrong_in(resource: Resource) -> str | None:
     return resource.tags.wrong if isinstance(resource.tags, BadTags) else None
 
 
-def unread_document(searched: Searched) -> dict[str, Any]:
-    """``unread`` and ``left_out`` of the documents: regions not read, clouds not set up here."""
-    return {"unread": [asdict(region) for region in searched.unread], "left_out": dict(searched.left_out)}
+def unread_documents(searched: Searched) -> list[UnreadDocument]:
+    """The regions that could not be read, for documents."""
+    return [
+        {"cloud": region.cloud, "region": region.region, "error": region.error} for region in searched.unread
+    ]

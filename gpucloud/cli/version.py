@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpucloud import __version__
 from gpucloud.cli.context import App
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import PathsDocument, VersionDocument
 
 
 def version(
@@ -28,8 +31,18 @@ def version(
     if app.output.json:
         from gpucloud.spec.defaults import FILE
 
-        fields = {"version": __version__, "python": platform.python_version(), "paths": found}
-        app.output.document("version", {**fields, "defaults": str(app.paths.config / FILE)})
+        paths_in_use: PathsDocument = {
+            "state": found["state"],
+            "config": found["config"],
+            "sandbox": found["sandbox"],
+        }
+        answer: VersionDocument = {
+            "version": __version__,
+            "python": platform.python_version(),
+            "paths": paths_in_use,
+            "defaults": str(app.paths.config / FILE),
+        }
+        app.output.document("version", answer)
         return
     if not paths:
         app.output.line(f"gpucloud {__version__} (Python {platform.python_version()})")

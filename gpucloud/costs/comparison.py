@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud.costs.experience import with_experience
 from gpucloud.costs.workload import Tokens, Workload
@@ -35,6 +35,7 @@ from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import Experience
 
 if TYPE_CHECKING:
+    from gpucloud.costs.documents import CostDocument
     from gpucloud.market.discounts import OwnConditions
 
 CONDITIONS = "conditions.yaml"
@@ -217,7 +218,7 @@ class Comparison:
         left = self.after_credit(estimate)
         return estimate.expected_total if left is None else left
 
-    def document(self, before: Comparison | None = None, *, explain: bool = False) -> dict[str, Any]:
+    def document(self, before: Comparison | None = None, *, explain: bool = False) -> CostDocument:
         """The fields of ``gpucloud.cost/v1``.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from gpucloud.costs.against import IncomparableError, difference
 from gpucloud.costs.verdict import verdict_of
@@ -14,11 +14,19 @@ from gpucloud_pricing.values import number, usd_document
 
 if TYPE_CHECKING:
     from gpucloud.costs.comparison import Comparison
+    from gpucloud.costs.documents import (
+        AgainstDocument,
+        CostDocument,
+        OptionDocument,
+        PlaceDocument,
+        RunningDocument,
+        ShareDocument,
+        StretchDocument,
+        WayDocument,
+    )
 
 
-def comparison_document(
-    comparison: Comparison, before: Comparison | None, *, explain: bool
-) -> dict[str, Any]:
+def comparison_document(comparison: Comparison, before: Comparison | None, *, explain: bool) -> CostDocument:
     """The fields of the document; see :meth:`Comparison.document`."""
     capital, verdict = comparison.cost_of_capital, verdict_of(comparison)
     return {
@@ -26,10 +34,10 @@ def comparison_document(
             **usage_document(comparison.usage),
             "hours_assumed": comparison.assumed,
             "cost_of_capital": None if capital is None else float(capital),
-            "tokens": comparison.tokens and comparison.tokens.document(),
+            "tokens": comparison.tokens.document() if comparison.tokens else None,
             "unmeasured": dict(comparison.unmeasured),
         },
-        "verdict": verdict and verdict.document(),
+        "verdict": verdict.document() if verdict else None,
         "options": [
             _option_document(comparison, estimate, explain=explain) for estimate in comparison.estimates
         ],
@@ -49,22 +57,21 @@ def comparison_document(
             }
             for shares in comparison.mixes()
         ],
-        "against": before and _against_document(comparison, before),
+        "against": _against_document(comparison, before) if before else None,
         "rates": [rate.document() for rate in comparison.market.rates_of(comparison.offers)],
     }
 
 
-def _option_document(comparison: Comparison, estimate: Estimate, *, explain: bool) -> dict[str, Any]:
+def _option_document(comparison: Comparison, estimate: Estimate, *, explain: bool) -> OptionDocument:
     """One way of paying."""
     from gpucloud_pricing.work import figure_of
 
-    option, usage = estimate.document(), comparison.usage
+    option = cast("OptionDocument", estimate.document())
+    usage = comparison.usage
     if comparison.tokens is not None:
-        for name, cost in (
-            ("per_epoch", comparison.per_epoch(estimate)),
-            ("per_million_tokens", comparison.per_million_tokens(estimate)),
-        ):
-            option[name] = None if cost is None else usd_document(cost)
+        epoch, million = comparison.per_epoch(estimate), comparison.per_million_tokens(estimate)
+        option["per_epoch"] = None if epoch is None else usd_document(epoch)
+        option["per_million_tokens"] = None if million is None else usd_document(million)
     if usage.nodes > 1 and estimate.expected_total is not None:
         option["expected_per_node"] = usd_document(round(estimate.expected_total / usage.nodes, 4))
     if comparison.credit:
@@ -79,8 +86,8 @@ def _option_document(comparison: Comparison, estimate: Estimate, *, explain: boo
         option["unit_cost"] = {
             "measure": comparison.measure,
             "usd_per_hour": None if unit_cost is None else usd_document(unit_cost),
-            "source": basis and basis.source,
-            "doubt": basis and basis.doubt,
+            "source": basis.source if basis else None,
+            "doubt": basis.doubt if basis else None,
         }
     if comparison.assumed:
         option["running"] = _running_document(comparison.market, estimate.offer, usage)
@@ -89,23 +96,26 @@ def _option_document(comparison: Comparison, estimate: Estimate, *, explain: boo
     return option
 
 
-def _against_document(comparison: Comparison, before: Comparison) -> dict[str, Any]:
+def _against_document(comparison: Comparison, before: Comparison) -> AgainstDocument:
     """The difference to another spec; ``null`` with the reason if it would not be one of equal parts."""
-    best = {
-        "best_before": before.best and before.best.document(),
-        "best_after": comparison.best and comparison.best.document(),
+    document: AgainstDocument = {
+        "before": None,
+        "after": None,
+        "difference": None,
+        "without": [],
+        "best_before": before.best.document() if before.best else None,
+        "best_after": comparison.best.document() if comparison.best else None,
     }
     try:
         found = difference(before, comparison)
     except IncomparableError as error:
-        nothing = dict.fromkeys(("before", "after", "difference"))
-        return {**nothing, "without": [], "unknown": {"difference": str(error)}, **best}
+        return {**document, "unknown": {"difference": str(error)}}
     return {
+        **document,
         "before": usd_document(round(found.before, 4)),
         "after": usd_document(round(found.after, 4)),
         "difference": usd_document(round(found.after - found.before, 4)),
         "without": list(found.without),
-        **best,
     }
 
 
@@ -115,15 +125,15 @@ def _hours(comparison: Comparison, offer: Offer) -> int | float | None:
     return None if hours is None else number(round(hours, 4))
 
 
-def _place_document(offer: Offer) -> dict[str, str]:
+def _place_document(offer: Offer) -> PlaceDocument:
     return {"cloud": offer.cloud, "region": offer.region, "instance_type": offer.instance_type}
 
 
-def _way_document(way: Way) -> dict[str, Any]:
+def _way_document(way: Way) -> WayDocument:
     return {"purchase": way.offer.purchase, "terms": way.offer.terms or None}
 
 
-def _stretch_document(stretch: Stretch) -> dict[str, Any]:
+def _stretch_document(stretch: Stretch) -> StretchDocument:
     return {
         "from_hours": float(round(stretch.start, 1)),
         "to_hours": float(round(stretch.end, 1)),
@@ -131,7 +141,7 @@ def _stretch_document(stretch: Stretch) -> dict[str, Any]:
     }
 
 
-def _share_document(share: Share) -> dict[str, Any]:
+def _share_document(share: Share) -> ShareDocument:
     return {
         "machines": share.layer.machines,
         "hours_per_month": float(round(share.layer.hours, 1)),
@@ -140,10 +150,11 @@ def _share_document(share: Share) -> dict[str, Any]:
     }
 
 
-def _running_document(market: Market, offer: Offer, usage: Usage) -> dict[str, Any]:
+def _running_document(market: Market, offer: Offer, usage: Usage) -> RunningDocument:
     """The cost of a running box per hour, day and month, without boot and egress."""
     per_hour, _ = hourly(market, offer, usage)
-    return {
-        name: None if per_hour is None else {"amount": f"{round(per_hour * period, 4):f}", "currency": "USD"}
-        for name, period in PERIODS.items()
-    }
+    hour, day, month = (
+        None if per_hour is None else usd_document(round(per_hour * PERIODS[name], 4))
+        for name in ("hour", "day", "month")
+    )
+    return {"hour": hour, "day": day, "month": month}

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud.costs.spend import Charge, Spend, totals_of
 from gpucloud.errors import UsageError
 from gpucloud_pricing.values import Money
+
+if TYPE_CHECKING:
+    from gpucloud.costs.documents import GroupDocument
 
 
 def _gpu(charge: Charge) -> str | None:
@@ -52,7 +55,7 @@ class Group:
         """The names of the boxes with a part of unknown cost, by the reason."""
         return unknown_of(self.charges)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> GroupDocument:
         """A group of ``gpucloud.spend/v1``."""
         return {
             "values": dict(self.values),

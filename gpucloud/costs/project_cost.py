@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from gpucloud.costs.assignment import Place, Rank
 from gpucloud.costs.comparison import Comparison
@@ -20,6 +20,9 @@ from gpucloud_pricing.payment import way_of
 from gpucloud_pricing.rules import STALE, caution
 from gpucloud_pricing.tariffs import TariffCost
 from gpucloud_pricing.values import number, usd_document
+
+if TYPE_CHECKING:
+    from gpucloud.costs.documents import PartDocument, PlacementDocument, ProjectDocument, TransferDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +79,12 @@ class Candidate:
         """How its figures are computed."""
         return self.comparison.figures(self.estimate)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PartDocument:
         """A part of ``gpucloud.project/v1``."""
         return {
             "name": self.part.name,
             "hours": number(self.comparison.usage.hours),
             "cost": usd_document(round(self.usd, 4)),
-            "unknown": list(self.unknown),
             **self.estimate.document(),
         }
 
@@ -117,7 +119,7 @@ class PlacedTransfer:
     usd: Decimal | None
 
     @property
-    def path(self) -> str:
+    def path(self) -> Literal["internet", "between regions", "region", "zone"]:
         """What the data crosses."""
         if self.target is None or self.target.cloud != self.origin.cloud:
             return "internet"
@@ -133,7 +135,7 @@ class PlacedTransfer:
             return Figure(part=name, amount=self.usd, formula=free, rows=())
         return transfer_figure(market, name, self.tariff, self.usd, (self.transfer.gib, self.together))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> TransferDocument:
         """A transfer of ``gpucloud.project/v1``."""
         return {
             "from": self.transfer.origin,
@@ -173,7 +175,7 @@ class Placement:
         ]
         return of_parts + of_transfers
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PlacementDocument:
         """A placement of ``gpucloud.project/v1``."""
         return {
             "clouds": self.clouds,
@@ -230,7 +232,7 @@ class ProjectCost:
         """The parts for which there is a lower, but stale price."""
         return [each.part.name for each in self.cheapest.parts if each.passes_over]
 
-    def document(self, *, explain: bool = False) -> dict[str, Any]:
+    def document(self, *, explain: bool = False) -> ProjectDocument:
         """The fields of ``gpucloud.project/v1``; ``explain`` adds how each figure is computed.
 
         ``period`` is ``month`` or ``all``: whether the costs are those of a month, or of all hours.
@@ -240,10 +242,10 @@ class ProjectCost:
         ``between regions``, ``region`` (between its zones, or they are not known), or ``zone``.
         """
         saving, other = self.saving, self.one_cloud
-        document: dict[str, Any] = {
+        document: ProjectDocument = {
             "period": "month" if self.project.monthly else "all",
             "cheapest": self.cheapest.document(),
-            "one_cloud": other and other.document(),
+            "one_cloud": other.document() if other else None,
             "clouds": [
                 {"cloud": cloud, "total": usd_document(round(each.total, 4)), "complete": not each.unknown}
                 for cloud, each in self.by_cloud.items()

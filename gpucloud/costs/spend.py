@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud.journal.facts import Price, Usage, hours_of
 from gpucloud.resources import rfc3339
@@ -16,7 +16,9 @@ from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
+    from gpucloud.costs.documents import BoxSpendDocument, ChargeDocument, SpendDocument
     from gpucloud.journal.records import Box
+    from gpucloud_pricing.documents import MoneyDocument
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
 PARTS = ("compute", "disk", "address")
@@ -92,7 +94,7 @@ class Charge:
         where = f" in {place.cloud} {place.region}" if place else ""
         return f"no {self.part} price{where} was known at the launch"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ChargeDocument:
         """A charge of ``gpucloud.spend/v1``."""
         amount, least = self.amount, self.least_amount
         return {
@@ -109,7 +111,7 @@ class Charge:
             "source": self.source,
         }
 
-    def _money(self, amount: Decimal | None) -> dict[str, str] | None:
+    def _money(self, amount: Decimal | None) -> MoneyDocument | None:
         return None if amount is None else Money(amount=amount, currency=self.currency).document()
 
 
@@ -120,7 +122,7 @@ class BoxSpend:
     box: Box
     charges: Sequence[Charge]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> BoxSpendDocument:
         """A box of ``gpucloud.spend/v1``."""
         box, place, offer = self.box, self.box.place, self.box.offer
         return {
@@ -128,10 +130,10 @@ class BoxSpend:
             "id": box.id,
             "run_id": box.run_id,
             "state": str(box.state),
-            "cloud": place and place.cloud,
-            "region": place and place.region,
-            "instance_type": offer and offer.instance_type,
-            "purchase": offer and str(offer.purchase),
+            "cloud": place.cloud if place else None,
+            "region": place.region if place else None,
+            "instance_type": offer.instance_type if offer else None,
+            "purchase": str(offer.purchase) if offer else None,
             "charges": [charge.document() for charge in self.charges],
         }
 
@@ -153,10 +155,10 @@ class Spend:
         """The known amounts, by currency."""
         return totals_of(self.charges)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> SpendDocument:
         """The fields of ``gpucloud.spend/v1``."""
         return {
-            "since": self.since and rfc3339(self.since),
+            "since": rfc3339(self.since) if self.since else None,
             "boxes": [box.document() for box in self.boxes],
             "totals": [total.document() for total in self.totals],
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.estimate import Estimate, hourly, place_of
@@ -14,6 +14,7 @@ from gpucloud_pricing.values import usd_document
 
 if TYPE_CHECKING:
     from gpucloud.costs.comparison import Comparison
+    from gpucloud.costs.documents import VerdictDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +36,15 @@ class Verdict:
     saving: Decimal | None
     commitment: Estimate | None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> VerdictDocument:
         """``verdict`` of ``gpucloud.cost/v1``."""
         spot, commitment = self.spot, self.commitment
         return {
             "now": self.now.document(),
             "cost": usd_document(round(self.cost, 4)),
-            "spot": spot and spot.document(),
+            "spot": spot.document() if spot else None,
             "saving": None if self.saving is None else usd_document(round(self.saving, 4)),
-            "commitment": commitment and commitment.document(),
+            "commitment": commitment.document() if commitment else None,
         }
 
 

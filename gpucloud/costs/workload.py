@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import STEP_TIMEOUT_S
@@ -16,6 +16,7 @@ from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import number
 
 if TYPE_CHECKING:
+    from gpucloud.costs.documents import TokensDocument
     from gpucloud_pricing.computation import Computation
 
 MOST = 1_000_000
@@ -61,7 +62,7 @@ class Tokens:
         """How many million tokens are processed, in all epochs."""
         return self.per_epoch * self.epochs / 10**6
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> TokensDocument:
         """For JSON."""
         return {
             "per_epoch": number(self.per_epoch),

@@ -261,7 +261,7 @@ class Owed:
         """Its entry in the error document."""
         price = None
         if self.price_per_hour is not None:
-            price = {"amount": str(self.price_per_hour), "currency": self.currency}
+            price = {"amount": format(self.price_per_hour, "f"), "currency": self.currency}
         return {
             "kind": str(self.ref.kind),
             "id": self.ref.id or self.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import CommitmentInquiry
@@ -14,6 +14,16 @@ from gpucloud.runtime.context import Context
 from gpucloud_pricing import Commitment
 from gpucloud_pricing.history import PriceHistory
 from gpucloud_pricing.places import BadPlaceError, admits, knows
+from gpucloud_pricing.values import SavingsPlan
+
+if TYPE_CHECKING:
+    from gpucloud.market.documents import (
+        CommitmentAnswersDocument,
+        CommitmentDocument,
+        CommitmentsDocument,
+        InquiryFailureDocument,
+        SavingsPlanDocument,
+    )
 
 ASKED_AT_ONCE = 16
 """The most inquiries to one cloud at a time."""
@@ -38,7 +48,7 @@ class CloudAnswers:
     doubts: list[str] = field(default_factory=list[str])
     absent: str | None = None
 
-    def document(self, cloud: str) -> dict[str, Any]:
+    def document(self, cloud: str) -> CommitmentAnswersDocument:
         """A cloud of ``gpucloud.commitments/v1``."""
         return {
             "cloud": cloud,
@@ -63,7 +73,7 @@ class Commitments:
     commitments: Sequence[Commitment]
     by_cloud: Mapping[str, CloudAnswers]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CommitmentsDocument:
         """The fields of ``gpucloud.commitments/v1``."""
         return {
             "commitments": [commitment_document(each) for each in self.commitments],
@@ -71,7 +81,7 @@ class Commitments:
         }
 
 
-def commitment_document(commitment: Commitment) -> dict[str, Any]:
+def commitment_document(commitment: Commitment) -> CommitmentDocument:
     """One commitment for JSON."""
     plan = commitment.plan
     return {
@@ -82,20 +92,23 @@ def commitment_document(commitment: Commitment) -> dict[str, Any]:
         "zone": commitment.zone,
         "instance_type": commitment.instance_type,
         "count": None if plan else commitment.count,
-        "savings_plan": plan
-        and {
-            "per_hour": plan.per_hour.document(),
-            "purchase": plan.purchase,
-            "terms": plan.terms,
-            "family": plan.family,
-        },
-        "until": commitment.until and commitment.until.isoformat(),
+        "savings_plan": None if plan is None else _plan_document(plan),
+        "until": commitment.until.isoformat() if commitment.until else None,
         "as_of": commitment.as_of.isoformat(),
         "source": commitment.source,
     }
 
 
-def failure_documents(failures: Mapping[str, CloudError]) -> list[dict[str, Any]]:
+def _plan_document(plan: SavingsPlan) -> SavingsPlanDocument:
+    return {
+        "per_hour": plan.per_hour.document(),
+        "purchase": plan.purchase,
+        "terms": plan.terms,
+        "family": plan.family,
+    }
+
+
+def failure_documents(failures: Mapping[str, CloudError]) -> list[InquiryFailureDocument]:
     """Inquiries that were not answered, and why, for JSON."""
     return [
         {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.market.catalog import Catalog
@@ -29,6 +29,16 @@ from gpucloud_pricing.work import (
     range_wanted,
     why_unknown,
 )
+
+if TYPE_CHECKING:
+    from gpucloud.market.documents import (
+        EquivalentDocument,
+        EquivalentsDocument,
+        MeasureDocument,
+        RangeDocument,
+        SetDocument,
+        SizesDocument,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +64,7 @@ class Equivalents:
         """The unit of :attr:`amount`."""
         return UNITS[self.by]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> EquivalentsDocument:
         """The fields of ``gpucloud.equivalents/v1``."""
         return {
             "by": self.by,
@@ -66,12 +76,12 @@ class Equivalents:
             "rates": [rate.document() for rate in self.rates],
         }
 
-    def _document_of(self, each: Equivalent) -> dict[str, Any]:
+    def _document_of(self, each: Equivalent) -> EquivalentDocument:
         figure = figure_of(each.offer.kind, self.by)
         return {
             **_set_document(each),
-            "figure_source": figure and figure.source,
-            "figure_doubt": figure and figure.doubt,
+            "figure_source": figure.source if figure else None,
+            "figure_doubt": figure.doubt if figure else None,
         }
 
 
@@ -97,7 +107,7 @@ class ComparedMeasure:
         first, second = self.amounts
         return None if first is None or second is None else second.over(first)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> MeasureDocument:
         """Its fields in ``gpucloud.equivalents/v1``."""
         return {
             "by": self.by,
@@ -144,7 +154,7 @@ class SizeComparison:
         first, second = (each.sets[0].per_hour if each.sets else None for each in self.sizes)
         return None if first is None or second is None else second / first
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> SizesDocument:
         """The fields of ``gpucloud.equivalents/v1``."""
         return {
             "sizes": [
@@ -275,7 +285,7 @@ def _not_compared(offers: Sequence[Offer], found: Sequence[Equivalent], by: str)
             )
 
 
-def _set_document(each: Equivalent) -> dict[str, Any]:
+def _set_document(each: Equivalent) -> SetDocument:
     return {
         "gpus": float(round(each.gpus, 3)),
         "nodes": each.nodes,
@@ -284,7 +294,7 @@ def _set_document(each: Equivalent) -> dict[str, Any]:
     }
 
 
-def _range_document(amount: Range | None) -> dict[str, float] | None:
+def _range_document(amount: Range | None) -> RangeDocument | None:
     if amount is None:
         return None
     return {"low": float(round(amount.low, 4)), "high": float(round(amount.high, 4))}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import NoOfferError
 from gpucloud.market.catalog import check_places
@@ -15,6 +15,9 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, InstanceType, Market, Price
 from gpucloud_pricing.history import Change, PriceHistory, Span
 from gpucloud_pricing.places import admits, region_names
+
+if TYPE_CHECKING:
+    from gpucloud.market.documents import PriceDiffDocument, PriceHistoryDocument, SpanDocument
 
 Series = tuple[str, str, str, str, str, str]
 """The key of a price: cloud, region, zone, type, way of paying, terms."""
@@ -31,7 +34,7 @@ class PriceTrends:
     series: Mapping[Series, Sequence[Span]]
     known: int
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PriceHistoryDocument:
         """The fields of ``gpucloud.prices-history/v1``."""
         return {
             "since": rfc3339(self.since),
@@ -62,7 +65,7 @@ class PriceChanges:
     changes: Sequence[Change]
     compared: int
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PriceDiffDocument:
         """The fields of ``gpucloud.prices-diff/v1``."""
         return {
             "from": rfc3339(self.before),
@@ -167,10 +170,10 @@ def _amounts(price: Price | None) -> tuple[Decimal, Decimal] | None:
     return None if price is None else (price.amount, price.upfront)
 
 
-def _span_document(span: Span) -> dict[str, Any]:
+def _span_document(span: Span) -> SpanDocument:
     return {
         "amount": span.price.money.document(),
         "since": rfc3339(span.since),
         "seen": rfc3339(span.seen),
-        "ended": span.ended and rfc3339(span.ended),
+        "ended": rfc3339(span.ended) if span.ended else None,
     }

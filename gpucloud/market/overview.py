@@ -6,10 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from gpucloud_pricing import Market, Price, Rate, Source, Tariff
 from gpucloud_pricing.tariff_table import EVERYWHERE, KINDS
+
+if TYPE_CHECKING:
+    from gpucloud.market.documents import (
+        PriceGroupDocument,
+        PricesDocument,
+        SourceDocument,
+        TariffGroupDocument,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +35,20 @@ class PriceGroup:
     age_days: int
     source: str
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PriceGroupDocument:
         """A group of ``gpucloud.prices/v1``."""
-        return {**asdict(self), "oldest": self.oldest.isoformat(), "newest": self.newest.isoformat()}
+        return {
+            "cloud": self.cloud,
+            "purchase": self.purchase,
+            "prices": self.prices,
+            "regions": self.regions,
+            "types": self.types,
+            "currencies": list(self.currencies),
+            "oldest": self.oldest.isoformat(),
+            "newest": self.newest.isoformat(),
+            "age_days": self.age_days,
+            "source": self.source,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +73,17 @@ class TariffGroup:
     newest: date | None
     source: str
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> TariffGroupDocument:
         """A group of ``gpucloud.prices/v1``."""
-        days = {"oldest": self.oldest and self.oldest.isoformat()}
-        return {**asdict(self), **days, "newest": self.newest and self.newest.isoformat()}
+        return {
+            "cloud": self.cloud,
+            "kind": self.kind,
+            "tariffs": self.tariffs,
+            "regions": self.regions,
+            "oldest": self.oldest.isoformat() if self.oldest else None,
+            "newest": self.newest.isoformat() if self.newest else None,
+            "source": self.source,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +115,14 @@ class PriceOverview:
         asked = {source.id for source in self.sources if source.live}
         return sum(group.prices for group in self.groups if group.source in asked)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PricesDocument:
         """The fields of ``gpucloud.prices/v1``."""
         return {
             "as_of": max(group.newest for group in self.groups).isoformat(),
             "prices": self.prices,
             "groups": [group.document() for group in self.groups],
             "tariffs": [group.document() for group in self.tariffs],
-            "sources": [asdict(source) for source in self.sources],
+            "sources": [cast("SourceDocument", asdict(source)) for source in self.sources],
             "rates": [rate.document() for rate in self.rates],
         }
 

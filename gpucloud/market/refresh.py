@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Inquiry, PriceList
@@ -24,6 +24,9 @@ from gpucloud_pricing.history import Change, PriceHistory, SetAside
 from gpucloud_pricing.places import admits, region_names
 from gpucloud_pricing.tariff_history import TariffChange
 from gpucloud_pricing.validation import validate_prices, validate_tariffs
+
+if TYPE_CHECKING:
+    from gpucloud.market.documents import RefreshedDocument
 
 ASKED_AT_ONCE = 32
 """Inquiries to one cloud at a time, to hide its latency. Clouds limit the calls of each region, so the
@@ -68,7 +71,7 @@ class Refreshed:
     failures: dict[str, CloudError] = field(default_factory=dict[str, CloudError])
     absent: str | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> RefreshedDocument:
         """A cloud of ``gpucloud.prices-refresh/v1``, without its name."""
         return {
             "inquiries": self.asked,
@@ -80,7 +83,7 @@ class Refreshed:
             "gone": self.gone,
             "tariffs": self.tariffs,
             "moved_tariffs": [change.document() for change in self.moved_tariffs],
-            "set_aside": [asdict(each) for each in self.set_aside],
+            "set_aside": [{"reason": each.reason, "row": each.row} for each in self.set_aside],
             "failures": failure_documents(self.failures),
             "left_out": self.absent,
         }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
 from gpucloud.spec.file import flag_of
@@ -24,6 +24,9 @@ from gpucloud_pricing import (
 )
 from gpucloud_pricing.rules import caution
 from gpucloud_pricing.values import number
+
+if TYPE_CHECKING:
+    from gpucloud.market.documents import OffersDocument, ReasonDocument, RefusalDocument
 
 _REFUSED_BY = {
     "cloud": "--cloud",
@@ -125,10 +128,10 @@ class Offers:
             return None
         return nothing_matches(self.explanation)
 
-    def document(self, limit: int | None = None) -> dict[str, Any]:
+    def document(self, limit: int | None = None) -> OffersDocument:
         """The fields of ``gpucloud.offers/v1``; with at most ``limit`` refused offers."""
         dates = [offer.as_of for offer in self.offers if offer.as_of]
-        fields: dict[str, Any] = {
+        fields: OffersDocument = {
             "as_of": max(dates).isoformat() if dates else None,
             "offers": [offer.document() for offer in self.offers],
             "rates": [rate.document() for rate in self.rates],
@@ -239,6 +242,6 @@ def way_text(purchase: str, terms: str) -> str:
     return ", ".join(filter(None, (purchase.replace("_", "-"), terms)))
 
 
-def _refusal(refusal: Refusal) -> dict[str, Any]:
-    reasons = [{"rule": reason.rule, "text": reason.text} for reason in refusal.reasons]
+def _refusal(refusal: Refusal) -> RefusalDocument:
+    reasons: list[ReasonDocument] = [{"rule": reason.rule, "text": reason.text} for reason in refusal.reasons]
     return {"offer": refusal.offer.document(), "reasons": reasons}

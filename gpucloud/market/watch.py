@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.market.catalog import refreshed_by
@@ -17,6 +17,9 @@ from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, Market, Offer
 from gpucloud_pricing.history import PriceHistory
+
+if TYPE_CHECKING:
+    from gpucloud.market.documents import PriceWatchDocument
 
 LEAST = timedelta(minutes=1)
 """The least pause: prices change a few times a day at most."""
@@ -40,13 +43,12 @@ class Look:
     fell: bool
     failures: int
 
-    def document(self) -> dict[str, Any]:
-        """One line of ``gpucloud.prices-watch/v1``."""
+    def document(self) -> PriceWatchDocument:
+        """The fields of one line of ``gpucloud.prices-watch/v1``."""
         return {
-            "schema": "gpucloud.prices-watch/v1",
             "at": rfc3339(self.at),
             "below": self.below,
-            "offer": self.offer and self.offer.document(),
+            "offer": self.offer.document() if self.offer else None,
             "failures": self.failures,
         }
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
+from gpucloud_pricing.values import number
 
 if TYPE_CHECKING:
     from gpucloud.clouds.cloud import Clouds
+    from gpucloud.planning.documents import ImageDocument
     from gpucloud.planning.plan import Candidate
     from gpucloud_templates import Image, Software
 
@@ -52,13 +54,13 @@ class BootChoice:
         }
         return [name for name, is_added in added.items() if is_added]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ImageDocument:
         """An image of ``gpucloud.images/v1``."""
         candidate, image, software = self.candidate, self.image, self.software
-        offer = {
+        offer: ImageDocument = {
             "cloud": candidate.cloud,
             "instance_type": candidate.instance_type,
-            "gpu": {"model": candidate.gpu_model, "memory_gib": format(candidate.gpu_memory_gib, "f")},
+            "gpu": {"model": candidate.gpu_model, "memory_gib": number(candidate.gpu_memory_gib)},
             "arch": candidate.arch,
             "problem": self.problem,
         }
@@ -69,7 +71,7 @@ class BootChoice:
             "image": image.name,
             "system": image.system,
             "driver": self.driver,
-            "cuda": self.cuda,
+            "cuda": list(self.cuda),
             "cudnn": software.cudnn,
             "frameworks": [*image.frameworks, *([software.wheels] if software.wheels else [])],
             "containers": software.containers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud.costs.resource_prices import ADDRESS, BESIDE, DISK, beside_prices
 from gpucloud.errors import UsageError
@@ -16,6 +16,10 @@ from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec, deadline
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
+from gpucloud_pricing.values import Money
+
+if TYPE_CHECKING:
+    from gpucloud.planning.documents import CostLimitDocument
 
 LAUNCH_TTL = timedelta(hours=24)
 """The lifetime of a box by default."""
@@ -82,9 +86,9 @@ class CostLimit:
     lives: timedelta | None
     until: datetime | None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CostLimitDocument:
         """For JSON."""
-        amount = {"amount": format(self.usd_per_hour, "f"), "currency": "USD"}
+        amount = Money(amount=self.usd_per_hour, currency="USD").document()
         until = rfc3339(self.until) if self.until else None
         return {"per_hour": amount, "nodes": self.nodes, "without": list(self.unknown), "until": until}
 

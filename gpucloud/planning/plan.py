@@ -6,15 +6,19 @@ Pure functions over the market's offers; nothing here calls a cloud or reads a c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import ROUND_DOWN, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
 from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
 from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
+from gpucloud_pricing.values import number
+
+if TYPE_CHECKING:
+    from gpucloud.planning.documents import AttemptDocument, PlanDocument
 
 SCHEMA = "gpucloud.plan/v1"
 MAX_ATTEMPTS = 20
@@ -95,17 +99,39 @@ class Candidate:
         """Whether the price is too old to buy at it without asking the cloud."""
         return STALE in self.flags and not self.quoted
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain JSON; decimals and times as strings."""
-        plain = {**asdict(self), "zone": self.zone or None, "quoted": self.quoted}
-        return {key: _plain(value) for key, value in plain.items()}
+    def as_json(self) -> AttemptDocument:
+        """Plain JSON; prices and times as strings."""
+        return {
+            "cloud": self.cloud,
+            "region": self.region,
+            "zone": self.zone or None,
+            "instance_type": self.instance_type,
+            "purchase": str(self.purchase),
+            "gpu_model": self.gpu_model,
+            "gpu_count": number(self.gpu_count),
+            "gpu_memory_gib": number(self.gpu_memory_gib),
+            "vcpus": self.vcpus,
+            "memory_gib": number(self.memory_gib),
+            "interconnect": self.interconnect,
+            "arch": self.arch,
+            "price": format(self.price, "f"),
+            "currency": self.currency,
+            "price_usd": format(self.price_usd, "f"),
+            "ceiling_usd": format(self.ceiling_usd, "f"),
+            "as_of": self.as_of.isoformat(),
+            "source": self.source,
+            "flags": list(self.flags),
+            "quoted": self.quoted,
+            "quoted_at": rfc3339(self.quoted_at) if self.quoted_at else None,
+            "reservation": self.reservation,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
         """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` for invalid data."""
         values: dict[str, Any] = {key: value for key, value in data.items() if key != "quoted"}
         for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd", "ceiling_usd"):
-            values[key] = Decimal(data[key])
+            values[key] = Decimal(str(data[key]))
         values["zone"] = data["zone"] or ""
         values["purchase"] = Purchase(data["purchase"])
         values["as_of"] = date.fromisoformat(data["as_of"])
@@ -131,20 +157,22 @@ class Plan:
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def as_json(self) -> dict[str, Any]:
-        """The document that ``plan --save`` saves; its ``digest`` detects changes to the file."""
-        document = self._document()
-        return {**document, "digest": request_hash(document)}
+        """The document that ``plan --save`` saves."""
+        return {"schema": SCHEMA, **self.document()}
 
-    def _document(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
+    def document(self) -> PlanDocument:
+        """The fields of ``gpucloud.plan/v1``; ``digest`` detects changes to a saved plan."""
+        document: PlanDocument = {
             "created_at": rfc3339(self.created_at),
             "spec": dict(self.spec),
             "attempts": [attempt.as_json() for attempt in self.attempts],
             "left_out": dict(self.left_out),
             "endings": dict(self.endings),
             "remarks": {cloud: list(said) for cloud, said in self.remarks.items()},
+            "digest": "",
         }
+        document["digest"] = request_hash(document)
+        return document
 
     @classmethod
     def from_json(cls, data: Any) -> Plan:
@@ -167,7 +195,7 @@ class Plan:
                 endings=dict(document["endings"]),
                 remarks=dict(document.get("remarks", {})),
             )
-            digest = request_hash(plan._document())
+            digest = plan.document()["digest"]
         except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(
                 f"this saved plan is damaged: {type(error).__name__}: {error}", hint=MAKE_AGAIN
@@ -359,19 +387,3 @@ def into_held(
         == (hold.cloud, hold.region, hold.instance_type)
         and candidate.zone in {"", hold.zone}
     ]
-
-
-def _plain(value: object) -> Any:
-    match value:
-        case Decimal():
-            return format(value, "f")
-        case datetime():
-            return rfc3339(value)
-        case date():
-            return value.isoformat()
-        case Purchase():
-            return str(value)
-        case tuple():
-            return [*value]
-        case _:
-            return value

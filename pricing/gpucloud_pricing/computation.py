@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.gpu_figures import Figure
 from gpucloud_pricing.terms import UnsuitableError
 from gpucloud_pricing.values import InstanceType, number
 from gpucloud_pricing.work import figure_of, why_unknown
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.documents import ComputationDocument
 
 MOST_HOURS = 1_000_000
 """The most hours that are estimated."""
@@ -47,7 +50,7 @@ class Computation:
             raise UnsuitableError(f"the work takes more than {MOST_HOURS:,} hours")
         return hours
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ComputationDocument:
         """For JSON."""
         usual = self.mfu == USUAL_MFU
         return {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.interruptions import SpotEstimate, spot_estimate
@@ -19,6 +19,9 @@ from gpucloud_pricing.rules import caution
 from gpucloud_pricing.terms import DAY, Bill, UnsuitableError, compute_bill, unit_price
 from gpucloud_pricing.usage import Usage, run_hours
 from gpucloud_pricing.values import Offer, Price, number, usd_document
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.documents import EstimateDocument, MoneyDocument
 
 Place = tuple[str, str, str]
 """Cloud, region and instance type."""
@@ -94,23 +97,27 @@ class Estimate:
         """The order by what is known: 0 everything, 1 a part or what interruptions cost is not, 2 nothing."""
         return 2 if self.total is None else int(bool(self.missing))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> EstimateDocument:
         """The estimate for JSON."""
-        amounts = {
-            **self.parts,
-            "total": self.total,
-            "expected_total": self.expected_total,
-            "low_total": self.low_total,
-            "high_total": self.high_total,
-        }
-        document: dict[str, Any] = {"offer": self.offer.document(), "purchase": self.offer.purchase}
-        document |= {name: None if amount is None else _cents(amount) for name, amount in amounts.items()}
-        document["complete"] = self.complete
-        document["hours"] = None if self.usage is None else number(round(self.usage.hours, 4))
         hours = self.break_even_hours
-        document["break_even_hours"] = None if hours is None else float(round(hours, 1))
+        document: EstimateDocument = {
+            "offer": self.offer.document(),
+            "purchase": self.offer.purchase,
+            "compute": _cents(self.compute),
+            "disk": _cents(self.disk),
+            "address": _cents(self.address),
+            "egress": _cents(self.egress),
+            "snapshots": _cents(self.snapshots),
+            "total": _cents(self.total),
+            "expected_total": _cents(self.expected_total),
+            "low_total": _cents(self.low_total),
+            "high_total": _cents(self.high_total),
+            "complete": self.complete,
+            "hours": None if self.usage is None else number(round(self.usage.hours, 4)),
+            "break_even_hours": None if hours is None else float(round(hours, 1)),
+        }
         if self.upfront is not None:
-            document["upfront"] = _cents(self.upfront)
+            document["upfront"] = usd_document(round(self.upfront, 4))
         if self.spot is not None:
             document["spot"] = self.spot.document()
             document["interruption_percent"] = round(self.spot.chance.middle * 100, 2)
@@ -329,5 +336,5 @@ def _by_cost(e: Estimate) -> tuple[Any, ...]:
     return e.rank, caution(e.offer.flags), e.cost or Decimal(0), place
 
 
-def _cents(amount: Decimal) -> dict[str, str]:
-    return usd_document(round(amount, 4))
+def _cents(amount: Decimal | None) -> MoneyDocument | None:
+    return None if amount is None else usd_document(round(amount, 4))

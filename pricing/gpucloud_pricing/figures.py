@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Estimate, on_demand_price, place_of
@@ -20,6 +20,9 @@ from gpucloud_pricing.tariffs import TariffCost, caveats
 from gpucloud_pricing.terms import DAY, PREPAID, Bill
 from gpucloud_pricing.usage import Usage, run_hours
 from gpucloud_pricing.values import Experience, Interruption, Offer, Price, usd_document
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.documents import FigureDocument, MoneyDocument, RowDocument
 
 _UNITS = {
     "gib_month": "GiB and month",
@@ -43,13 +46,13 @@ class Row:
     as_of: date | None
     source: str
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> RowDocument:
         """For JSON."""
         return {
             "what": self.what,
             "amount": f"{self.amount:f}",
             "currency": self.currency,
-            "as_of": self.as_of and self.as_of.isoformat(),
+            "as_of": self.as_of.isoformat() if self.as_of else None,
             "source": self.source,
         }
 
@@ -68,7 +71,7 @@ class Figure:
     rows: tuple[Row, ...]
     unit: str = "USD"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> FigureDocument:
         """For JSON."""
         return {
             "part": self.part,
@@ -77,7 +80,7 @@ class Figure:
             "rows": [row.document() for row in self.rows],
         }
 
-    def _amount(self) -> Any:
+    def _amount(self) -> MoneyDocument | float | None:
         if self.amount is None:
             return None
         match self.unit:

@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucloud_pricing import tariff_history
 from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction
 from gpucloud_pricing.tariff_history import TariffChange
 from gpucloud_pricing.tariff_table import Tariff, TariffTable
 from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, Rate, SavingsPlan
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.documents import ChangeDocument
 
 _STEPS = (
     """
@@ -194,12 +197,12 @@ class Change:
             return Decimal("Infinity")
         return abs(self.after.amount / self.before.amount - 1)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ChangeDocument:
         """The change for JSON."""
         return {
             **self.price.subject(),
-            "before": self.before and self.before.money.document(),
-            "after": self.after and self.after.money.document(),
+            "before": self.before.money.document() if self.before else None,
+            "after": self.after.money.document() if self.after else None,
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.parts import cost_of_hours, known_total
@@ -12,6 +12,7 @@ from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import Experience, Interruption, Offer
 
 if TYPE_CHECKING:
+    from gpucloud_pricing.documents import BandDocument, OwnHistoryDocument, SpotDocument, SpreadDocument
     from gpucloud_pricing.hazards import Spread
     from gpucloud_pricing.spot import Outlook
 
@@ -49,7 +50,7 @@ class SpotEstimate:
     best_interval: float | None
     dearer: bool | None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> SpotDocument:
         """For JSON."""
         seen, best = self.outlook, self.best_interval
         return {
@@ -126,15 +127,10 @@ def evidence_of(offer: Offer) -> Interruption | Experience | None:
     return own if own is not None and is_enough(own) else offer.interruption
 
 
-def evidence_document(evidence: Interruption | Experience) -> dict[str, Any]:
+def evidence_document(evidence: Interruption | Experience) -> BandDocument | OwnHistoryDocument:
     """The evidence for JSON."""
     if isinstance(evidence, Interruption):
-        return {
-            "kind": "band",
-            "percent_per_month": [evidence.low, evidence.high],
-            "as_of": evidence.as_of.isoformat(),
-            "source": evidence.source,
-        }
+        return {"kind": "band", **evidence.document()}
     return {
         "kind": "own_history",
         "machine_hours": round(evidence.hours, 1),
@@ -152,6 +148,6 @@ def _cost(market: Market, offer: Offer, usage: Usage, hours: float) -> Decimal:
     return max(cost_of_hours(market, offer, usage, hours), known_total(market, offer, usage))
 
 
-def _spread_document(spread: Spread, *, factor: int, digits: int) -> dict[str, float]:
-    names = ("low", "middle", "high")
-    return {name: round(getattr(spread, name) * factor, digits) for name in names}
+def _spread_document(spread: Spread, *, factor: int, digits: int) -> SpreadDocument:
+    low, middle, high = (round(rate * factor, digits) for rate in (spread.low, spread.middle, spread.high))
+    return {"low": low, "middle": middle, "high": high}

@@ -11,10 +11,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.tariff_table import Tariff
 from gpucloud_pricing.values import Rate
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.documents import TariffChangeDocument
 
 TABLES = """
 CREATE TABLE tariff_lists (
@@ -71,7 +74,7 @@ class TariffChange:
     before: Tariff
     after: Tariff
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> TariffChangeDocument:
         """The change for JSON."""
         return {
             "cloud": self.after.cloud,

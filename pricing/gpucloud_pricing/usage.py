@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.values import InstanceType, Offer, number
 
 if TYPE_CHECKING:
     from gpucloud_pricing.computation import Computation
+    from gpucloud_pricing.documents import UsageDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ def failed_hours(offer: Offer, usage: Usage) -> Decimal:
     return Decimal(usage.failed_attempts * max(usage.boot_s, offer.kind.billing.minimum_s)) / 3600
 
 
-def usage_document(usage: Usage) -> dict[str, Any]:
+def usage_document(usage: Usage) -> UsageDocument:
     """A usage for JSON; with a computation, each option has its own hours."""
     computation = usage.computation
     return {
@@ -88,5 +89,5 @@ def usage_document(usage: Usage) -> dict[str, Any]:
         "checkpoint_s": usage.checkpoint_s,
         "save_s": usage.save_s,
         "billed_hours": None if computation else float(round(usage.billed_hours, 4)),
-        "computation": computation and computation.document(),
+        "computation": computation.document() if computation else None,
     }

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
 from gpucloud_pricing.demand import COMMITMENTS
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.documents import (
+        InterruptionDocument,
+        MoneyDocument,
+        OfferDocument,
+        RateDocument,
+        SubjectDocument,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +27,7 @@ class Money:
     amount: Decimal
     currency: str
 
-    def document(self) -> dict[str, str]:
+    def document(self) -> MoneyDocument:
         """For JSON: a decimal string and the currency."""
         return {"amount": f"{self.amount:f}", "currency": self.currency}
 
@@ -41,12 +50,12 @@ class Rate:
     as_of: date
     source: str
 
-    def document(self) -> dict[str, str]:
+    def document(self) -> RateDocument:
         """The rate for JSON."""
         return {
             "base": self.base,
             "quote": self.quote,
-            "rate": f"{self.rate}",
+            "rate": float(self.rate),
             "as_of": self.as_of.isoformat(),
             "source": self.source,
         }
@@ -159,7 +168,7 @@ class Price:
         """The amount with its currency."""
         return Money(amount=self.amount, currency=self.currency)
 
-    def subject(self) -> dict[str, str | None]:
+    def subject(self) -> SubjectDocument:
         """The offer of the price, for JSON; without the amount."""
         return {
             "cloud": self.cloud,
@@ -237,6 +246,14 @@ class Interruption:
     savings_percent: int
     as_of: date
     source: str
+
+    def document(self) -> InterruptionDocument:
+        """The band for JSON."""
+        return {
+            "percent_per_month": [self.low, self.high],
+            "as_of": self.as_of.isoformat(),
+            "source": self.source,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,11 +382,11 @@ class Offer:
         """Whether this is a commitment that must be bought first; such an offer is never launchable."""
         return self.purchase in COMMITMENTS
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> OfferDocument:
         """The offer for JSON."""
         usd = None if self.price_usd is None else usd_document(self.price_usd)
         per_gpu = None if self.price_usd is None else usd_document(self.price_usd / self.gpu_count)
-        document: dict[str, Any] = {
+        document: OfferDocument = {
             "cloud": self.cloud,
             "region": self.region,
             "zone": self.zone,
@@ -385,10 +402,10 @@ class Offer:
             "rdma": self.rdma,
             "arch": self.arch,
             "purchase": self.purchase,
-            "price": self.price and self.price.document(),
+            "price": self.price.document() if self.price else None,
             "price_usd": usd,
             "price_per_gpu_usd": per_gpu,
-            "as_of": self.as_of and self.as_of.isoformat(),
+            "as_of": self.as_of.isoformat() if self.as_of else None,
             "source": self.source,
             "flags": list(self.flags),
             "to_buy": self.to_buy,
@@ -397,19 +414,15 @@ class Offer:
             document["own_discount_percent"] = number(self.quote.discount * 100)
         if self.to_buy and self.quote is not None:
             upfront = Money(amount=self.quote.upfront, currency=self.quote.currency)
-            document |= {"terms": self.terms or None, "upfront": upfront.document()}
+            document["terms"], document["upfront"] = self.terms or None, upfront.document()
         if self.purchase == "spot":
-            document["interruption"] = self.interruption and {
-                "percent_per_month": [self.interruption.low, self.interruption.high],
-                "as_of": self.interruption.as_of.isoformat(),
-                "source": self.interruption.source,
-            }
+            document["interruption"] = self.interruption.document() if self.interruption else None
         if self.unknown:
             document["unknown"] = self.unknown
         return document
 
 
-def usd_document(amount: Decimal) -> dict[str, str]:
+def usd_document(amount: Decimal) -> MoneyDocument:
     """An amount of USD for JSON: computed amounts are rounded to a millionth, listed digits stay."""
     rounded = amount if -amount.as_tuple().exponent <= 6 else amount.quantize(Decimal("0.000001"))  # type: ignore[operator]
     return Money(amount=rounded, currency="USD").document()

@@ -23,7 +23,7 @@ def test_every_price_of_the_snapshot_is_counted_with_its_date_and_source(
     assert document["prices"] == sum(group["prices"] for group in document["groups"])
     assert {group["source"] for group in document["groups"]} <= {s["id"] for s in document["sources"]}
     assert all(group["oldest"] and group["age_days"] >= 0 for group in document["groups"])
-    assert document["rates"][0]["rate"] == str(market.rates[0].rate)
+    assert document["rates"][0]["rate"] == float(market.rates[0].rate)
 
 
 def test_the_table_names_clouds_dates_and_sources(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,7 @@ def test_a_difference_of_unequal_parts_is_refused_and_names_the_part(
         with pytest.raises(IncomparableError, match=why):
             difference(compared(before), compared(after))
         against = compared(after).document(compared(before))["against"]
+        assert against is not None
         assert (against["before"], against["after"], against["difference"]) == (None, None, None)
         assert "the price of disk" in against["unknown"]["difference"]
         write_markdown(compared(after), compared(before))

@@ -227,7 +227,10 @@ def test_what_is_no_plan_is_refused(data: Any) -> None:
 SAVED = Plan(
     created_at=NOW,
     spec={"gpu": "T4", "budget": "1"},
-    attempts=(a_candidate(quoted_at=NOW), a_candidate("aws/r2/z", ceiling_usd=Decimal("1.02"))),
+    attempts=(
+        a_candidate(quoted_at=NOW),
+        a_candidate("aws/r2/z", gpu_count=Decimal("0.166667"), ceiling_usd=Decimal("1.02")),
+    ),
     left_out={"azure": "no"},
     endings={"aws": "it powers itself off"},
 )
@@ -262,6 +265,10 @@ FIGURES = {
     "quoted_at": "2027-01-01T00:00:00Z",
     "flags": ["stale"],
 }
+
+
+def test_counts_are_numbers_in_the_document_also_of_a_share_of_a_gpu() -> None:
+    assert [each["gpu_count"] for each in SAVED.as_json()["attempts"]] == [1, 0.166667]
 
 
 def test_the_figures_are_all_there_are() -> None:

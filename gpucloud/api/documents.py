@@ -1,0 +1,135 @@
+"""BOX of the JSON documents. Imported by programs that check types, and to generate the JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from gpucloud_pricing.documents import Day, GpuDocument, MoneyDocument, Number, Time
+
+
+class NodeDocument(TypedDict):
+    """One machine of a box, as its cloud last returned it.
+
+    Attributes:
+        state: ``pending``, ``running``, ``stopping``, ``stopped`` or ``gone``.
+    """
+
+    instance_id: str
+    state: str
+    public_ip: str | None
+    private_ip: str | None
+
+
+class PerHourDocument(TypedDict):
+    """What a box costs per hour now, all nodes; ``null`` if unknown.
+
+    Attributes:
+        total: the sum; ``null`` if a part is unknown.
+    """
+
+    total: MoneyDocument | None
+    compute: MoneyDocument | None
+    disk: MoneyDocument | None
+    address: MoneyDocument | None
+
+
+class SliceDocument(TypedDict):
+    """A MIG slice of a GPU of a node."""
+
+    node: int
+    gpu: int
+    profile: str
+    uuid: str
+
+
+class GuardDocument(TypedDict):
+    """The last report of a node's guard.
+
+    Attributes:
+        at: when it reported.
+        idle_s: how long the node has been idle.
+        left_s: how long it may live; ``null`` without a deadline.
+        deadline: when it ends the node.
+        clock_ahead_s: how far the node's clock is ahead; ``null`` if unknown.
+        sessions: open sessions.
+        taken_back_at: when the cloud said that it interrupts the node.
+        clock_is_right: whether the node's clock was found right.
+        jobs: whether jobs run.
+        gpu_percent: the use of each GPU.
+        ending: why it ends the node, once it does.
+        health: faults in words, by what they are of.
+    """
+
+    at: Time
+    idle_s: Number
+    left_s: Number | None
+    deadline: Time | None
+    clock_ahead_s: Number | None
+    sessions: Number | None
+    taken_back_at: Time | None
+    clock_is_right: bool
+    jobs: bool
+    gpu_percent: list[Number]
+    ending: str | None
+    health: dict[str, str]
+
+
+class BoxDocument(TypedDict):
+    """One box: what a user launched.
+
+    Attributes:
+        name: unique among the owner's living boxes.
+        id: unique for ever.
+        run_id: the run of the box.
+        state: ``planned``, ``provisioning``, ``bootstrapping``, ``ready``, ``interrupted``, ``stopping``,
+            ``stopped``, ``deleting``, ``deleted`` or ``failed``.
+        gpu: the GPUs of one node; ``null`` if unknown.
+        purchase: the way of paying.
+        price: of the compute, per hour and node, in the currency of the cloud's bill.
+        price_as_of: the date of that price.
+        price_source: an id of the market's sources.
+        expires_at: the deadline; ``null`` if nothing ends the box.
+        overdue: whether it lives past its deadline.
+        seen_at: when its cloud was last asked for it.
+        ended_at: when it was found deleted.
+        ended_by: why it ended without ``down``: ``ttl``, ``cloud`` or ``itself``.
+        compute_ended_at: when the billing of its machines ended.
+        cost_so_far: compute, disks and addresses with a known price, all nodes.
+        cost_at_least: the part of it that is certain.
+        mig: the MIG slices of its GPUs.
+        accept_test: the measurements of the GPU test, by node.
+        replaced: why its first machine was replaced.
+        setup_error: why its set-up failed.
+        guards: the last report of each node's guard; ``null`` for a guard without one.
+    """
+
+    name: str
+    id: str
+    run_id: str | None
+    owner: str
+    state: str
+    cloud: str | None
+    region: str | None
+    zone: str | None
+    instance_type: str | None
+    gpu: GpuDocument | None
+    purchase: str | None
+    nodes: list[NodeDocument]
+    price: MoneyDocument | None
+    price_as_of: Day | None
+    price_source: str | None
+    per_hour: PerHourDocument
+    created_at: Time
+    expires_at: Time | None
+    overdue: bool
+    seen_at: Time | None
+    ended_at: Time | None
+    ended_by: str | None
+    compute_ended_at: Time | None
+    cost_so_far: MoneyDocument | None
+    cost_at_least: MoneyDocument | None
+    mig: list[SliceDocument]
+    accept_test: list[dict[str, Any]]
+    replaced: str | None
+    setup_error: str | None
+    guards: list[GuardDocument | None]

@@ -1,0 +1,685 @@
+"""The JSON documents of all commands: ``gpucloud.NAME/v1`` by name, and those that commands put together.
+
+Imported to check types, to print JSON Schemas and to write ``docs/schemas``; not by commands that answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
+
+from gpucloud.api.documents import BoxDocument
+from gpucloud.checkup import CheckDocument
+from gpucloud.clouds.audit import AuditDocument
+from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
+from gpucloud.market.documents import (
+    CommitmentsDocument,
+    EquivalentsDocument,
+    OffersDocument,
+    PriceDiffDocument,
+    PriceHistoryDocument,
+    PricesDocument,
+    PricesRefreshDocument,
+    PriceWatchDocument,
+    SizesDocument,
+)
+from gpucloud.planning.documents import ImagesDocument, PlanDocument
+from gpucloud_pricing.documents import Amount, MoneyDocument, Number, Time, Unknown
+
+# --- boxes
+
+
+class StepDocument(TypedDict):
+    """A step of a command.
+
+    Attributes:
+        at_s: when it began, in seconds since the command's start.
+    """
+
+    step: str
+    at_s: Number
+
+
+class ShowDocument(TypedDict):
+    """One box."""
+
+    box: BoxDocument
+
+
+class ExtendDocument(TypedDict):
+    """The box with its new deadline."""
+
+    box: BoxDocument
+
+
+class LaunchDocument(TypedDict):
+    """The box that was launched, and the steps of its launch."""
+
+    box: BoxDocument
+    timeline: list[StepDocument]
+
+
+class SetupDocument(TypedDict):
+    """The box whose set-up was repeated, and the steps."""
+
+    box: BoxDocument
+    timeline: list[StepDocument]
+
+
+class RunDocument(TypedDict):
+    """A run that has ended.
+
+    Attributes:
+        box: the box of the run, which is deleted unless it was kept.
+        exit_code: of the command.
+        not_fetched: the files of ``--fetch`` that were not copied back.
+        timeline: the steps.
+    """
+
+    box: BoxDocument
+    exit_code: int
+    not_fetched: list[str]
+    timeline: list[StepDocument]
+
+
+class ExecDocument(TypedDict):
+    """A command on a box that has ended.
+
+    Attributes:
+        box: its name as given.
+    """
+
+    box: str
+    exit_code: int
+
+
+class NodeExitDocument(TypedDict):
+    """The exit code of a command on a node."""
+
+    node: int
+    exit_code: int
+
+
+class ExecAllDocument(TypedDict):
+    """``exec --all-nodes``: a command on a box that has ended on every node."""
+
+    box: str
+    nodes: list[NodeExitDocument]
+
+
+class ExecDetachedDocument(TypedDict):
+    """``exec --detach``: a command that was left running.
+
+    Attributes:
+        job: the ID of its job.
+    """
+
+    box: str
+    job: str
+
+
+class SyncDocument(TypedDict):
+    """Files that were copied.
+
+    Attributes:
+        up: whether they were copied to the box.
+    """
+
+    box: str
+    up: bool
+    source: str
+    destination: str
+
+
+class PortDocument(TypedDict):
+    """A port on a box, and the local address that leads to it."""
+
+    port: int
+    local_port: int
+    address: str
+    node: int
+
+
+class ForwardDocument(TypedDict):
+    """Ports that are reachable at this machine from now on."""
+
+    box: str
+    ports: list[PortDocument]
+
+
+class HostDocument(TypedDict):
+    """A node as a host of ssh."""
+
+    host: str
+    box: str
+    node: int
+    address: str
+    port: int
+    user: str
+    identity_file: str
+
+
+class SshConfigDocument(TypedDict):
+    """The boxes as hosts of ssh.
+
+    Attributes:
+        included: whether the user's configuration of ssh reads ``file``.
+        text: the contents of the file.
+    """
+
+    file: str
+    included: bool
+    hosts: list[HostDocument]
+    text: str
+
+
+class BootStepDocument(TypedDict):
+    """A step of a first boot."""
+
+    step: str
+    exit_code: int
+    seconds: Number
+
+
+class LogDocument(TypedDict):
+    """A log of a box.
+
+    Attributes:
+        source: which log.
+        steps: the steps of the first boot; only of the boot log.
+    """
+
+    source: str
+    text: str
+    steps: NotRequired[list[BootStepDocument]]
+
+
+class LogLineDocument(TypedDict):
+    """A line of a log that is followed."""
+
+    source: str
+    line: str
+
+
+# --- searches of the clouds
+
+
+class UnreadDocument(TypedDict):
+    """A region that could not be read."""
+
+    cloud: str
+    region: str
+    error: str
+
+
+class UnjudgedDocument(TypedDict):
+    """A resource with the user's owner tag, and tags that gpucloud never writes."""
+
+    kind: str
+    id: str
+    cloud: str
+    region: str
+    wrong: str | None
+
+
+class StrangerDocument(TypedDict):
+    """A resource that belongs to no living box in this journal.
+
+    Attributes:
+        box: the id of a box, by its tag.
+        wrong: what is wrong with its tags.
+    """
+
+    kind: str
+    id: str
+    cloud: str
+    region: str
+    owner: str | None
+    box: str | None
+    wrong: str | None
+
+
+class ListDocument(TypedDict):
+    """The boxes.
+
+    Attributes:
+        strangers: resources of no living box; this and the following with ``--live``.
+        unread: regions that could not be read.
+        left_out: clouds that are not set up here, and why.
+    """
+
+    boxes: list[BoxDocument]
+    strangers: NotRequired[list[StrangerDocument]]
+    unread: NotRequired[list[UnreadDocument]]
+    left_out: NotRequired[dict[str, str]]
+
+
+class DownDocument(TypedDict):
+    """The boxes that were deleted.
+
+    Attributes:
+        unjudged: resources left alone because of their tags.
+    """
+
+    boxes: list[BoxDocument]
+    unjudged: list[UnjudgedDocument]
+
+
+class RecoverDocument(TypedDict):
+    """The boxes that were restored to the journal.
+
+    Attributes:
+        unread: regions that could not be read.
+        left_out: clouds that are not set up here, and why.
+        unjudged: resources left alone because of their tags.
+    """
+
+    boxes: list[BoxDocument]
+    unread: list[UnreadDocument]
+    left_out: dict[str, str]
+    unjudged: list[UnjudgedDocument]
+
+
+class FoundDocument(TypedDict):
+    """A resource with gpucloud's tags.
+
+    Attributes:
+        kind: ``instance``, ``disk``, ``volume``, and others.
+        price: per hour; ``null`` if unknown.
+        address_price: of the public address of a machine, per hour.
+        unknown: why there is no price.
+        reason: why it is listed.
+        wrong: what is wrong with its tags.
+        unwanted: whether it is to be deleted.
+        removed: whether it was deleted.
+    """
+
+    kind: str
+    id: str
+    cloud: str
+    region: str
+    owner: str | None
+    box: str | None
+    run_id: str | None
+    created_at: Time | None
+    expires_at: Time | None
+    price: MoneyDocument | None
+    address_price: NotRequired[MoneyDocument]
+    unknown: NotRequired[Unknown]
+    reason: str
+    wrong: str | None
+    unwanted: bool
+    removed: bool
+
+
+class SweepDocument(TypedDict):
+    """Resources with gpucloud's tags in all regions of all clouds.
+
+    Attributes:
+        price_per_hour: the known prices of the user's own.
+        unread: regions that could not be read.
+        left_out: clouds that are not set up here, and why.
+    """
+
+    found: list[FoundDocument]
+    price_per_hour: MoneyDocument
+    unread: list[UnreadDocument]
+    left_out: dict[str, str]
+
+
+# --- errors
+
+_Class = TypedDict("_Class", {"class": str})  # keywords of Python cannot be fields of a class
+
+
+class FailedAttemptDocument(_Class):
+    """An attempt of a launch that failed.
+
+    Attributes:
+        class: what the failure means, for every cloud alike.
+        code: the cloud's own code.
+    """
+
+    cloud: str
+    region: str
+    zone: str | None
+    instance_type: str
+    purchase: str
+    code: str | None
+    message: str
+    request_id: str | None
+
+
+class LeftDocument(TypedDict):
+    """What may still be billed; ``price`` is per hour."""
+
+    kind: str
+    id: str
+    cloud: str | None
+    region: str | None
+    price: MoneyDocument | None
+
+
+class FailureDocument(_Class):
+    """A failure.
+
+    Attributes:
+        class: what it means, for every cloud alike.
+        message: what was tried and what happened.
+        hint: what to do next.
+        code: the cloud's own code.
+        attempts: what was tried, in order.
+        left: what may still be billed.
+        owed_command: the command that deletes what is left.
+    """
+
+    message: str
+    hint: str | None
+    cloud: str | None
+    code: str | None
+    request_id: str | None
+    attempts: list[FailedAttemptDocument]
+    left: list[LeftDocument]
+    owed_command: str | None
+
+
+class ErrorDocument(TypedDict):
+    """The answer of every command that fails."""
+
+    error: FailureDocument
+
+
+# --- the program
+
+
+class PathsDocument(TypedDict):
+    """The folders in use."""
+
+    state: str
+    config: str
+    sandbox: str
+
+
+class VersionDocument(TypedDict):
+    """The version, and the folders in use.
+
+    Attributes:
+        python: the version of Python.
+        defaults: the file of the user's defaults.
+    """
+
+    version: str
+    python: str
+    paths: PathsDocument
+    defaults: str
+
+
+class CompletionDocument(TypedDict):
+    """The completion script of a shell."""
+
+    shell: str
+    script: str
+
+
+# --- the sandbox
+
+
+class BillingDocument(TypedDict):
+    """A resource that the emulated clouds bill; ``price`` is per hour."""
+
+    kind: str
+    id: str
+    cloud: str
+    region: str
+    box: str | None
+    owner: str | None
+    price: MoneyDocument
+
+
+class SandboxStatusDocument(TypedDict):
+    """``sandbox start`` and ``sandbox status``.
+
+    Attributes:
+        endpoints: by cloud; ``null`` for a cloud that does not run.
+        clock_ahead_s: how far the clouds' clock is ahead.
+        review: whose unsafe requests are refused.
+        environment: the variables for the vendors' tools; this and the following of ``sandbox start``.
+        unset: the variables that must not be set.
+    """
+
+    running: bool
+    endpoints: dict[str, str | None]
+    billed_per_hour: MoneyDocument
+    billing: list[BillingDocument]
+    clock_ahead_s: Number | None
+    review: str | None
+    environment: NotRequired[dict[str, str]]
+    unset: NotRequired[list[str]]
+
+
+class SandboxStopDocument(TypedDict):
+    """``sandbox stop``."""
+
+    running: bool
+
+
+class SandboxResetDocument(TypedDict):
+    """``sandbox reset``: nothing besides."""
+
+
+class PaceDocument(TypedDict):
+    """The delays of the emulated clouds.
+
+    Attributes:
+        transition_s: how long an instance takes to start, and to stop.
+        latency_s: added to every call.
+        lag_s: how long a new instance is hidden from reads.
+        lag_calls: from how many reads it is hidden.
+    """
+
+    transition_s: Number
+    latency_s: Number
+    lag_s: Number
+    lag_calls: int
+
+
+class SandboxPaceDocument(TypedDict):
+    """``sandbox pace``."""
+
+    pace: PaceDocument
+
+
+class CallDocument(TypedDict):
+    """A call that the emulated clouds received.
+
+    Attributes:
+        mutating: whether it changes something.
+        status: the HTTP status of the answer; ``null`` without one.
+        milliseconds: how long the answer took.
+        concurrent: how many calls were under way, this one included.
+    """
+
+    cloud: str
+    service: str
+    action: str
+    region: str
+    mutating: bool
+    at: Time
+    status: int | None
+    milliseconds: Number | None
+    concurrent: int
+
+
+class SandboxCallsDocument(TypedDict):
+    """``sandbox calls``, oldest first."""
+
+    calls: list[CallDocument]
+
+
+class StockDocument(TypedDict):
+    """A rule about stock; the places are globs."""
+
+    count: int
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    purchase: str
+
+
+class SandboxStockDocument(TypedDict):
+    """``sandbox stock``."""
+
+    rules: list[StockDocument]
+
+
+class PriceMoveDocument(TypedDict):
+    """A change of prices; the places are globs.
+
+    Attributes:
+        amount: the new price: a decimal string.
+        factor: the catalog's price times this: a decimal string.
+        tariff: the kind of tariff, as a glob; empty for prices of machines.
+        at: when it was made.
+    """
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    purchase: str
+    amount: Amount | None
+    factor: Amount | None
+    tariff: str
+    at: str
+
+
+class SandboxPriceDocument(TypedDict):
+    """``sandbox price``."""
+
+    moves: list[PriceMoveDocument]
+
+
+class FaultDocument(TypedDict):
+    """A fault that is still active; ``cloud``, ``action`` and ``region`` are globs.
+
+    Attributes:
+        struck: how many calls it has struck.
+        times: how many calls it strikes; ``null`` for all.
+        skip: how many matching calls succeed first.
+        status: the HTTP status of an error.
+        seconds: the length of a delay.
+    """
+
+    number: int
+    struck: int
+    effect: str
+    stage: str
+    cloud: str
+    action: str
+    region: str
+    times: int | None
+    skip: int
+    code: str
+    status: int
+    message: str
+    seconds: Number
+    signal: str
+
+
+class SandboxFaultDocument(TypedDict):
+    """``sandbox fault``."""
+
+    faults: list[FaultDocument]
+
+
+class TakenDocument(TypedDict):
+    """An instance that is interrupted; ``at`` is its end."""
+
+    instance: str
+    at: Time
+
+
+class SandboxInterruptDocument(TypedDict):
+    """``sandbox interrupt``."""
+
+    taken: list[TakenDocument]
+
+
+class SandboxGpuDocument(TypedDict):
+    """``sandbox gpu``: the next ``times`` boxes get a faulty GPU."""
+
+    sickness: str
+    times: int
+
+
+class SandboxClockDocument(TypedDict):
+    """``sandbox clock``: the clouds' time."""
+
+    now: Time
+
+
+class SandboxAddressDocument(TypedDict):
+    """``sandbox address``: the caller's address as the clouds see it."""
+
+    address: str
+
+
+class SandboxControlDocument(TypedDict):
+    """``sandbox control``: what the cloud answered."""
+
+    answer: Any
+
+
+SandboxDocument = (
+    SandboxStatusDocument
+    | SandboxStopDocument
+    | SandboxResetDocument
+    | SandboxPaceDocument
+    | SandboxCallsDocument
+    | SandboxStockDocument
+    | SandboxPriceDocument
+    | SandboxFaultDocument
+    | SandboxInterruptDocument
+    | SandboxGpuDocument
+    | SandboxClockDocument
+    | SandboxAddressDocument
+    | SandboxControlDocument
+)
+
+DOCUMENTS: Mapping[str, Any] = {
+    "audit": AuditDocument,
+    "check": CheckDocument,
+    "commitments": CommitmentsDocument,
+    "completion": CompletionDocument,
+    "cost": CostDocument,
+    "down": DownDocument,
+    "equivalents": EquivalentsDocument | SizesDocument,
+    "error": ErrorDocument,
+    "exec": ExecDocument | ExecAllDocument | ExecDetachedDocument,
+    "extend": ExtendDocument,
+    "forward": ForwardDocument,
+    "images": ImagesDocument,
+    "launch": LaunchDocument,
+    "list": ListDocument,
+    "logs": LogDocument | LogLineDocument,
+    "offers": OffersDocument,
+    "plan": PlanDocument,
+    "prices": PricesDocument,
+    "prices-diff": PriceDiffDocument,
+    "prices-history": PriceHistoryDocument,
+    "prices-refresh": PricesRefreshDocument,
+    "prices-watch": PriceWatchDocument,
+    "project": ProjectDocument,
+    "recover": RecoverDocument,
+    "run": RunDocument,
+    "sandbox": SandboxDocument,
+    "setup": SetupDocument,
+    "show": ShowDocument,
+    "spend": SpendDocument,
+    "ssh-config": SshConfigDocument,
+    "sweep": SweepDocument,
+    "sync": SyncDocument,
+    "version": VersionDocument,
+}
+"""The fields of each document besides ``schema``; a union where its commands answer in several forms."""

@@ -1,0 +1,61 @@
+"""Every document for programs has a published schema, which all tests of commands hold it against."""
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gpucloud.cli
+from docs.generate import SCHEMAS, schema_files
+from gpucloud.cli.documents import DOCUMENTS
+from gpucloud.errors import UsageError
+from tests.documents import check_documents
+from tests.shell import Run
+
+
+def test_the_published_schemas_are_those_of_the_code() -> None:
+    published = {file.name: file.read_text(encoding="utf-8") for file in SCHEMAS.iterdir()}
+    assert published == schema_files(), "docs/schemas is behind the code: run `make docs`"
+
+
+def test_every_document_that_a_command_writes_has_a_schema_and_every_schema_a_writer() -> None:
+    error = str(UsageError("").document()["schema"]).removeprefix("gpucloud.").removesuffix("/v1")
+    assert {*_written(), error} == set(DOCUMENTS)
+
+
+def _written() -> Iterator[str]:
+    """The names in the calls of ``output.document`` and ``output.record``."""
+    for file in Path(gpucloud.cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="document" | "record", value=ast.Attribute(attr="output")),
+                    args=[ast.Constant(value=str(name)), _],
+                ):
+                    yield name
+
+
+def test_a_schema_can_be_printed_by_the_name_that_a_document_has(run: Run) -> None:
+    code, out, _ = run("schema", "offers")
+    assert (code, out) == (0, (SCHEMAS / "offers.json").read_text(encoding="utf-8"))
+    assert run("schema", "gpucloud.offers/v1")[1] == out
+    code, _, err = run("schema", "ofers")
+    assert code == 2
+    assert "'ofers'; did you mean offers?" in err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"box": "a", "exit_code": "0"}, "exit_code"),
+        ({"box": "a"}, "'exit_code' is a required property"),
+        ({"box": "a", "exit_code": 0, "more": 1}, "'more' was unexpected"),
+    ],
+)
+def test_a_document_that_its_schema_does_not_allow_fails_the_test_that_met_it(
+    wrong: dict[str, object], path: str
+) -> None:
+    with pytest.raises(AssertionError, match=path):
+        check_documents(json.dumps({"schema": "gpucloud.exec/v1", **wrong}))

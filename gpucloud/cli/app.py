@@ -269,7 +269,7 @@ def _leave_threads(code: int) -> None:
 
     A regular end frees OpenSSL's locks while such a thread uses them, which crashes now and then.
     """
-    if not _thread._count():
+    if not _thread._count():  # pyright: ignore[reportPrivateUsage]  (nothing public counts them all)
         return
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

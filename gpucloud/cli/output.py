@@ -275,7 +275,9 @@ def writing(what: str, file: Path) -> Generator[None]:
     except OSError as error:
         raise UsageError(
             f"cannot write {what} to {file}: {error.strerror or error}",
-            hint="free disk space, or name another file",
+            hint="free disk space, or name another file"
+            if error.errno == errno.ENOSPC
+            else "name another file",
         ) from error
 
 

@@ -7,11 +7,11 @@ running program. They return ``None``, or an exit code.
 
 from __future__ import annotations
 
-import _thread
 import gc
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -269,7 +269,7 @@ def _leave_threads(code: int) -> None:
 
     A regular end frees OpenSSL's locks while such a thread uses them, which crashes now and then.
     """
-    if not _thread._count():  # pyright: ignore[reportPrivateUsage]  (nothing public counts them all)
+    if threading.active_count() == 1:  # pyright: ignore[reportPrivateUsage]  (nothing public counts them all)
         return
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

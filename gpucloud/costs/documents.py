@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal, NotRequired, TypedDict
 
 from gpucloud_pricing.documents import (
@@ -43,7 +42,7 @@ class ComparedUsageDocument(UsageDocument):
     hours_assumed: bool
     cost_of_capital: float | None
     tokens: TokensDocument | None
-    unmeasured: Mapping[str, str]
+    unmeasured: dict[str, str]
 
 
 class UnitCostDocument(TypedDict):

@@ -126,9 +126,10 @@ if __name__ == "__main__":
     for page, part in ((ERRORS_PAGE, errors_table()), (TARIFFS_PAGE, tariffs_tables())):
         page.write_text(renew(page.read_text(encoding="utf-8"), part), encoding="utf-8")
     SPEC_SCHEMA.write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+    schemas = schema_files()
     SCHEMAS.mkdir(exist_ok=True)
     for file in SCHEMAS.glob("*.json"):
         file.unlink()
-    for name, text in schema_files().items():
+    for name, text in schemas.items():
         (SCHEMAS / name).write_text(text, encoding="utf-8")
     COMMAND_LINE.write_text(written(command_line()), encoding="utf-8")

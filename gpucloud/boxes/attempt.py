@@ -53,6 +53,7 @@ from gpucloud.resources import (
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import AttemptStarted, MachinesCreated
 from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud_pricing.values import Money
 
 PREPARE_TIMEOUT_S = 120.0
 CREATE_TIMEOUT_S = 180.0
@@ -124,7 +125,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     request = _prepare(context, box, cloud, order)
     context.journal.write(box, Hashed(intent=intent, request_hash=request_hash(request)))
     context.emit(_started(candidate))
-    with about(price=format(candidate.price, "f"), currency=candidate.currency):
+    with about(price=Money(amount=candidate.price, currency=candidate.currency).document()):
         machines = _create(context, box, cloud, order, intent=intent, request=request)
     bought = replace(candidate, zone=candidate.zone or machines[0].zone)
     asked = begin_check(context, terms.prices, bought)

@@ -92,6 +92,14 @@ def _show(app: App, calls: Sequence[Entry]) -> None:
     )
 
 
+def _price_text(price: object) -> str | None:
+    match price:
+        case {"amount": str(amount), "currency": str(currency)}:
+            return format_money(Decimal(amount), currency)
+        case _:
+            return None
+
+
 def _row(call: Entry) -> list[Any]:
     return [
         call.get("at"),
@@ -102,7 +110,7 @@ def _row(call: Entry) -> list[Any]:
         call.get("action"),
         short_id(str(call.get("target") or "")) or None,
         call.get("box"),
-        call.get("price") and format_money(Decimal(str(call["price"])), str(call.get("currency"))),
+        _price_text(call.get("price")),
         call.get("outcome") or "unanswered",
         call.get("request_id"),
     ]

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from gpucloud.api.documents import BoxDocument
 from gpucloud.checkup import CheckDocument
-from gpucloud.clouds.audit import AuditDocument
+from gpucloud.clouds.documents import AuditDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
 from gpucloud.market.documents import (
     CommitmentsDocument,

@@ -17,10 +17,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpucloud.clouds.provider import Answered, ApiCall
 from gpucloud.resources import rfc3339
+
+if TYPE_CHECKING:
+    from gpucloud.clouds.documents import AuditDocument, CallDocument
 
 FILE = "audit.jsonl"
 LONGEST = 2000
@@ -37,7 +40,7 @@ _about: ContextVar[Mapping[str, Any]] = ContextVar("about", default={})  # noqa:
 
 @contextmanager
 def about(**facts: Any) -> Generator[None]:
-    """Records calls of the body with these fields: ``box``, ``price`` per hour and node, ``currency``."""
+    """Records calls of the body with these fields: ``box``, and ``price`` per hour and node."""
     token = _about.set({**_about.get(), **facts})
     try:
         yield
@@ -105,53 +108,6 @@ class Audit:
             if not self._complained:
                 self._complained = True
                 self._complain(f"the audit record {self._path} cannot be written: {error.strerror}")
-
-
-class CallDocument(TypedDict):
-    """A call that changed something in a cloud, or tried to.
-
-    Attributes:
-        at: when it was sent.
-        owner: the owner of the boxes.
-        pid: the process that sent it.
-        command: the command that made it.
-        action: the name of the call.
-        target: what the call is about.
-        box: the id of the box.
-        price: per hour and node, of a create call: a decimal string in ``currency``.
-        outcome: ``null`` if the process ended before the answer, or it is under way.
-        answered_at: when the answer came.
-    """
-
-    at: str
-    owner: str
-    user: str
-    host: str
-    pid: int
-    command: str
-    cloud: str
-    region: str
-    action: str
-    target: str
-    box: NotRequired[str]
-    price: NotRequired[str]
-    currency: NotRequired[str]
-    outcome: str | None
-    request_id: str | None
-    answered_at: str | None
-
-
-class AuditDocument(TypedDict):
-    """The newest calls on record, in the order in which they were sent.
-
-    Attributes:
-        damaged: how many lines of the record cannot be parsed.
-        more: whether there are older calls that match.
-    """
-
-    calls: list[CallDocument]
-    damaged: int
-    more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

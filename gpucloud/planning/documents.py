@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from gpucloud_pricing.documents import Amount, Day, MoneyDocument, Number, Time
+from gpucloud_pricing.documents import Day, MoneyDocument, Number, Time
 
 
 class AttemptDocument(TypedDict):
@@ -15,9 +15,9 @@ class AttemptDocument(TypedDict):
         purchase: the way of paying.
         gpu_count: the GPUs of one node; less than 1 for a share of a GPU.
         gpu_memory_gib: the memory of one whole GPU.
-        price: a decimal string, in ``currency``.
-        price_usd: a decimal string, in USD.
-        ceiling_usd: the most that it may cost when it is bought: a decimal string, in USD.
+        price: as the cloud bills it.
+        price_usd: the same in USD.
+        ceiling_usd: the most that it may cost when it is bought.
         as_of: the date of the price.
         source: an id of the market's sources.
         flags: what speaks against it.
@@ -38,10 +38,9 @@ class AttemptDocument(TypedDict):
     memory_gib: Number
     interconnect: str
     arch: str
-    price: Amount
-    currency: str
-    price_usd: Amount
-    ceiling_usd: Amount
+    price: MoneyDocument
+    price_usd: MoneyDocument
+    ceiling_usd: MoneyDocument
     as_of: Day
     source: str
     flags: list[str]

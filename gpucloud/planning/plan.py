@@ -15,7 +15,7 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
 from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
-from gpucloud_pricing.values import number
+from gpucloud_pricing.values import Money, number
 
 if TYPE_CHECKING:
     from gpucloud.planning.documents import AttemptDocument, PlanDocument
@@ -100,7 +100,7 @@ class Candidate:
         return STALE in self.flags and not self.quoted
 
     def as_json(self) -> AttemptDocument:
-        """Plain JSON; prices and times as strings."""
+        """Plain JSON."""
         return {
             "cloud": self.cloud,
             "region": self.region,
@@ -114,10 +114,9 @@ class Candidate:
             "memory_gib": number(self.memory_gib),
             "interconnect": self.interconnect,
             "arch": self.arch,
-            "price": format(self.price, "f"),
-            "currency": self.currency,
-            "price_usd": format(self.price_usd, "f"),
-            "ceiling_usd": format(self.ceiling_usd, "f"),
+            "price": Money(amount=self.price, currency=self.currency).document(),
+            "price_usd": Money(amount=self.price_usd, currency="USD").document(),
+            "ceiling_usd": Money(amount=self.ceiling_usd, currency="USD").document(),
             "as_of": self.as_of.isoformat(),
             "source": self.source,
             "flags": list(self.flags),
@@ -130,8 +129,11 @@ class Candidate:
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
         """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` for invalid data."""
         values: dict[str, Any] = {key: value for key, value in data.items() if key != "quoted"}
-        for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "price", "price_usd", "ceiling_usd"):
+        for key in ("gpu_count", "gpu_memory_gib", "memory_gib"):
             values[key] = Decimal(str(data[key]))
+        for key in ("price", "price_usd", "ceiling_usd"):
+            values[key] = Decimal(data[key]["amount"])
+        values["currency"] = data["price"]["currency"]
         values["zone"] = data["zone"] or ""
         values["purchase"] = Purchase(data["purchase"])
         values["as_of"] = date.fromisoformat(data["as_of"])

@@ -34,8 +34,9 @@ def test_every_changing_call_that_a_cloud_receives_is_on_record(cli: Shell, clou
     assert all(call["outcome"] and call["request_id"] and call["target"] for call in calls), calls
     assert {call["command"] for call in calls} == {"launch", "extend", "down"}
     assert {call["owner"] for call in calls} == {box["owner"]}
-    bought = {(call["price"], call["currency"]) for call in calls if "price" in call}
-    assert bought == {(box["price"]["amount"], box["price"]["currency"])}
+    bought = [call["price"] for call in calls if "price" in call]
+    assert bought
+    assert all(price == box["price"] for price in bought)
     groups = ("CreateSecurityGroup", "networkSecurityGroups/write")
     assert not [call for call in calls if "price" in call and call["action"].endswith(groups)]
     assert cli("audit").out.count("\n") == len(calls) + 1

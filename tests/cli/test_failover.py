@@ -43,7 +43,7 @@ def test_an_empty_zone_sends_the_launch_to_the_next_cheapest_which_says_so(cli: 
         cli.sandbox.stock(count=0, **rule)
     ran = cli("launch", *T4, paid, "--yes", "--json")
     assert place(ran.box) == place(attempts[4])
-    cheapest_left = min(Decimal(each["price"]) for each in attempts[4:])
+    cheapest_left = min(Decimal(each["price"]["amount"]) for each in attempts[4:])
     assert Decimal(ran.box["price"]["amount"]) == cheapest_left
     refused = [line for line in ran.err.splitlines() if "InsufficientInstanceCapacity" in line]
     assert len(refused) == 4

@@ -68,9 +68,10 @@ class Person:
                 return
 
     def asked(self) -> str:
-        """Waits for the question; the line in which it is."""
+        """Waits for the question; what was said until then, as one line: a question wraps."""
         until(lambda: "[y/N]" in self.said or self._process.poll() is not None)
-        return next(line for line in self.said.splitlines() if "[y/N]" in line)
+        assert "[y/N]" in self.said
+        return " ".join(self.said.split())
 
     def answers(self, text: str) -> int:
         """Answers, and waits for the command's end; its exit code."""
@@ -111,8 +112,11 @@ def test_a_plan_says_the_same_sentence_and_its_documents_hold_the_ceilings(cli: 
     document = cli(*line, "--json").json
     assert document["at_most"]["per_hour"] == {"amount": found[1], "currency": "USD"}
     assert (document["at_most"]["nodes"], document["at_most"]["without"]) == (3, [])
-    ceilings = [Decimal(each["ceiling_usd"]) for each in document["attempts"]]
-    assert all(Decimal(each["price_usd"]) <= Decimal(each["ceiling_usd"]) for each in document["attempts"])
+    ceilings = [Decimal(each["ceiling_usd"]["amount"]) for each in document["attempts"]]
+    assert all(
+        Decimal(each["price_usd"]["amount"]) <= Decimal(each["ceiling_usd"]["amount"])
+        for each in document["attempts"]
+    )
     assert max(ceilings) * 3 < Decimal(found[1]) < max(ceilings) * 3 + Decimal("0.1")
 
 
@@ -135,10 +139,10 @@ def test_a_price_that_rises_between_the_quote_and_the_create_call_is_not_paid(
 
 
 EDITS: dict[str, Callable[[Any], Any]] = {
-    "a price in USD": lambda plan: plan["attempts"][0].update(price_usd="0.001"),
-    "a ceiling": lambda plan: plan["attempts"][0].update(ceiling_usd="99"),
+    "a price in USD": lambda plan: plan["attempts"][0]["price_usd"].update(amount="0.001"),
+    "a ceiling": lambda plan: plan["attempts"][0]["ceiling_usd"].update(amount="99"),
     "a zone": lambda plan: plan["attempts"][0].update(zone="use1-az9"),
-    "a price of a later attempt": lambda plan: plan["attempts"][-1].update(price_usd="0.001"),
+    "a price of a later attempt": lambda plan: plan["attempts"][-1]["price_usd"].update(amount="0.001"),
     "the budget": lambda plan: plan["spec"].update(budget="1000"),
     "an attempt left out": lambda plan: plan["attempts"].pop(),
     "the order": lambda plan: plan["attempts"].reverse(),

@@ -146,7 +146,7 @@ def test_a_price_that_moves_is_seen_by_offers_plan_and_launch(cli: Shell, cloud:
     assert Decimal(after["price"]["amount"]) == half
     assert after["source"] == before["source"] != ""
     planned = cli("plan", *where, "--json").json["attempts"][0]
-    assert (planned["instance_type"], Decimal(planned["price"])) == (cheap, half)
+    assert (planned["instance_type"], Decimal(planned["price"]["amount"])) == (cheap, half)
     assert Decimal(cli.launch(*where)["price"]["amount"]) == half
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from gpucloud.sandbox.client import Endpoint
 from tests.ci import gitlab
 from tests.ci.conftest import endpoint, repository
 from tests.ci.guide import gitlab_job

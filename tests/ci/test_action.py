@@ -33,11 +33,11 @@ def action(machine: Machine, repository: Repository, **inputs: str) -> Action:
     return used
 
 
-def play(used: Action) -> int:
-    """Runs the steps after the install step."""
+def play(used: Action, *names: str) -> int:
+    """Runs the steps of these names, or all after the install step."""
     first, *others = used.document["runs"]["steps"]
     assert first["id"] == "install"
-    return used.steps.play(others)
+    return used.steps.play([used.step(name) for name in names] or others)
 
 
 def test_the_action_runs_a_command_and_brings_its_files_back(cli: Shell, repository: Repository) -> None:
@@ -65,7 +65,7 @@ def test_a_line_of_args_is_one_argument_whatever_it_holds(cli: Shell, repository
     command = f'# "; touch {mark}; $(touch {mark})\nprintf %s "$VALUE" >value\n'
     args = f"--cloud=aws\n\n--env=VALUE={value}\n--tags\nteam=gpu tests"
     used = action(machine, repository, gpu="T4", command=command, args=args, fetch="value")
-    assert play(used) == 0, machine.said
+    assert play(used, RUN) == 0, machine.said
     assert (machine.workspace / "value").read_text() == value
     assert not mark.exists()
 
@@ -75,7 +75,7 @@ def test_two_arguments_on_a_line_are_refused_before_anything_is_bought(
 ) -> None:
     machine = a_machine(cli, repository)
     used = action(machine, repository, gpu="T4", command="true", args="--spot --cloud aws")
-    assert play(used) != 0
+    assert play(used, RUN) == 125
     assert "No such option: --spot --cloud aws" in machine.said
     assert cli.changes_asked() == []
 

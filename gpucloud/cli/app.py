@@ -269,7 +269,7 @@ def _leave_threads(code: int) -> None:
 
     A regular end frees OpenSSL's locks while such a thread uses them, which crashes now and then.
     """
-    if threading.active_count() == 1:  # pyright: ignore[reportPrivateUsage]  (nothing public counts them all)
+    if threading.active_count() == 1:
         return
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -90,11 +90,11 @@ except SystemExit:
 def test_a_thread_that_still_waits_neither_delays_nor_crashes_the_end(environment: dict[str, str]) -> None:
     """OpenSSL frees its locks at a regular end, where a call in a thread may still use them."""
     code = """
-import _thread, atexit, sys, time
+import atexit, sys, threading, time
 from gpucloud.cli.app import main
 atexit.register(print, "a regular end")
 if sys.argv.pop(1) == "waits":
-    _thread.start_new_thread(time.sleep, (60,))
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 main()
 """
     for kind, regular in (("waits", False), ("waits not", True)):

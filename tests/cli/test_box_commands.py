@@ -108,7 +108,7 @@ def test_exec_that_is_told_to_end_ends_at_once_with_the_signals_code(terminal: T
     ("arguments", "said"),
     [
         (("exec", "nobody", "--", "true"), "no box named 'nobody'"),
-        (("exec", "mine", "--node", "3", "--", "true"), "no node 3: its only node is 0"),
+        (("exec", "mine", "--node", "3", "--", "true"), "no node 3: its nodes are 0 to 1"),
         (("exec", "mine"), "Missing argument"),
         (("exec", "mine", "--all-nodes", "--node", "1", "--", "true"), "leave --node out"),
         (("exec", "mine", "--all-nodes", "-t", "--", "true"), "leave --all-nodes"),

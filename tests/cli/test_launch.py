@@ -225,7 +225,7 @@ def test_a_saved_plan_whose_price_moved_is_refused_and_says_what_moved(cli: Shel
     refused = cli("launch", str(saved), "--yes", "--json")
     assert refused.code == 7
     assert first["zone"] in refused.error["message"]
-    assert f"the price rose from {first['price']} to " in refused.error["message"]
+    assert f"the price rose from {first['price']['amount']} to " in refused.error["message"]
     assert cli.changes_asked() == []
 
 

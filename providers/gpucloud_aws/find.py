@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -122,8 +122,9 @@ def machine_of(
 
 
 def _transition_time(instance: InstanceTypeDef) -> datetime | None:
+    """The end of the second that an instance ended in: the second begins before a short-lived one started."""
     found = _TRANSITION_TIME.search(instance.get("StateTransitionReason", ""))
-    return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else None
+    return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) + timedelta(seconds=1) if found else None
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -15,6 +15,8 @@ from gpucloud_pricing.values import Money
 def price_of(market: Market, resource: Resource) -> Money | str:
     """The price per hour of a resource, or why it is unknown. Zero, if it is not billed."""
     kind, place = resource.ref.kind, (resource.ref.cloud, resource.ref.region)
+    if isinstance(resource, Machine) and not resource.billed:
+        return Money(amount=Decimal(0), currency="USD")
     if isinstance(resource, Machine):
         price = compute_price(market, resource)
         unknown = f"no price of {resource.instance_type} in {resource.ref.region} is known"

@@ -16,7 +16,14 @@ from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
+from gpucloud.journal.lifecycle import (
+    CONSISTENCY_WINDOW,
+    HANDED_OVER,
+    LAUNCHING,
+    OVER,
+    BoxState,
+    EndedBy,
+)
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
@@ -385,6 +392,8 @@ def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]
             ended_by = EndedBy.ITSELF if _ended_by_guard(context, resources) else None
         if ended_by is not None:
             state = BoxState.INTERRUPTED if ended_by is EndedBy.CLOUD else BoxState.DELETING
+    elif box.state in HANDED_OVER and all(node.state is State.GONE for node in nodes):
+        ended_by, state = _why_stopped_ended(context, box), BoxState.DELETING
     unsure = {
         node.instance_id: seen_at
         for known, seen, node in zip(box.nodes, resources, nodes, strict=True)
@@ -460,6 +469,12 @@ def _why_ended(box: Box, nodes: Sequence[Node]) -> EndedBy:
         return EndedBy.ITSELF
     near = box.expires_at - NEAR_THE_END
     return EndedBy.TTL if any(node.ended_at and node.ended_at >= near for node in nodes) else EndedBy.ITSELF
+
+
+def _why_stopped_ended(context: Context, box: Box) -> EndedBy:
+    """Why the machines of a stopped box are gone: their compute ended long before, so only now tells."""
+    past_end = box.expires_at is not None and context.clock() >= box.expires_at - NEAR_THE_END
+    return EndedBy.TTL if past_end else EndedBy.ITSELF
 
 
 def _cloud_time(context: Context, box: Box) -> datetime:

@@ -19,7 +19,7 @@ from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_it
 from gpucloud.inventory.reconcile import catch_up
 from gpucloud.inventory.recover import adopt_box, age_of
 from gpucloud.journal.events import Made, named
-from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Lease
+from gpucloud.journal.lifecycle import HANDED_OVER, LAUNCHING, OVER, BoxState, Lease
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, Resource, Search, Tags
 from gpucloud.runtime.context import Context
@@ -215,7 +215,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
 
 def _is_over(box: Box, finds: Sequence[Find]) -> bool:
     """Whether the whole box is past its deadline, not only one of its resources in the wrong place."""
-    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state is BoxState.READY
+    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state in HANDED_OVER
 
 
 def _refs(resources: Iterable[Resource]) -> set[Ref]:

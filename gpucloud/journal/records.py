@@ -69,6 +69,7 @@ class Box:
     ended_by: EndedBy | None = None
     recovered: bool = False
     billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    keep_until: datetime | None = None
 
     @property
     def cloud(self) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 
 from gpucloud.boxes.settlement import settle_box
+from gpucloud.boxes.stopping import rest, unfinished
 from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
@@ -63,11 +64,13 @@ class _Due:
     Attributes:
         ended: boxes that their guard may have ended at a time that is not in the journal.
         unwanted: boxes to take down.
+        halting: boxes whose stop or start was not finished.
         over: boxes to check again: groups still owed, and absences seen only once.
     """
 
     ended: list[Box] = field(default_factory=list[Box])
     unwanted: list[Box] = field(default_factory=list[Box])
+    halting: list[Box] = field(default_factory=list[Box])
     over: list[Box] = field(default_factory=list[Box])
 
 
@@ -115,7 +118,10 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     for box in living.values():
         if box.state is BoxState.READY and box.wanted.has_idle_limit:
             due[tuple(sorted(clouds[box.id]))].ended.append(box)
-    for box in remains(context, living.values()):
+    for box in living.values():
+        if box.is_halting and context.may_take(box.lease):
+            due[tuple(sorted(clouds[box.id]))].halting.append(box)
+    for box in remains(context, [box for box in living.values() if not box.is_halting]):
         due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
     for box in context.journal.known(again - living.keys()):
         if box.owner == context.owner:
@@ -130,7 +136,10 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         if not _answer(context, clouds):
             return _no_time(clouds, due.unwanted)
         troubles = refresh_all(context, due.ended)
-        new = remains(context, [context.journal.box(box.id) for box in due.ended])
+        for box in due.halting:
+            with isolated(troubles, f"box {box.name!r}"):
+                _come_to_rest(context, box)
+        new = remains(context, [context.journal.box(box.id) for box in (*due.ended, *due.halting)])
         known = {box.id for box in due.unwanted}
         unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
         unwanted = catch_up(context, unwanted, troubles)
@@ -144,6 +153,22 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
             with isolated(troubles, f"box {box.name!r}"):
                 _look_again(context, box)
     return troubles
+
+
+def _come_to_rest(context: Context, box: Box) -> None:
+    """Finishes a stop, or takes back a start, whose process is dead; unless another process holds the box.
+
+    Raises:
+        OwedError: its machine has not stopped within a part of the budget.
+    """
+    taken = context.take(box)
+    if taken is None:
+        return
+    try:
+        if rest(context, taken, context.tasks.left_s / 2) is None:
+            raise unfinished(taken, "its machine has not stopped yet")
+    finally:
+        context.journal.release(taken)
 
 
 def _look_again(context: Context, box: Box) -> None:

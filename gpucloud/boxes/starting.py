@@ -52,6 +52,8 @@ def refuse_unstartable(box: Box, now: datetime) -> None:
 def price_today(context: Context, box: Box) -> Price | None:
     """What the machine of a box costs per hour now; ``None`` for held capacity, which is paid for already.
 
+    Where a cloud quotes no spot price the previous one stands: the machine carries its own highest price.
+
     Raises:
         CloudError: the cloud did not answer.
         PriceError: it quoted no price.
@@ -64,6 +66,8 @@ def price_today(context: Context, box: Box) -> Price | None:
     cloud = context.clouds.usable(box.cloud)
     asked = partial(cloud.quotes, place.region, [offer.instance_type], offer.purchase)
     found = quoted(context.tasks.run(asked, QUOTE_TIMEOUT_S), offer.instance_type, place.zone)
+    if found is None and box.is_spot:
+        return box.price
     if found is None:
         raise PriceError(
             f"{box.cloud} quotes no price for {offer.instance_type} in {place.region}: nothing was started",

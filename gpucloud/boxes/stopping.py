@@ -175,7 +175,7 @@ def _at_rest(context: Context, box: Box, cloud: Cloud, machine: Machine) -> Box:
     if not cloud.timer_deletes:  # while it ran its timer had to end its bill
         move_cloud_end(context, box, end)
     context.journal.write(box, Extended(expires_at=end))
-    news = Facts(nodes=(_stopped_node(context, box, machine),), keep_until=end)
+    news = Facts(nodes=(_stopped_node(context, box, machine),), keep_until=end, guards=())
     context.journal.write(box, StateChanged(state=BoxState.STOPPED, facts=news))
     return context.journal.held(box)
 

@@ -80,6 +80,7 @@ def stop(
             return _keep(context, seen, keep_until)
         lost = (*LOST, *([f"{ssd_gib.normalize():f} GiB on the disks of the host"] if ssd_gib else []))
         _ask(context, seen, confirm, Stop(box=seen, lost=lost, keep_until=keep_until))
+        context.tasks.clean_up = f"gpucloud stop {seen.name} --yes"
         if seen.state is BoxState.READY:
             check_movable(context, seen)
             [node] = targets(seen, _keys(context, seen), context.proxy_command)
@@ -131,7 +132,16 @@ def start(
 
 
 def lifetime_at_start(box: Box) -> timedelta | None:
-    """The time to live of a box that is started again: that of its launch."""
+    """The time to live of a box that is started again: that of its launch.
+
+    Raises:
+        UsageError: that followed from a budget, a part of which is spent.
+    """
+    if box.wanted.spec.get("budget") is not None:
+        raise UsageError(
+            f"{box.name!r} was launched with a budget, which does not tell how long it may run now",
+            hint=f"say how long: gpucloud start {box.name} --ttl 4h",
+        )
     lives = lifetime_of(box.wanted.spec.get("ttl") or LAUNCH_TTL)
     return None if isinstance(lives, str) else lives
 

@@ -228,10 +228,13 @@ def stopped_and_started(world: World, box: Box) -> None:
 
 
 def stopped_and_forgotten(world: World, box: Box) -> None:
-    """Its keep passes: what is left is deleted by the next sweep."""
+    """Its keep passes, and somebody looks late: what its cloud has not deleted is deleted by a sweep."""
     world.pass_time(3600)
     box.stop(keep=timedelta(days=2))
     world.pass_time(2 * 86400 + 60)
+    world.billed()  # the clouds act on their own timers
+    world.pass_time(LATER_S)
+    world.client.look()
     world.client.sweep()
     assert world.billed() == set()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
@@ -135,7 +136,8 @@ class Box:
             replaced=box.replaced,
             setup_error=box.setup_error or None,
             guards=box.guards,
-            abandoned=box.is_remains and claim(box.lease, client.journal.now()) is not Claim.HELD,
+            abandoned=(box.is_remains or box.is_halting)
+            and claim(box.lease, client.journal.now()) is not Claim.HELD,
             runs_command=bool(box.wanted.spec.get("run")),
             _client=client,
         )
@@ -332,6 +334,16 @@ class Box:
             CloudError: the cloud refused.
         """
         return self._client.extend(self.id, ttl, add=add)
+
+    def stop(self, *, keep: timedelta | None = None) -> Box:
+        """Stops it: only its disk, and the address that it keeps, are billed. See :meth:`Client.stop`."""
+        return self._client.stop(self.id, keep=keep)
+
+    def start(
+        self, *, ttl: timedelta | Literal["none"] | None = None, max_price: Decimal | None = None
+    ) -> Box:
+        """Starts it again at today's price. See :meth:`Client.start`."""
+        return self._client.start(self.id, ttl=ttl, max_price=max_price)
 
     def down(self) -> Box:
         """Deletes the box; returns when the cloud confirms that nothing billable is left.

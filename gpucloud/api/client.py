@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpucloud.api.session import Session
 from gpucloud.clouds.profile import Profile
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.project_cost import ProjectCost
     from gpucloud.costs.spend import Spend
     from gpucloud.costs.workload import Workload
+    from gpucloud.inventory.power import Start, Stop
     from gpucloud.inventory.sweep import Find
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.journal.store import Journal
@@ -601,6 +602,76 @@ class Client:
         with self._session.operation() as context:
             settle_first(context)
             return self._read(extend(context, self._find(name), ttl, add=add, confirm=confirm))
+
+    def stop(
+        self, name: str, *, keep: timedelta | None = None, confirm: Callable[[Stop], bool] | None = None
+    ) -> Box:
+        """Stops a box: only its disk, and the address that it keeps, are billed until it is started.
+
+        Args:
+            name: its name or id.
+            keep: after how long the stopped box is deleted; by default, 7 days. For one that is stopped
+                already, the time counts from now.
+            confirm: is called with what is lost before anything is changed; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: it cannot be stopped; or ``confirm`` returned ``False``.
+            ConnectionFailedError: it cannot be reached.
+            CloudError: the cloud refused; it runs on.
+            OwedError: it is not known to be stopped, or its compute is billed on.
+        """
+        from gpucloud.boxes.stopping import KEEP, LEAST_KEEP
+        from gpucloud.inventory.power import stop
+        from gpucloud.inventory.settling import settle_first
+
+        keep = KEEP if keep is None else keep
+        if keep < LEAST_KEEP:
+            raise UsageError("--keep: a stopped box is kept for at least 1h", hint="use a larger --keep")
+        with self._session.operation() as context:
+            settle_first(context)
+            return self._read(stop(context, self._find(name), self.catalog.market, keep, confirm))
+
+    def start(
+        self,
+        name: str,
+        *,
+        ttl: timedelta | Literal["none"] | None = None,
+        max_price: Decimal | None = None,
+        confirm: Callable[[Start], bool] | None = None,
+    ) -> Box:
+        """Starts a stopped box at today's price, and waits until its GPUs answer over ssh.
+
+        Args:
+            name: its name or id.
+            ttl: the time to live from now; by default, that of its launch.
+            max_price: the limit in USD per hour; by default, that of its launch, or its previous price and
+                the margin of a launch.
+            confirm: is called with the price before anything is bought; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: it is not stopped; or ``confirm`` returned ``False``.
+            PriceError: it costs more than the limit; it stays stopped.
+            CloudError: there is no capacity, or the cloud refused; it stays stopped.
+            OwedError: it is not ready, and not known to be stopped again.
+        """
+        from gpucloud.inventory.power import lifetime_at_start, start
+        from gpucloud.inventory.settling import settle_first
+        from gpucloud.planning.lifetime import refuse_short
+
+        lives = None if ttl is None or ttl == "none" else ttl
+        refuse_short(lives, "--ttl")
+        with self._session.operation() as context:
+            settle_first(context)
+            box = self._find(name)
+            started = start(
+                context,
+                box,
+                self.catalog.market,
+                lives=lifetime_at_start(box) if ttl is None else lives,
+                max_price_usd=max_price,
+                confirm=confirm,
+            )
+            return self._read(started)
 
     def setup(self, name: str) -> Box:
         """Repeats the set-up of a box, and makes it ready.

@@ -115,6 +115,35 @@ def bring_up(context: Context, box: Box, keys: Path) -> Measured:
     )
 
 
+def bring_back(context: Context, box: Box, nodes: Sequence[Target]) -> None:
+    """Waits until a box that was stopped answers again, with the GPUs that were rented.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box, whose machines run.
+        nodes: how to reach them.
+
+    Raises:
+        NotReadyError: a node did not answer, or its GPUs or its driver are not those that were rented.
+        BoxLostError: a machine ended during the wait.
+        InterruptedBySignal: a signal came.
+    """
+    try:
+        context.tell("ssh", f"waiting for {', '.join(target.host for target in nodes)}")
+        _all(
+            context, box, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes]
+        )
+        context.tell("gpus", "querying the GPUs")
+        answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
+    except (ConnectionFailedError, TimedOutError) as error:
+        raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
+    for target, gpus in zip(nodes, answers, strict=True):
+        check_gpus(box, target.alias, gpus)
+        check_driver(target.alias, gpus, box.boot.least_driver)
+    if box.boot.mig:
+        _cut(context, box, nodes, box.boot.mig)
+
+
 def hand_over(context: Context, box: Box, keys: Path, news: Facts) -> Box:
     """Journals that a box is in the hands of its owner from now on, and notes it next to its keys.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpucloud.boxes.bring_up import targets
 from gpucloud.errors import UsageError
-from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State
@@ -42,12 +42,14 @@ def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Ta
         proxy_command: ssh's ``ProxyCommand``, if the node is not reached directly.
 
     Raises:
-        UsageError: the box has ended, has no address yet, or has fewer nodes.
+        UsageError: the box has ended, is stopped, has no address yet, or has fewer nodes.
     """
     if box.state in OVER:
         raise UsageError(
             f"box {box.name!r} has ended ({box.state})", hint="see your running boxes: gpucloud list"
         )
+    if box.state is BoxState.STOPPED:
+        raise UsageError(f"box {box.name!r} is stopped", hint=f"start it: gpucloud start {box.name}")
     count = len(box.nodes)
     if not count:
         raise UsageError(

@@ -50,24 +50,31 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
     later = expires_at is None or (box.expires_at is not None and expires_at > box.expires_at)
     if not later:
         context.journal.write(box, Extended(expires_at=expires_at))
-    cloud = context.clouds.usable(box.cloud)
-    gone = {node.instance_id for node in box.nodes if node.state is State.GONE}
-    rows = context.journal.resources(box.id)
-    resources = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
-    context.tell("extend", f"moving the deadline at {cloud.name}")
+    context.tell("extend", f"moving the deadline at {box.cloud}")
     with context.tasks.finishing():
-        note = partial(note_timers, context, box)
-        with about(box=box.id):
-            note(
-                context.tasks.run(
-                    partial(cloud.extend, resources, expires_at, box.timers, note), CALL_TIMEOUT_S
-                )
-            )
+        move_cloud_end(context, box, expires_at)
         context.tell("extend", "moving the deadline on the box")
         _move_guards(context, box, nodes, expires_at)
     if later:
         context.journal.write(box, Extended(expires_at=expires_at))
     return context.journal.held(box)
+
+
+def move_cloud_end(context: Context, box: Box, expires_at: datetime | None) -> None:
+    """Moves the cloud's own deadline of a box, and the tag of all its resources; ``None`` is no deadline.
+
+    Raises:
+        CloudError: the cloud refused.
+    """
+    cloud = context.clouds.usable(box.cloud)
+    gone = {node.instance_id for node in box.nodes if node.state is State.GONE}
+    rows = context.journal.resources(box.id)
+    resources = [row.ref for row in rows if row.state == "made" and row.ref.id not in gone]
+    timers = context.journal.box(box.id).timers
+    note = partial(note_timers, context, box)
+    with about(box=box.id):
+        moved = partial(cloud.extend, resources, expires_at, timers, note)
+        note(context.tasks.run(moved, CALL_TIMEOUT_S))
 
 
 def check_movable(context: Context, box: Box) -> None:

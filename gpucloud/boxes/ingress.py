@@ -27,12 +27,12 @@ def reach(context: Context, box: Box, target: Target) -> None:
     try:
         context.tasks.run(partial(connect, target))
     except ConnectionFailedError as error:
-        if error.failure is not Failure.UNREACHABLE or not _admit(context, box):
+        if error.failure is not Failure.UNREACHABLE or not admit_us(context, box):
             raise
         context.tasks.run(partial(wait_until_reachable, target, timeout_s=RULE_TIMEOUT_S))
 
 
-def _admit(context: Context, box: Box) -> bool:
+def admit_us(context: Context, box: Box) -> bool:
     """Changes the box's rule to our present address; False if that is allowed already, or unknown."""
     cloud = context.clouds.usable(box.cloud)
     address = context.tasks.run(partial(context.clouds.caller_address, cloud.name))

@@ -66,6 +66,8 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("gpucloud.cli.logs:logs", "Show a box's boot and job logs.", BOXES),
     "setup": Entry("gpucloud.cli.setup:setup", "Repeat a box's setup.", BOXES),
     "extend": Entry("gpucloud.cli.extend:extend", "Change a box's deadline.", BOXES),
+    "stop": Entry("gpucloud.cli.stop:stop", "Stop a box; only its disk is billed on.", BOXES),
+    "start": Entry("gpucloud.cli.start:start", "Start a stopped box at today's price.", BOXES),
     "down": Entry("gpucloud.cli.down:down", "Delete boxes; wait until nothing is billed.", BOXES),
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),

@@ -184,7 +184,7 @@ def state_text(box: Box) -> str:
             remarks.append(f"{gone} of {len(box.nodes)} nodes gone")
         if any(node.billed for node in stopped):
             remarks.append("stopped, still billed")
-        elif stopped:
+        elif stopped and box.state is not BoxState.STOPPED:
             remarks.append("stopped: disk and address are billed")
         remarks += dict.fromkeys(word for guard in box.guards if guard for word in _alarms(guard))
     return f"{box.state} ({'; '.join(remarks)})" if remarks else str(box.state)

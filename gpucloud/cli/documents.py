@@ -52,6 +52,18 @@ class ExtendDocument(TypedDict):
     box: BoxDocument
 
 
+class StopDocument(TypedDict):
+    """The box that is stopped; ``expires_at`` is when it is deleted."""
+
+    box: BoxDocument
+
+
+class StartDocument(TypedDict):
+    """The box that was started again."""
+
+    box: BoxDocument
+
+
 class LaunchDocument(TypedDict):
     """The box that was launched, and the steps of its launch."""
 
@@ -658,6 +670,8 @@ DOCUMENTS: Mapping[str, Any] = {
     "error": ErrorDocument,
     "exec": ExecDocument | ExecAllDocument | ExecDetachedDocument,
     "extend": ExtendDocument,
+    "stop": StopDocument,
+    "start": StartDocument,
     "forward": ForwardDocument,
     "images": ImagesDocument,
     "launch": LaunchDocument,

@@ -37,6 +37,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "sync": ("sync ./src trainer:src", "sync trainer:results ./results"),
     "logs": ("logs trainer -f", "logs trainer --job run --since 1h"),
     "extend": ("extend trainer --ttl 12h", "extend trainer --ttl none"),
+    "stop": ("stop trainer", "stop trainer --keep 30d --yes"),
+    "start": ("start trainer", "start trainer --ttl 8h --max-price 1.20 --yes"),
     "down": ("down trainer", "down --all --yes"),
     "run": (
         "run --gpu T4 --ttl 1h -- pytest -m gpu",

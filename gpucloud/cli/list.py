@@ -12,6 +12,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.unread import say_unread, search_code, unread_documents, wrong_in
 from gpucloud.errors import UsageError
+from gpucloud.journal.lifecycle import HALTING
 from gpucloud.resources import Resource, Tags
 
 if TYPE_CHECKING:
@@ -88,9 +89,10 @@ def _abandoned_text(box: Box) -> str:
             f"{box.name} has ended; the next launch, down or sweep deletes what is left of it. "
             f"Now: gpucloud down {box.name}"
         )
+    verb, command = ("stops", "stop") if box.state in HALTING else ("deletes", "down")
     return (
-        f"{box.name} was left unfinished by a command that ended; the next launch, down or sweep deletes it. "
-        f"Now: gpucloud down {box.name}"
+        f"{box.name} was left unfinished by a command that ended; the next launch, down or sweep {verb} it. "
+        f"Now: gpucloud {command} {box.name}"
     )
 
 

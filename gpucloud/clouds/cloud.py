@@ -19,6 +19,7 @@ from gpucloud.clouds.provider import (
     Audited,
     BegunError,
     CanExtend,
+    CanStop,
     CapacitySource,
     ChecksOrders,
     Checkup,
@@ -313,6 +314,30 @@ class Cloud:
             "move the deadline of the box",
             lambda: source.extend(resources, expires_at, tuple(known.timers), known.learn),
         )
+
+    @property
+    def timer_deletes(self) -> bool:
+        """Whether this cloud's timer deletes a stopped machine with its disks."""
+        return isinstance(self.provider, CanStop) and self.provider.timer_deletes
+
+    def why_not_stop(self, machine: Machine, *, local_disks: bool) -> str | None:
+        """Why a machine cannot be stopped, or would be billed on; ``None`` if it can."""
+        source = self.provider
+        if not isinstance(source, CanStop):
+            return f"{self.name} cannot stop machines"
+        return source.why_not_stop(machine, local_disks=local_disks)
+
+    def stop(self, ref: Ref) -> None:
+        """Requests the stop that ends the bill of a machine's compute; may be repeated."""
+        source = self.provider
+        if isinstance(source, CanStop):
+            self._call("stop the instance", lambda: source.stop(ref))
+
+    def start(self, ref: Ref) -> None:
+        """Starts a stopped machine again; one that runs is left as it is."""
+        source = self.provider
+        if isinstance(source, CanStop):
+            self._call("start the instance", lambda: source.start(ref))
 
     def caller_address(self) -> str | None:
         """This machine's address as the cloud sees it; ``None`` if this cloud has no such call."""

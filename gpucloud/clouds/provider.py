@@ -460,6 +460,37 @@ class CanExtend(Protocol):
 
 
 @runtime_checkable
+class CanStop(Protocol):
+    """Clouds where a machine can be stopped, so that its compute is not billed, and started again."""
+
+    @property
+    def timer_deletes(self) -> bool:
+        """Whether the timer of :class:`EndsFromOutside` or of the machine itself deletes a stopped machine.
+
+        Otherwise it only ends the bill of a running one.
+        """
+        ...
+
+    def why_not_stop(self, machine: Machine, /, *, local_disks: bool) -> str | None:
+        """Why a machine cannot be stopped, or would be billed on, as a clause. Makes no call.
+
+        ``local_disks`` tells whether its type has disks of the host.
+        """
+        ...
+
+    def stop(self, ref: Ref, /) -> None:
+        """Requests the stop that ends the bill of a machine's compute. Does not wait; may be repeated."""
+        ...
+
+    def start(self, ref: Ref, /) -> None:
+        """Starts a stopped machine, or raises the SDK's error, also if there is no capacity.
+
+        A machine that runs is left as it is.
+        """
+        ...
+
+
+@runtime_checkable
 class Echo(Protocol):
     """Clouds that report the caller's own address."""
 

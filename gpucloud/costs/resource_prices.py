@@ -15,7 +15,7 @@ from gpucloud_pricing.values import Money
 def price_of(market: Market, resource: Resource) -> Money | str:
     """The price per hour of a resource, or why it is unknown. Zero, if it is not billed."""
     kind, place = resource.ref.kind, (resource.ref.cloud, resource.ref.region)
-    if isinstance(resource, Machine):
+    if isinstance(resource, Machine) and resource.billed:
         price = compute_price(market, resource)
         unknown = f"no price of {resource.instance_type} in {resource.ref.region} is known"
         return unknown if price is None else Money(amount=price.amount, currency=price.currency)
@@ -29,7 +29,9 @@ def price_of(market: Market, resource: Resource) -> Money | str:
         return _tariff(resource, address_price(market.tariffs, place), Decimal(1))
     if kind is ResourceKind.SNAPSHOT:
         return "the cloud's list does not show how much data it holds"
-    return Money(amount=Decimal(0), currency="USD")  # a spot request costs what its instance costs
+    return Money(
+        amount=Decimal(0), currency="USD"
+    )  # a stopped machine; a spot request costs what its instance costs
 
 
 DISK, ADDRESS = "disk_gb_month", "public_ip_hour"

@@ -12,7 +12,7 @@ from functools import partial
 
 from gpucloud.boxes.resolution import is_second_machine
 from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, absence, is_absent
-from gpucloud.journal.lifecycle import BoxState, Owed
+from gpucloud.journal.lifecycle import HANDED_OVER, Owed
 from gpucloud.journal.records import Box
 from gpucloud.resources import (
     Machine,
@@ -146,8 +146,8 @@ def strangers(context: Context, survey: Survey) -> Sequence[Resource]:
 
 
 def not_of_its_box(box: Box, resource: Resource) -> bool:
-    """Whether a machine carries the tags of a box that is ready, and is none of its nodes."""
-    return box.state is BoxState.READY and is_second_machine(box, resource)
+    """Whether a machine carries the tags of a box of its owner, and is none of its nodes."""
+    return box.state in HANDED_OVER and is_second_machine(box, resource)
 
 
 def begin_strays(context: Context, box: Box) -> Mapping[str, Asked]:

@@ -12,11 +12,19 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 
 from gpucloud.boxes.settlement import settle_box
+from gpucloud.boxes.stopping import rest, unfinished
 from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LAUNCHING, OVER, BoxState, EndedBy
+from gpucloud.journal.lifecycle import (
+    CONSISTENCY_WINDOW,
+    HANDED_OVER,
+    LAUNCHING,
+    OVER,
+    BoxState,
+    EndedBy,
+)
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
@@ -56,11 +64,13 @@ class _Due:
     Attributes:
         ended: boxes that their guard may have ended at a time that is not in the journal.
         unwanted: boxes to take down.
+        halting: boxes whose stop or start was not finished.
         over: boxes to check again: groups still owed, and absences seen only once.
     """
 
     ended: list[Box] = field(default_factory=list[Box])
     unwanted: list[Box] = field(default_factory=list[Box])
+    halting: list[Box] = field(default_factory=list[Box])
     over: list[Box] = field(default_factory=list[Box])
 
 
@@ -108,7 +118,10 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     for box in living.values():
         if box.state is BoxState.READY and box.wanted.has_idle_limit:
             due[tuple(sorted(clouds[box.id]))].ended.append(box)
-    for box in remains(context, living.values()):
+    for box in living.values():
+        if box.is_halting and context.may_take(box.lease):
+            due[tuple(sorted(clouds[box.id]))].halting.append(box)
+    for box in remains(context, [box for box in living.values() if not box.is_halting]):
         due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
     for box in context.journal.known(again - living.keys()):
         if box.owner == context.owner:
@@ -123,7 +136,10 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         if not _answer(context, clouds):
             return _no_time(clouds, due.unwanted)
         troubles = refresh_all(context, due.ended)
-        new = remains(context, [context.journal.box(box.id) for box in due.ended])
+        for box in due.halting:
+            with isolated(troubles, f"box {box.name!r}"):
+                _come_to_rest(context, box)
+        new = remains(context, [context.journal.box(box.id) for box in (*due.ended, *due.halting)])
         known = {box.id for box in due.unwanted}
         unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
         unwanted = catch_up(context, unwanted, troubles)
@@ -137,6 +153,22 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
             with isolated(troubles, f"box {box.name!r}"):
                 _look_again(context, box)
     return troubles
+
+
+def _come_to_rest(context: Context, box: Box) -> None:
+    """Finishes a stop, or takes back a start, whose process is dead; unless another process holds the box.
+
+    Raises:
+        OwedError: its machine has not stopped within a part of the budget.
+    """
+    taken = context.take(box)
+    if taken is None:
+        return
+    try:
+        if rest(context, taken, context.tasks.left_s / 2) is None:
+            raise unfinished(taken, "its machine has not stopped yet")
+    finally:
+        context.journal.release(taken)
 
 
 def _look_again(context: Context, box: Box) -> None:
@@ -385,6 +417,8 @@ def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]
             ended_by = EndedBy.ITSELF if _ended_by_guard(context, resources) else None
         if ended_by is not None:
             state = BoxState.INTERRUPTED if ended_by is EndedBy.CLOUD else BoxState.DELETING
+    elif box.state in HANDED_OVER and all(node.state is State.GONE for node in nodes):
+        ended_by, state = _why_stopped_ended(context, box), BoxState.DELETING
     unsure = {
         node.instance_id: seen_at
         for known, seen, node in zip(box.nodes, resources, nodes, strict=True)
@@ -460,6 +494,12 @@ def _why_ended(box: Box, nodes: Sequence[Node]) -> EndedBy:
         return EndedBy.ITSELF
     near = box.expires_at - NEAR_THE_END
     return EndedBy.TTL if any(node.ended_at and node.ended_at >= near for node in nodes) else EndedBy.ITSELF
+
+
+def _why_stopped_ended(context: Context, box: Box) -> EndedBy:
+    """Why the machines of a stopped box are gone: their compute ended long before, so only now tells."""
+    past_end = box.expires_at is not None and context.clock() >= box.expires_at - NEAR_THE_END
+    return EndedBy.TTL if past_end else EndedBy.ITSELF
 
 
 def _cloud_time(context: Context, box: Box) -> datetime:

@@ -134,15 +134,17 @@ def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
     """The state of a box that is not in the journal, by its resources.
 
     Returns:
-        ``ready`` if one of its machines lives, ``deleting`` for remains and past its deadline; ``None`` while
-        the cloud's list of machines may only lag behind.
+        ``ready`` if one of its machines lives, ``stopped`` if all are stopped, ``deleting`` for remains and
+        past its deadline; ``None`` while the cloud's list of machines may only lag behind.
     """
     tags, age = resources[0].tags, age_of(resources, now)
     end = tags.ends_at if isinstance(tags, Tags) else None
     if end is not None and end < now:
         return BoxState.DELETING
-    if any(isinstance(resource, Machine) for resource in resources):
-        return BoxState.READY
+    machines = [resource for resource in resources if isinstance(resource, Machine)]
+    if machines:
+        stopped = all(machine.state is State.STOPPED and not machine.billed for machine in machines)
+        return BoxState.STOPPED if stopped else BoxState.READY
     return BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None
 
 

@@ -17,9 +17,9 @@ from gpucloud.boxes.teardown import end_resources, take_down
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_its_box
 from gpucloud.inventory.reconcile import catch_up
-from gpucloud.inventory.recover import adopt_box, age_of
+from gpucloud.inventory.recover import adopt_box, age_of, state_of
 from gpucloud.journal.events import Made, named
-from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, Lease
+from gpucloud.journal.lifecycle import HANDED_OVER, LAUNCHING, OVER, BoxState, Lease
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, Resource, Search, Tags
 from gpucloud.runtime.context import Context
@@ -97,9 +97,12 @@ def judge(
     for (cloud, box_id), resources in by_box.items():
         box, now = boxes.get(box_id), survey.clocks[cloud]
         age = age_of(resources, now)
+        kept = box is None and state_of(resources, now) is BoxState.STOPPED
         for resource in resources:
             if not is_of(owner, resource):
                 reason: Reason | None = Reason.OTHER_OWNER
+            elif kept:  # until its deadline, also by a journal that is elsewhere
+                reason = None
             elif box is None:
                 old = not older_than or age is None or age >= older_than
                 reason = _of_stranger(resource, now, old=old)
@@ -215,7 +218,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
 
 def _is_over(box: Box, finds: Sequence[Find]) -> bool:
     """Whether the whole box is past its deadline, not only one of its resources in the wrong place."""
-    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state is BoxState.READY
+    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state in HANDED_OVER
 
 
 def _refs(resources: Iterable[Resource]) -> set[Ref]:

@@ -218,7 +218,8 @@ class Facts:
     its tags; ``replaced`` is the reason why its first machine was not kept; ``setup_error`` is the reason
     why its set-up failed, though it was kept, and empty once the set-up was repeated with success;
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
-    end is known by an upper limit only, when it was last seen to be billed.
+    end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
+    the box while it is stopped.
     """
 
     place: Place | None = None
@@ -240,6 +241,7 @@ class Facts:
     ended_by: EndedBy | None = None
     recovered: bool | None = None
     billed_until: Mapping[str, datetime] | None = None
+    keep_until: datetime | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -404,6 +406,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "guards": _read_guards,
     "ended_by": EndedBy,
     "billed_until": _read_times,
+    "keep_until": datetime.fromisoformat,
 }
 
 

@@ -30,6 +30,9 @@ class BoxState(StrEnum):
     BOOTSTRAPPING = "bootstrapping"
     READY = "ready"
     INTERRUPTED = "interrupted"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    STARTING = "starting"
     DELETING = "deleting"
     DELETED = "deleted"
     FAILED = "failed"
@@ -49,11 +52,24 @@ OVER = frozenset({BoxState.DELETED, BoxState.FAILED})
 LAUNCHING = frozenset({BoxState.PLANNED, BoxState.PROVISIONING, BoxState.BOOTSTRAPPING})
 """In these states a box belongs to a running ``launch``; without one it is left from a failed launch."""
 
+HALTING = frozenset({BoxState.STOPPING, BoxState.STARTING})
+"""In these states a box belongs to a running ``stop`` or ``start``; without one it is stopped."""
+
+HANDED_OVER = HALTING | {BoxState.READY, BoxState.STOPPED}
+"""In these states a box is its owner's: it lives until its deadline."""
+
 _NEXT: dict[BoxState, frozenset[BoxState]] = {
     BoxState.PLANNED: frozenset({BoxState.PROVISIONING, BoxState.DELETING, BoxState.FAILED}),
     BoxState.PROVISIONING: frozenset({BoxState.BOOTSTRAPPING, BoxState.DELETING, BoxState.FAILED}),
     BoxState.BOOTSTRAPPING: frozenset({BoxState.READY, BoxState.PROVISIONING, BoxState.DELETING}),
-    BoxState.READY: frozenset({BoxState.INTERRUPTED, BoxState.DELETING}),
+    BoxState.READY: frozenset({BoxState.STOPPING, BoxState.INTERRUPTED, BoxState.DELETING}),
+    BoxState.STOPPING: frozenset({BoxState.STOPPED, BoxState.READY, BoxState.INTERRUPTED, BoxState.DELETING}),
+    BoxState.STOPPED: frozenset(
+        {BoxState.STARTING, BoxState.STOPPING, BoxState.INTERRUPTED, BoxState.DELETING}
+    ),
+    BoxState.STARTING: frozenset(
+        {BoxState.READY, BoxState.STOPPED, BoxState.STOPPING, BoxState.INTERRUPTED, BoxState.DELETING}
+    ),
     BoxState.INTERRUPTED: frozenset({BoxState.DELETING}),
     BoxState.DELETING: frozenset({BoxState.DELETED, BoxState.FAILED}),
     BoxState.DELETED: frozenset(),

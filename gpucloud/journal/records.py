@@ -21,7 +21,7 @@ from gpucloud.journal.facts import (
     Usage,
     Wanted,
 )
-from gpucloud.journal.lifecycle import LAUNCHING, BoxState, EndedBy, Lease
+from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Lease
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
 
@@ -69,6 +69,7 @@ class Box:
     ended_by: EndedBy | None = None
     recovered: bool = False
     billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    keep_until: datetime | None = None
 
     @property
     def cloud(self) -> str:
@@ -118,6 +119,11 @@ class Box:
         """Whether it is what a command left that was not finished, if nobody is working on it."""
         left = self.state is BoxState.READY and self.attended  # its run is no more
         return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
+
+    @property
+    def is_halting(self) -> bool:
+        """Whether it is what a ``stop`` or ``start`` left, if nobody is working on it: it is then stopped."""
+        return self.state in HALTING
 
     @property
     def shown_state(self) -> BoxState:

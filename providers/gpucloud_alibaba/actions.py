@@ -58,6 +58,8 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ecs", "DeleteSecurityGroup"): Repeat.BY_NAME,
     ("ecs", "ModifyInstanceAutoReleaseTime"): Repeat.BY_NAME,
     ("ecs", "RevokeSecurityGroup"): Repeat.BY_NAME,
+    ("ecs", "StartInstance"): Repeat.BY_NAME,
+    ("ecs", "StopInstance"): Repeat.BY_NAME,
     ("ecs", "TagResources"): Repeat.BY_NAME,
     ("vpc", "DeleteVSwitch"): Repeat.BY_NAME,
     ("vpc", "DeleteVpc"): Repeat.BY_NAME,

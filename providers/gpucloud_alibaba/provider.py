@@ -37,6 +37,7 @@ from gpucloud_alibaba import (
     find,
     images,
     network,
+    power,
     prices,
     quotas,
     zones,
@@ -262,6 +263,25 @@ class AlibabaProvider:
             self._refuse_foreign(ref)
         extend.extend(self.clients, resources, expires_at, self._clock())
         return ()
+
+    @property
+    def timer_deletes(self) -> bool:
+        """The release time of an instance releases it with its disks."""
+        return True
+
+    def why_not_stop(self, machine: Machine, /, *, local_disks: bool) -> str | None:  # noqa: ARG002
+        """Types with local disks have no economical mode."""
+        return power.why_not_stop(local_disks=local_disks)
+
+    def stop(self, ref: Ref, /) -> None:
+        """Stops an instance in economical mode. Whether it is billed on shows only when it is read."""
+        self._refuse_foreign(ref)
+        power.stop(self.clients, ref, lambda: self.get(ref).state)
+
+    def start(self, ref: Ref, /) -> None:
+        """Starts a stopped instance, if its zone has capacity."""
+        self._refuse_foreign(ref)
+        power.start(self.clients, ref, lambda: self.get(ref).state)
 
     @property
     def credentials_hint(self) -> str:

@@ -56,6 +56,8 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DeleteVolume"): Repeat.BY_NAME,
     ("ec2", "ReleaseAddress"): Repeat.BY_NAME,
     ("ec2", "RevokeSecurityGroupIngress"): Repeat.BY_NAME,
+    ("ec2", "StartInstances"): Repeat.BY_NAME,
+    ("ec2", "StopInstances"): Repeat.BY_NAME,
     ("ec2", "TerminateInstances"): Repeat.BY_NAME,
     ("scheduler", "DeleteSchedule"): Repeat.BY_NAME,
     ("scheduler", "UpdateSchedule"): Repeat.BY_NAME,

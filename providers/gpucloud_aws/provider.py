@@ -40,6 +40,7 @@ from gpucloud_aws import (
     find,
     images,
     network,
+    power,
     prices,
     quotas,
     schedule,
@@ -349,6 +350,25 @@ class AwsProvider:
                 Tags=[{"Key": EXPIRES_TAG, "Value": expires_text(expires_at)}],
             )
         return ()
+
+    @property
+    def timer_deletes(self) -> bool:
+        """The schedule terminates instances, stopped ones as well."""
+        return True
+
+    def why_not_stop(self, machine: Machine, /, *, local_disks: bool) -> str | None:  # noqa: ARG002  (they are lost)
+        """A Spot instance of a one-time request cannot be stopped."""
+        return power.why_not_stop(machine)
+
+    def stop(self, ref: Ref, /) -> None:
+        """Stops an instance: its disks are billed on."""
+        self._refuse_foreign(ref)
+        power.stop(self.clients.ec2_once(ref.region), ref.id)
+
+    def start(self, ref: Ref, /) -> None:
+        """Starts a stopped instance, if its zone has capacity."""
+        self._refuse_foreign(ref)
+        power.start(self.clients.ec2_once(ref.region), ref.id)
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
         """Allows only these sources; the rules among the nodes of one box stay."""

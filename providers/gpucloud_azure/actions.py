@@ -82,6 +82,7 @@ _GROUPS = "Microsoft.Resources/subscriptions/resourceGroups"
 _HELD = "Microsoft.Compute/capacityReservationGroups"
 _SCHEDULE = "Microsoft.ComputeSchedule/locations/virtualMachinesSubmitDeallocate"
 _CANCEL = "Microsoft.ComputeSchedule/locations/virtualMachinesCancelOperations"
+_POWER = "Microsoft.Compute/virtualMachines"
 _CONSOLE = "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData"
 
 ASSIGNING = "Microsoft.Authorization/roleAssignments/write"
@@ -154,6 +155,20 @@ ACTIONS: tuple[Action, ...] = (
         permission=ASSIGNING,
         repeat=Repeat.BY_NAME,
     ),
+    # stopping and starting; the start's outcome
+    *(
+        Action(
+            method="POST",
+            path=f"{_GROUP}/providers/{_POWER}/{{}}/{word}",
+            permission=f"{_POWER}/{word}/action",
+            repeat=Repeat.BY_NAME,
+        )
+        for word in ("deallocate", "start")
+    ),
+    *_reads(
+        f"{_SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{}}/operations/{{}}",
+        "Microsoft.Compute/locations/operations/read",
+    ),
     Action(
         method="POST",
         path=f"{_GROUP}/providers/Microsoft.Compute/virtualMachines/{{}}/retrieveBootDiagnosticsData",
@@ -168,10 +183,9 @@ ON_THE_WAY = (
     "Microsoft.Network/publicIPAddresses/join/action",
     "Microsoft.Network/networkInterfaces/join/action",
     "Microsoft.Compute/disks/write",
-    "Microsoft.Compute/virtualMachines/deallocate/action",
     "Microsoft.Compute/capacityReservationGroups/deploy/action",
 )
-"""Further permissions of the calls: to attach resources, and for the timers' deallocation."""
+"""Further permissions of the calls: to attach resources."""
 
 
 def changing(method: str, path: str) -> Action | None:

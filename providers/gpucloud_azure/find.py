@@ -45,6 +45,8 @@ _POWER = {
 }
 _NOT_BILLED = {"deallocating", "deallocated"}
 """A machine that is stopped but not deallocated is still billed (azure-compute-docs, states-billing.md)."""
+_WITH_ADDRESS = {State.RUNNING, State.STOPPED}
+"""A static address stays, and is billed, while its machine is deallocated."""
 _PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
 
 
@@ -256,9 +258,9 @@ class Addresses:
     def on(self, machine: Machine, clients: Clients) -> Machine:
         """A machine with its addresses, once it has them."""
         nic = next((part.id for part in machine.parts if part.kind is ResourceKind.NIC), None)
-        if nic is None or machine.state not in {State.PENDING, State.RUNNING}:
+        if nic is None or machine.state not in {State.PENDING, *_WITH_ADDRESS}:
             return machine
-        if nic.lower() not in self._known and machine.state is State.RUNNING:
+        if nic.lower() not in self._known and machine.state in _WITH_ADDRESS:
             private, public = together(lambda: _private(clients, nic), lambda: _public(clients, nic))
             self.learn(nic, private=private, public=public)
             return replace(machine, private_ip=private, public_ip=public)

@@ -37,6 +37,7 @@ from gpucloud_azure import (
     ids,
     images,
     network,
+    power,
     prices,
     quotas,
 )
@@ -249,6 +250,25 @@ class AzureProvider:
         for ref in resources:
             self._refuse_foreign(ref)
         return extend.extend(self.clients, resources, expires_at, timers, note)
+
+    @property
+    def timer_deletes(self) -> bool:
+        """The timers deallocate machines, and leave their disks."""
+        return False
+
+    def why_not_stop(self, machine: Machine, /, *, local_disks: bool) -> str | None:  # noqa: ARG002
+        """Every machine can be deallocated: gpucloud creates none with an ephemeral disk."""
+        return None
+
+    def stop(self, ref: Ref, /) -> None:
+        """Deallocates a machine: one that is only powered off is billed on."""
+        self._refuse_foreign(ref)
+        power.stop(self.clients, ref.id)
+
+    def start(self, ref: Ref, /) -> None:
+        """Starts a deallocated machine, and waits until it has capacity."""
+        self._refuse_foreign(ref)
+        power.start(self.clients, ref.id)
 
     def remarks(self) -> Sequence[str]:
         """Whether disks are encrypted on the host as well."""

@@ -68,6 +68,13 @@ def _kept(home: Home, cloud: str) -> None:
     assert "is kept" in done.err
 
 
+def _stopped(home: Home, cloud: str) -> None:
+    """A box is there that is stopped."""
+    _launched(home, cloud)
+    done = home.run("stop", "x", "--yes")
+    assert done.code == 0, done.err
+
+
 def _forgotten(home: Home, cloud: str) -> None:
     """A box is there, and the journal is gone."""
     _launched(home, cloud)
@@ -83,6 +90,7 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
     return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
+OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"})
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene
@@ -109,9 +117,16 @@ SCENES = {
             name="extend",
             before=_launched,
             line=_always("extend", "x", "--ttl", "48h"),
-            kinds=frozenset(
-                {"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"}
-            ),
+            kinds=OF_EXTEND,
+        ),
+        Scene(name="stop", before=_launched, line=_always("stop", "x", "--yes"), ends=True, kinds=OF_EXTEND),
+        Scene(name="start", before=_stopped, line=_always("start", "x", "--yes"), kinds=OF_EXTEND),
+        Scene(
+            name="down-stopped",
+            before=_stopped,
+            line=_always("down", "x", "--yes"),
+            ends=True,
+            kinds=OF_SETUP,
         ),
         Scene(name="down-kept", before=_kept, line=_always("down", "x", "--yes"), ends=True, kinds=OF_SETUP),
         Scene(name="setup", before=_kept, line=_always("setup", "x"), kinds=OF_SETUP - {"F9"}),

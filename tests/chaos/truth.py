@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -40,7 +40,7 @@ def check_nothing_is_doubled(home: Home, most: int) -> list[str]:
     """I2, I6: a box never has more machines at a time than were asked for, and a key never made more."""
     wrong: list[str] = []
     alive: dict[str, set[str]] = defaultdict(set)
-    made: Counter[str] = Counter()
+    made: dict[str, set[str]] = defaultdict(set)
     for event in home.lab.clouds.ledger():
         if event.get("kind") != "instance":
             continue
@@ -48,11 +48,11 @@ def check_nothing_is_doubled(home: Home, most: int) -> list[str]:
             alive[event["box"]].discard(event["id"])
             continue
         alive[event["box"]].add(event["id"])
-        made[str(event.get("token"))] += 1
+        made[str(event.get("token"))].add(event["id"])  # one that is started again is the same machine
         if len(alive[event["box"]]) > most:
             wrong.append(f"box {event['box']} has {len(alive[event['box']])} machines at once")
-        if event.get("token") and made[str(event["token"])] > most:
-            wrong.append(f"key {event['token']} has made {made[str(event['token'])]} machines")
+        if event.get("token") and len(made[str(event["token"])]) > most:
+            wrong.append(f"key {event['token']} has made {len(made[str(event['token'])])} machines")
     return wrong
 
 

@@ -33,8 +33,11 @@ import gpucloud.api.session
 import gpucloud.boxes.extend
 import gpucloud.boxes.keeping
 import gpucloud.boxes.provision
+import gpucloud.boxes.starting
+import gpucloud.boxes.stopping
 import gpucloud.cli.app
 import gpucloud.inventory.extend
+import gpucloud.inventory.power
 import gpucloud.inventory.set_up
 import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
@@ -111,6 +114,11 @@ def main() -> None:
         (gpucloud.runs.run, "keep_logs", told),
         (gpucloud.boxes.extend, "move_end", told),
         (gpucloud.inventory.extend, "reach", told),
+        (gpucloud.inventory.power, "reach", told),
+        (gpucloud.boxes.stopping, "move_end", told),
+        (gpucloud.boxes.stopping, "disconnect", told),
+        (gpucloud.boxes.starting, "admit_us", told),
+        (gpucloud.boxes.starting, "bring_back", told),
         (gpucloud.api.launching, "start", told),
         (gpucloud.runs.job, "reach", told),
         (gpucloud.runs.job, "start", told),

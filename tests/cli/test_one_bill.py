@@ -212,6 +212,33 @@ def ended_by_its_user_and_seen_late(world: World, box: Box) -> None:
     world.pass_time(30 * 60)
 
 
+def stopped_and_started(world: World, box: Box) -> None:
+    """Stopped for longer than it was allowed to run: neither the time nor its compute is counted."""
+    world.pass_time(3600)
+    stopped = box.stop()
+    assert "instance" not in world.billed()
+    assert stopped.per_hour.compute is not None
+    assert not stopped.per_hour.compute.amount
+    world.pass_time(24 * 3600)
+    world.client.look()
+    box.start(ttl=timedelta(hours=4))
+    world.pass_time(2 * 3600)
+    assert box.exec(["true"]).exit_code == 0
+    box.down()
+
+
+def stopped_and_forgotten(world: World, box: Box) -> None:
+    """Its keep passes, and somebody looks late: what its cloud has not deleted is deleted by a sweep."""
+    world.pass_time(3600)
+    box.stop(keep=timedelta(days=2))
+    world.pass_time(2 * 86400 + 60)
+    world.billed()  # the clouds act on their own timers
+    world.pass_time(LATER_S)
+    world.client.look()
+    world.client.sweep()
+    assert world.billed() == set()
+
+
 SPOT = {"purchase": ["spot"]}
 HELD = {"purchase": ["reserved"]}
 STORIES: dict[str, tuple[str, dict[str, Any], Callable[[World, Box], None]]] = {
@@ -232,6 +259,13 @@ STORIES: dict[str, tuple[str, dict[str, Any], Callable[[World, Box], None]]] = {
     "aws one of two evicted": ("aws", {**SPOT, "nodes": 2, "ttl": "8h"}, one_node_taken_back),
     "azure evicted": ("azure", {**SPOT, "ttl": "8h"}, taken_back_and_seen_late),
     "aws idle days ago": ("aws", {"idle": "5m", "ttl": "8h"}, idle_and_seen_days_later),
+    "aws stopped": ("aws", {}, stopped_and_started),
+    "azure stopped": ("azure", {}, stopped_and_started),
+    "alibaba stopped": ("alibaba", {}, stopped_and_started),
+    "alibaba spot stopped": ("alibaba", SPOT, stopped_and_started),
+    "aws stopped too long": ("aws", {}, stopped_and_forgotten),
+    "azure stopped too long": ("azure", {}, stopped_and_forgotten),
+    "alibaba stopped too long": ("alibaba", {}, stopped_and_forgotten),
     "aws held": ("aws", HELD, down_after_hours),
 }
 UNTOLD = {"azure evicted", "aws idle days ago"}

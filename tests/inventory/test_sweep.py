@@ -20,7 +20,7 @@ from gpucloud.inventory.sweep import OLD_ENOUGH, Find, Reason, end, judge, look,
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Place
 from gpucloud.journal.lifecycle import BoxState, Lease, new_id
-from gpucloud.resources import BadTags, Resource, ResourceKind, Search, Tags, UnreadableRegion, rfc3339
+from gpucloud.resources import BadTags, Resource, ResourceKind, Search, State, Tags, UnreadableRegion, rfc3339
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import Purchase
 from tests.bench import Bench
@@ -56,6 +56,12 @@ def known(state: BoxState, **changes: Any) -> Any:
     return a_box(**{**values, "place": PLACE, **changes})
 
 
+def stopped(*, billed: bool = False, **tags: str) -> Resource:
+    """A stopped machine that a sweep comes upon."""
+    five = some_tags(**{"owner": OWNER, "box": "b-x", "expires": LATER, **tags})
+    return a_machine(tags=five, created_at=NOW - AN_HOUR, state=State.STOPPED, billed=billed)
+
+
 CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     # --- of a box that the journal does not know
     ("an old stranger is a leak", found(), None, Reason.NOT_IN_JOURNAL),
@@ -88,6 +94,9 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         None,
         Reason.NOT_IN_JOURNAL,
     ),
+    ("a stopped machine is kept until its deadline, whoever has its journal", stopped(), None, None),
+    ("a stopped machine past its deadline is not", stopped(expires=EARLIER), None, Reason.PAST_DEADLINE),
+    ("one that is switched off and billed is a leak", stopped(billed=True), None, Reason.NOT_IN_JOURNAL),
     # --- of others
     ("another owner's is left alone", found(owner="u-other"), None, Reason.OTHER_OWNER),
     ("another owner's past its end too", found(owner="u-other", expires=EARLIER), None, Reason.OTHER_OWNER),
@@ -102,6 +111,14 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     ("what carries half of our tags is nobody's", replace(found(), tags=None), None, Reason.OTHER_OWNER),
     # --- of a box that the journal knows
     ("a living box's is wanted", found(), known(BoxState.READY), None),
+    ("a stopped box's is wanted", found(), known(BoxState.STOPPED), None),
+    ("so is one's whose stop was cut off", found(), known(BoxState.STOPPING), None),
+    (
+        "a stopped box's past its deadline is not",
+        found(expires=EARLIER),
+        known(BoxState.STOPPED, expires_at=NOW - A_MINUTE),
+        Reason.PAST_DEADLINE,
+    ),
     (
         "a living box without an end is wanted",
         found(expires="none"),

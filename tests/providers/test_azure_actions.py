@@ -114,7 +114,7 @@ def test_every_kind_that_is_found_can_be_read_and_deleted() -> None:
 def test_paths_are_compared_whole_and_without_regard_to_case() -> None:
     refuse_unlisted("GET", f"{HOME}{IN_GROUP.upper()}", HOME)
     for path in (
-        f"{IN_GROUP}/providers/Microsoft.Compute/virtualMachines/vm/deallocate",
+        f"{IN_GROUP}/providers/Microsoft.Compute/virtualMachines/vm/powerOff",
         f"{IN_GROUP}/x",
         "/",
     ):

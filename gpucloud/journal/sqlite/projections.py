@@ -290,15 +290,36 @@ def _set_nodes(connection: sqlite3.Connection, box: str, at: str, nodes: Iterabl
 def _see_usage(connection: sqlite3.Connection, box: str, at: str, node: Node) -> None:
     """Starts and ends the usage of a machine by its state in the cloud.
 
-    A stopped machine whose compute is not billed keeps its disk and address.
+    A stopped machine whose compute is not billed keeps its disk; an address only if its cloud shows one.
     """
-    [born] = connection.execute("SELECT started_at FROM boxes WHERE id = ?", (box,)).fetchone()
+    born, deadline = connection.execute(
+        "SELECT started_at, expires_at FROM boxes WHERE id = ?", (box,)
+    ).fetchone()
+    running = _is_open(connection, box, node.instance_id, "compute")
     for part in PARTS:
-        if node.billed if part == "compute" else node.state is not State.GONE:
+        if _is_billed(node, part):
             since = _text(node.started_at) or born or at
             _begin_usage(connection, box, node.instance_id, part, since=since, again=at)
-        else:
+        elif running or part == "compute":
             _end_usage(connection, box, node.instance_id, part, _text(node.ended_at) or at)
+        else:  # it was stopped before: what was left of it ended at its deadline at the latest
+            end = min(filter(None, (at, deadline)), key=datetime.fromisoformat)
+            _end_usage(connection, box, node.instance_id, part, end)
+
+
+def _is_billed(node: Node, part: str) -> bool:
+    """Whether a part of a machine is billed."""
+    if part == "compute":
+        return node.billed
+    if part == "address" and node.state is State.STOPPED:
+        return node.public_ip is not None
+    return node.state is not State.GONE
+
+
+def _is_open(connection: sqlite3.Connection, box: str, resource: str, part: str) -> bool:
+    """Whether a part of a machine counts as billed now."""
+    query = "SELECT 1 FROM usage WHERE box = ? AND resource = ? AND part = ? AND ended_at IS NULL"
+    return connection.execute(query, (box, resource, part)).fetchone() is not None
 
 
 def _begin_usage(
@@ -318,7 +339,7 @@ def _begin_usage(
         resource: the machine's id.
         part: the part of the machine.
         since: the start of a first interval; an existing first interval with a later start is corrected.
-        again: the start of any further interval.
+        again: the start of any further interval, unless ``since`` is after the previous one.
     """
     this = {"box": box, "resource": resource, "part": part}
     rows = connection.execute(
@@ -330,6 +351,8 @@ def _begin_usage(
         if len(rows) == 1 and datetime.fromisoformat(since) < datetime.fromisoformat(rows[0][1]):
             connection.execute("UPDATE usage SET started_at = ? WHERE n = ?", (since, rows[0][0]))
         return
+    if rows and datetime.fromisoformat(since) <= datetime.fromisoformat(rows[-1][2]):
+        since = again or since
     facts = _facts(connection, box)
     tariff = PARTS[part]
     price = facts.price if tariff is None else (facts.listed or {}).get(tariff)
@@ -339,7 +362,7 @@ def _begin_usage(
         " VALUES (:box, :resource, :part, :start, :price, :currency, :as_of, :source, :gib, :paid_before)",
         {
             **this,
-            "start": (again or since) if rows else since,
+            "start": since,
             **_price_columns(price),
             "gib": facts.wanted.disk_gib if part == "disk" and facts.wanted else None,
             "paid_before": part == "compute"

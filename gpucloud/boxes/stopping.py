@@ -100,13 +100,16 @@ def stop(context: Context, box: Box, node: Target, keep_until: datetime) -> Box:
         context.tell("stop", "changing the deadline on the box to uptime")
         context.tasks.run(partial(move_end, node, None, left_s=left.total_seconds()))
     disconnect(node)
+    stopping = _stopping(context, box, keep_until)
     try:
-        return stop_again(context, box, keep_until)
+        with about(box=box.id):
+            _ask(context, stopping, same_account(context, box.cloud, box.machine(0).account))
     except CloudError as error:
-        if RULES[ErrorClass(error.error_class)].next is Next.AGAIN:
+        if RULES[ErrorClass(error.error_class)].next is Next.AGAIN:  # it may have been accepted
             raise unfinished(box, str(error)) from error
         _run_on(context, box, node)
         raise
+    return _wait(context, stopping, asked=True)
 
 
 def stop_again(context: Context, box: Box, keep_until: datetime) -> Box:
@@ -115,14 +118,30 @@ def stop_again(context: Context, box: Box, keep_until: datetime) -> Box:
     Raises:
         OwedError: it is not known to be stopped.
     """
+    return _wait(context, _stopping(context, box, keep_until))
+
+
+def _stopping(context: Context, box: Box, keep_until: datetime) -> Box:
     context.journal.write(box, StateChanged(state=BoxState.STOPPING, facts=Facts(keep_until=keep_until)))
-    stopped = rest(context, context.journal.held(box))
+    return context.journal.held(box)
+
+
+def _wait(context: Context, box: Box, *, asked: bool = False) -> Box:
+    """Waits until the machine of a box is stopped.
+
+    Raises:
+        OwedError: it is not known to be stopped.
+    """
+    try:
+        stopped = rest(context, box, asked=asked)
+    except CloudError as error:
+        raise unfinished(box, str(error)) from error
     if stopped is None:
         raise unfinished(box, f"its machine has not stopped after {REST_TIMEOUT_S:.0f} seconds")
     return stopped
 
 
-def rest(context: Context, box: Box, timeout_s: float = REST_TIMEOUT_S) -> Box | None:
+def rest(context: Context, box: Box, timeout_s: float = REST_TIMEOUT_S, *, asked: bool = False) -> Box | None:
     """Makes sure that the machine of a box is stopped, after a stop or a start that was begun.
 
     May be cut off anywhere and repeated by another process. A box whose machine is gone becomes ``deleting``.
@@ -131,13 +150,14 @@ def rest(context: Context, box: Box, timeout_s: float = REST_TIMEOUT_S) -> Box |
         context: clouds, journal, clock and progress of this call.
         box: a box in state ``stopping`` or ``starting`` that this process holds.
         timeout_s: how long to wait for the cloud.
+        asked: whether this process has requested the stop already.
 
     Returns:
         The box, whose machine may be billed on; ``None`` if the machine has not stopped in time.
     """
     if box.state is BoxState.STARTING:
         context.journal.write(box, StateChanged(state=BoxState.STOPPING))
-    asked, pause_s = False, 0.1
+    pause_s = 0.1
     with context.tasks.within(timeout_s), about(box=box.id):
         cloud = same_account(context, box.cloud, box.machine(0).account)
         while True:
@@ -146,7 +166,7 @@ def rest(context: Context, box: Box, timeout_s: float = REST_TIMEOUT_S) -> Box |
                 context.journal.write(box, StateChanged(state=BoxState.DELETING))
                 return context.journal.held(box)
             if machine.state is State.STOPPED and (asked or not machine.billed):
-                return _at_rest(context, box, cloud, machine)
+                return _at_rest(context, box, machine, end_moved=asked and cloud.timer_deletes)
             if machine.state is not State.STOPPING and not asked:
                 _ask(context, box, cloud)
                 asked = True
@@ -169,10 +189,14 @@ def _ask(context: Context, box: Box, cloud: Cloud) -> None:
     context.tasks.run(partial(cloud.stop, box.machine(0)), CALL_TIMEOUT_S)
 
 
-def _at_rest(context: Context, box: Box, cloud: Cloud, machine: Machine) -> Box:
-    """Journals that a machine is stopped; its new deadline is written before the state that needs it."""
+def _at_rest(context: Context, box: Box, machine: Machine, *, end_moved: bool) -> Box:
+    """Journals that a machine is stopped; its new deadline is written before the state that needs it.
+
+    A timer that only ends the bill of a running machine has not been moved before, nor has that of a machine
+    that somebody else stopped.
+    """
     end = keep_end(context, box)
-    if not cloud.timer_deletes:  # while it ran its timer had to end its bill
+    if not end_moved:
         move_cloud_end(context, box, end)
     context.journal.write(box, Extended(expires_at=end))
     news = Facts(nodes=(_stopped_node(context, box, machine),), keep_until=end, guards=())

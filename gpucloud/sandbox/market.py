@@ -39,6 +39,7 @@ class InstanceType:
     interconnect: str
     rdma: str
     arch: str
+    local_ssd_gib: Decimal = Decimal(0)
     needs_grid: bool = False
 
     @property
@@ -126,6 +127,7 @@ class Catalog:
                 interconnect=row["gpu_interconnect"],
                 rdma=row["rdma"],
                 arch=row["arch"],
+                local_ssd_gib=Decimal(row["local_ssd_gib"] or 0),
                 needs_grid=row["instance_type"] in grid,
             )
             for row in self._rows("instance_types")

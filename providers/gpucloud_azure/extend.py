@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gpucloud.clouds.kit import in_threads
+from gpucloud.errors import ErrorClass
 from gpucloud.resources import EXPIRES_TAG, End, Machine, Ref, ResourceKind, Tags, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import reading
-from gpucloud_azure.find import show
+from gpucloud_azure.errors import NotEndingError, classify, reading
+from gpucloud_azure.find import is_deallocated, show
 from gpucloud_azure.ids import name_of
 from gpucloud_azure.network import all_tags
+
+log = logging.getLogger(__name__)
 
 
 def cloud_end(at: datetime | None, *, identified: bool) -> datetime | None:
@@ -99,15 +103,32 @@ def _move_timers(
     expires_at: datetime | None,
     note: Callable[[Sequence[str]], None],
 ) -> None:
-    """Sets the timers of the new deadline, and moves the daily one to it."""
+    """Sets the timers of the new deadline, and moves the daily one to it.
+
+    A machine that is deallocated may go without: only ComputeSchedule sets a timer for more than a day ahead,
+    and not every subscription has it. Whoever starts the machine asks again when it runs.
+    """
     now = datetime.now(UTC)
     machine = show(clients, ids[0])
     at = cloud_end(expires_at, identified="identity" in machine)
     if at is not None:
         tags: Mapping[str, str] = {**machine["tags"], EXPIRES_TAG: expires_text(expires_at)}
-        schedule.arm(clients, region, ids, at, note, late=ids, now=now, tags=tags)
+        try:
+            schedule.arm(clients, region, ids, at, note, late=ids, now=now, tags=tags)
+        except Exception as error:
+            if not (is_deallocated(machine) and _sets_none(error)):
+                raise
+            log.info("no timer for a deallocated machine, which has nothing to end: %s", error)
     if at is None or schedule.daily_time(at, now) is None:
         schedule.disarm_daily(clients, ids)
+
+
+def _sets_none(error: Exception) -> bool:
+    """Whether an error says that Azure will set no timer, however often it is asked."""
+    verdict = classify(error)
+    return isinstance(error, NotEndingError) or (
+        verdict is not None and verdict.error_class is ErrorClass.AUTH
+    )
 
 
 def _tag(clients: Clients, ref: Ref, expires_at: datetime | None) -> None:

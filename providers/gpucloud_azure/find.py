@@ -102,6 +102,11 @@ def _statuses(vm: Json) -> Mapping[str, Json]:
     return found
 
 
+def is_deallocated(vm: Json) -> bool:
+    """Whether a machine, read with its instance view, is deallocated."""
+    return text_at(_statuses(vm).get("powerstate", {}), "code").lower() == "powerstate/deallocated"
+
+
 def failure_of(vm: Json) -> tuple[str, str] | None:
     """Azure's code and message of a machine that was never provisioned; ``None`` for any other machine.
 

@@ -125,6 +125,36 @@ def test_what_is_killed_in_the_middle_is_stopped_by_the_next_command(
     assert own_clouds.sandbox.status()["billing"] == []
 
 
+def test_a_refusal_after_the_stop_leaves_a_stop_to_be_finished(own_clouds: Shell) -> None:
+    """The machine is off: the box must not count as running again, with the end that it had."""
+    launch(own_clouds, "azure")
+    own_clouds.sandbox.fault(
+        cloud="azure", action="PATCH *tags*", effect="error", code="AuthorizationFailed", status=403
+    )
+    stopped = own_clouds("stop", "x", "--yes", "--json")
+    assert (stopped.code, the_box(own_clouds)["state"]) == (8, "stopping")
+    own_clouds("sweep", "--yes")
+    at_rest(own_clouds)
+
+
+def test_azure_needs_no_timer_for_a_deallocated_machine(own_clouds: Shell) -> None:
+    """The daily shutdown reaches a day ahead; a subscription without ComputeSchedule has nothing else."""
+    own_clouds.sandbox.fault(
+        cloud="azure",
+        action="POST *SubmitDeallocate",
+        effect="error",
+        code="AuthorizationFailed",
+        status=403,
+        times=None,
+    )
+    launch(own_clouds, "azure")
+    assert own_clouds("stop", "x", "--keep", "7d", "--yes").code == 0
+    assert at_rest(own_clouds)
+    refused = own_clouds("start", "x", "--ttl", "2d", "--yes")
+    assert (refused.code, the_box(own_clouds)["state"]) == (4, "stopped")
+    assert own_clouds("start", "x", "--ttl", "2h", "--yes").code == 0
+
+
 def at_rest(shell: Shell) -> str:
     """The deadline of the box, which is stopped."""
     box = the_box(shell)

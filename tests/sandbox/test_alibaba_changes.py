@@ -34,6 +34,15 @@ def test_capacity_whose_bill_was_stopped_may_be_gone_at_the_start(alibaba: Aliba
     assert alibaba.billed() == ["address", "disk", "instance"]
 
 
+def test_a_start_costs_what_the_type_costs_then(alibaba: Alibaba) -> None:
+    id_ = alibaba.launch(alibaba.make_network())
+    before = price(alibaba)
+    alibaba.ask("StopInstance", InstanceId=id_, StoppedMode="StopCharging")
+    alibaba.sandbox.price(cloud="alibaba", instance_type=TYPE, factor="1.5")
+    alibaba.ask("StartInstance", InstanceId=id_)
+    assert price(alibaba) == pytest.approx(1.5 * before)
+
+
 def test_capacity_that_is_kept_is_there_at_the_start(alibaba: Alibaba) -> None:
     alibaba.sandbox.stock(**STOCK, count=1)
     network = alibaba.make_network()

@@ -168,8 +168,6 @@ def _unseen(region: Region, order: Order) -> Document:
         "_gone_at": None,
         "_vanishes_at": region.later(VANISHES_AFTER_S) if vanishing else None,
         "_interrupted_at": None,
-        "_billed": str(order.price.amount),
-        "_currency": order.price.currency,
     }
 
 

@@ -22,6 +22,7 @@ from gpucloud.runtime.events import Sink, ignore
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.launching import Confirm
+    from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept
     from gpucloud.boxes.kept_logs import Kept
@@ -672,6 +673,49 @@ class Client:
                 confirm=confirm,
             )
             return self._read(started)
+
+    def move(
+        self,
+        name: str,
+        to: str,
+        *,
+        paths: Sequence[str] = (),
+        max_price: Decimal | None = None,
+        confirm: Callable[[Move], bool] | None = None,
+    ) -> Box:
+        """Launches a box like this one in another place, and copies files to it; the old one stays as it is.
+
+        The new box has the spec of the old one, what is left of its time and its budget, and its variables.
+        The command of ``run`` is not started again.
+
+        Args:
+            name: name or id of the old box.
+            to: a cloud, a region or a zone.
+            paths: files and folders below the home folder; by default, all of it.
+            max_price: the limit in USD per hour; by default, that of the old box.
+            confirm: is called before anything is bought; by default, nothing is confirmed.
+
+        Returns:
+            The new box. The old one is deleted by :meth:`down`.
+
+        Raises:
+            UsageError: it cannot be moved there, or ``confirm`` returned ``False``.
+            NotCopiedError, ConnectionFailedError: the files could not be copied; the new box is deleted.
+            NoOfferError, PriceError, CloudError, OwedError: as :meth:`launch`.
+        """
+        from gpucloud.api.moving import HOME, Mover
+
+        with self._session.operation() as context:
+            mover = Mover(
+                context=context,
+                catalog=self.catalog,
+                billing_of=self.billing_of,
+                to=to,
+                paths=tuple(paths) or HOME,
+                max_price=max_price,
+                confirm=confirm,
+            )
+            return self._read(mover.move(self._find(name)))
 
     def setup(self, name: str) -> Box:
         """Repeats the set-up of a box, and makes it ready.

@@ -68,6 +68,7 @@ COMMANDS: dict[str, Entry] = {
     "extend": Entry("gpucloud.cli.extend:extend", "Change a box's deadline.", BOXES),
     "stop": Entry("gpucloud.cli.stop:stop", "Stop a box; only its disk is billed on.", BOXES),
     "start": Entry("gpucloud.cli.start:start", "Start a stopped box at today's price.", BOXES),
+    "move": Entry("gpucloud.cli.move:move", "Launch a box elsewhere with the files of this one.", BOXES),
     "down": Entry("gpucloud.cli.down:down", "Delete boxes; wait until nothing is billed.", BOXES),
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),

@@ -64,6 +64,13 @@ class StartDocument(TypedDict):
     box: BoxDocument
 
 
+class MoveDocument(TypedDict):
+    """The new box, and the one that was moved, which is deleted unless the user kept it."""
+
+    box: BoxDocument
+    old: BoxDocument
+
+
 class LaunchDocument(TypedDict):
     """The box that was launched, and the steps of its launch."""
 
@@ -671,6 +678,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "exec": ExecDocument | ExecAllDocument | ExecDetachedDocument,
     "extend": ExtendDocument,
     "stop": StopDocument,
+    "move": MoveDocument,
     "start": StartDocument,
     "forward": ForwardDocument,
     "images": ImagesDocument,

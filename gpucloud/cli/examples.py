@@ -39,6 +39,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "extend": ("extend trainer --ttl 12h", "extend trainer --ttl none"),
     "stop": ("stop trainer", "stop trainer --keep 30d --yes"),
     "start": ("start trainer", "start trainer --ttl 8h --max-price 1.20 --yes"),
+    "move": ("move trainer --to azure", "move trainer --to us-west-2 --path results --yes"),
     "down": ("down trainer", "down --all --yes"),
     "run": (
         "run --gpu T4 --ttl 1h -- pytest -m gpu",

@@ -10,7 +10,7 @@ from gpucloud.boxes.extend import check_movable
 from gpucloud.boxes.extend import extend as move_end
 from gpucloud.boxes.ingress import reach
 from gpucloud.errors import UsageError
-from gpucloud.inventory.reconcile import refresh
+from gpucloud.inventory.holding import holding
 from gpucloud.journal.records import Box
 from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
 from gpucloud.runtime.context import Context
@@ -44,21 +44,14 @@ def extend(
     sooner = end is not None and (box.expires_at is None or end < box.expires_at)
     if confirm is not None and end is not None and sooner and not confirm(box.expires_at, end):
         raise UsageError(f"the deadline of {box.name!r} was not changed")
-    taken = context.take(box)
-    if taken is None:
-        raise UsageError(f"another process works on box {box.name!r}", hint="see its state: gpucloud list")
-    try:
-        asked = begin_reading(context, context.clouds.usable(taken.cloud))
-        refresh(context, taken)
-        seen = context.journal.held(taken)
+    asked = begin_reading(context, context.clouds.usable(box.cloud))
+    with holding(context, box) as seen:
         check_movable(context, seen)
         refuse_wrong(context, reading_of(context, asked))
         nodes = targets(seen, key_folder(context.state, box.id), context.proxy_command)
         for node in nodes:
             reach(context, seen, node)
         return move_end(context, seen, nodes, _end(context, seen, lives, add=add))
-    finally:
-        context.journal.release(taken)
 
 
 def _end(context: Context, box: Box, lives: timedelta | None, *, add: bool) -> datetime | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,7 +14,7 @@ from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.extend import check_movable, move_cloud_end
 from gpucloud.boxes.ingress import reach
 from gpucloud.errors import UsageError
-from gpucloud.inventory.reconcile import refresh
+from gpucloud.inventory.holding import holding
 from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts, Price
 from gpucloud.journal.lifecycle import BoxState
@@ -71,7 +70,7 @@ def stop(
         OwedError: it is not known to be stopped, or its compute is billed on.
     """
     stopping.refuse_unstoppable(box)
-    with _taken(context, box) as seen:
+    with holding(context, box) as seen:
         stopping.refuse_unstoppable(seen)
         ssd_gib = _local_ssd_gib(market, seen)
         stopping.refuse_where_billed_on(context, seen, local_disks=ssd_gib > 0)
@@ -118,7 +117,7 @@ def start(
         OwedError: it is not ready, and not known to be stopped again.
     """
     starting.refuse_unstartable(box, context.clock())
-    with _taken(context, box) as seen:
+    with holding(context, box) as seen:
         starting.refuse_unstartable(seen, context.clock())
         refuse_wrong(context, reading_of(context, begin_reading(context, context.clouds.usable(seen.cloud))))
         price = starting.price_today(context, seen)
@@ -144,23 +143,6 @@ def lifetime_at_start(box: Box) -> timedelta | None:
         )
     lives = lifetime_of(box.wanted.spec.get("ttl") or LAUNCH_TTL)
     return None if isinstance(lives, str) else lives
-
-
-@contextmanager
-def _taken(context: Context, box: Box) -> Generator[Box]:
-    """Holds a box, whose state in its cloud was just read.
-
-    Raises:
-        UsageError: another process holds it.
-    """
-    taken = context.take(box)
-    if taken is None:
-        raise UsageError(f"another process works on box {box.name!r}", hint="see its state: gpucloud list")
-    try:
-        refresh(context, taken)
-        yield context.journal.held(taken)
-    finally:
-        context.journal.release(taken)
 
 
 def _keep(context: Context, box: Box, keep_until: datetime) -> Box:

@@ -10,7 +10,7 @@ from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.keeping import failure_facts, setup_failed
 from gpucloud.boxes.setup import CommandsFailedError, set_up
 from gpucloud.errors import UsageError
-from gpucloud.inventory.reconcile import refresh
+from gpucloud.inventory.holding import holding
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
@@ -49,12 +49,7 @@ def repeat_setup(context: Context, box: Box) -> Box:
     """
     assert context.state is not None  # noqa: S101  (the keys are there)
     spec = _spec_of(context, box)
-    taken = context.take(box)
-    if taken is None:
-        raise UsageError(f"another process works on box {box.name!r}", hint="see its state: gpucloud list")
-    try:
-        refresh(context, taken)
-        seen = context.journal.held(taken)
+    with holding(context, box) as seen:
         _spec_of(context, seen)
         for node in targets(seen, key_folder(context.state, seen.id), context.proxy_command):
             reach(context, seen, node)
@@ -64,8 +59,6 @@ def repeat_setup(context: Context, box: Box) -> Box:
         except (NotReadyError, CommandsFailedError, ConnectionFailedError) as error:
             context.journal.write(seen, Seen(facts=failure_facts(error)))
             raise setup_failed(context, context.journal.held(seen), error) from error
-    finally:
-        context.journal.release(taken)
 
 
 def _set_up_again(context: Context, box: Box, spec: Spec, keys: Path) -> Box:

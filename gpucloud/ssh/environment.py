@@ -24,13 +24,18 @@ def environment_text(environment: Mapping[str, str]) -> bytes:
     return "".join(lines).encode()
 
 
-def values_in(text: str) -> list[str]:
-    """The values in the contents of the file; none of a text that is damaged."""
+def variables_in(text: str) -> dict[str, str]:
+    """The variables in the contents of the file; none of a text that is damaged."""
     try:
         words = shlex.split(text)
     except ValueError:
-        return []
-    return [value for word in words if (value := word.partition("=")[2])]
+        return {}
+    return {name: value for word in words for name, equals, value in [word.partition("=")] if equals}
+
+
+def values_in(text: str) -> list[str]:
+    """Their values, without empty ones."""
+    return [value for value in variables_in(text).values() if value]
 
 
 def loading(argv: Sequence[str]) -> list[str]:

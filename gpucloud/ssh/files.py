@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect
 from gpucloud.ssh.keys import find_program
 
+FLAGS = ("-rlptz", "--no-devices", "--no-specials", "--partial")
+"""Not ``-a``: owners and devices are useless on another machine."""
 FILE_CODES = frozenset({3, 11, 23, 24})
 """rsync's exit codes for files that are missing, vanish, or cannot be read or written (rsync(1))."""
 
@@ -39,23 +41,33 @@ def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = T
 
 def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:
     connect(target)
-    # Not -a: owners and devices are useless on another machine. -s: no shell of the box sees the paths.
-    command = [find_program("rsync"), "-rlptsz", "--no-devices", "--no-specials", "--partial"]
-    command += ["-q" if quiet else "--info=progress2", "-e", _rsync_shell(client(target))]
+    # -s: no shell of the box sees the paths.
+    command = [find_program("rsync"), *FLAGS, "-s", "-q" if quiet else "--info=progress2"]
+    command += ["-e", _rsync_shell(client(target))]
     done = subprocess.run(
         [*command, *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
     )
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+    refuse_failed(done.returncode, done.stderr.decode(errors="replace"))
+
+
+def refuse_failed(code: int, words: str) -> None:
+    """Raises the failure of an rsync that ended with an exit code other than 0, and said this.
+
+    Raises:
+        NotCopiedError: there is no such file, or it cannot be read or written.
+        ConnectionFailedError: any other failure.
+    """
+    if code:
+        said = words.strip().splitlines()
         missing = any("rsync: command not found" in line for line in said)
         hint = (
             "install rsync on the box: gpucloud exec NAME -- sudo apt-get install -y rsync"
             if missing
             else None
         )
-        failure = NotCopiedError if done.returncode in FILE_CODES else ConnectionFailedError
+        failure = NotCopiedError if code in FILE_CODES else ConnectionFailedError
         raise failure(
-            f"rsync failed with exit code {done.returncode}: {said[0] if said else 'no reason given'}",
+            f"rsync failed with exit code {code}: {said[0] if said else 'no reason given'}",
             failure=Failure.BROKEN,
             hint=hint,
         )

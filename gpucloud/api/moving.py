@@ -1,0 +1,241 @@
+"""Moves a box to another place: a new box there, with the files of the old one, which stays for its user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from itertools import count
+
+from gpucloud.api.launching import Buyer
+from gpucloud.api.results import Proposal
+from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.extend import check_movable
+from gpucloud.boxes.ingress import reach
+from gpucloud.boxes.launch import abandon
+from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+from gpucloud.costs.spend import BillingOf, cost_so_far
+from gpucloud.errors import UsageError
+from gpucloud.inventory.holding import holding
+from gpucloud.inventory.settling import settle_first
+from gpucloud.journal.facts import Place
+from gpucloud.journal.records import Box
+from gpucloud.market.catalog import Catalog
+from gpucloud.runtime.context import Context
+from gpucloud.spec.file import load_spec
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.between import copy_between, size_of
+from gpucloud.ssh.client import Target, forget, run
+from gpucloud.ssh.environment import ENVIRONMENT, loading, variables_in
+from gpucloud.ssh.keys import find_program, key_folder
+from gpucloud_pricing import Market
+from gpucloud_pricing.places import BadPlaceError
+from gpucloud_pricing.tariffs import transfer_cost
+from gpucloud_pricing.values import Money
+
+PLACES = ("clouds", "regions", "zones")
+GIB = Decimal(1 << 30)
+CHECKPOINT_TIMEOUT_S = 600.0
+HOME = (".",)
+"""The paths that are copied by default: the home folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A move to confirm: both boxes are billed until the old one is deleted.
+
+    Attributes:
+        box: the box that is moved.
+        name: the name of the new box.
+        purchase: the new box.
+        gib: how much is copied.
+        transfer: what the data costs on its way to the first attempt of the plan; ``None`` if unknown.
+    """
+
+    box: Box
+    name: str
+    purchase: Proposal
+    gib: Decimal
+    transfer: Money | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mover:
+    """A move: what it works with, and its steps.
+
+    Attributes:
+        context: clouds, journal, clock and progress of this call.
+        catalog: the market.
+        to: the cloud, region or zone.
+        paths: files and folders below the home folder.
+        max_price: the limit in USD per hour, instead of that of the box.
+        confirm: is asked before anything is bought; by default, nothing is confirmed.
+        billing_of: how a cloud bills.
+    """
+
+    context: Context
+    catalog: Catalog
+    billing_of: BillingOf
+    to: str
+    paths: Sequence[str]
+    max_price: Decimal | None
+    confirm: Callable[[Move], bool] | None
+
+    def move(self, box: Box) -> Box:
+        """Launches a box like this one in the other place, and copies the files; the old one stays.
+
+        Raises:
+            UsageError: it cannot be moved there, or was not confirmed; nothing was bought.
+            NotCopiedError: a file could not be copied; the new box is deleted.
+            GpucloudError: nothing started, or the copy failed; nothing new is left, unless the error says so.
+        """
+        find_program("rsync")
+        refuse_same_place(box, self.to)
+        settle_first(self.context)
+        with holding(self.context, box) as old:
+            check_movable(self.context, old)
+            [source] = self._targets(old)
+            reach(self.context, old, source)
+            market = self.catalog.market
+            spec = spec_elsewhere(self._left(old, market), self.to, market)
+            spec = spec.replaced(name=self._free_name(old.name), max_price=self.max_price or spec.max_price)
+            refuse_impossible(spec)
+            gib = Decimal(self.context.tasks.run(partial(size_of, source, self.paths))) / GIB
+            ask = None if self.confirm is None else partial(self._confirmed, self.confirm, old, spec, gib)
+            wanted = Wanted(spec=spec, environment=self._environment(spec, source))
+            new = Buyer(self.context, self.catalog, wanted, confirm=ask).buy()
+            return self._filled(old, source, new)
+
+    def _filled(self, old: Box, source: Target, new: Box) -> Box:
+        """Copies the files to the new box, which is deleted if that fails."""
+        context = self.context
+        try:
+            self._save_work(old, source)
+            context.tell("copy", f"copying files of {old.name} to {new.name}")
+            [destination] = self._targets(new)
+            context.tasks.run(partial(copy_between, source, destination, self.paths))
+        except BaseException as error:
+            abandon(context, new, error)
+            assert context.state is not None  # noqa: S101  (who buys has a state folder)
+            forget(key_folder(context.state, new.id), new.id)
+            raise
+        context.journal.release(new)
+        return context.journal.box(new.id)
+
+    def _save_work(self, old: Box, source: Target) -> None:
+        """Runs the checkpoint command of the old box, if it has one; a failure is told, and ends nothing."""
+        command = old.wanted.spec.get("checkpoint")
+        if not command:
+            return
+        self.context.tell("copy", f"running the checkpoint command of {old.name}")
+        asked = partial(run, source, loading(["sh", "-c", str(command)]), timeout_s=CHECKPOINT_TIMEOUT_S)
+        code = self.context.tasks.run(asked).code
+        if code:
+            self.context.warn("copy", f"The checkpoint command of {old.name} ended with exit code {code}.")
+
+    def _confirmed(
+        self, confirm: Callable[[Move], bool], old: Box, spec: Spec, gib: Decimal, purchase: Proposal
+    ) -> bool:
+        first, place = purchase.plan.attempts[0], old.place
+        assert place is not None  # noqa: S101  (it has a machine)
+        assert spec.name is not None  # noqa: S101  (the new box has a name of its own)
+        target = Place(cloud=first.cloud, account=place.account, region=first.region, zone=first.zone or None)
+        transfer = transfer_of(self.catalog.market, place, target, gib)
+        return confirm(Move(box=old, name=spec.name, purchase=purchase, gib=gib, transfer=transfer))
+
+    def _environment(self, spec: Spec, source: Target) -> Mapping[str, str]:
+        """The variables of the launch, from the old box: nothing else has their values."""
+        if not spec.env:
+            return {}
+        text = self.context.tasks.run(partial(run, source, ["cat", ENVIRONMENT])).out
+        return environment_of(spec, variables_in(text.decode(errors="replace")))
+
+    def _left(self, old: Box, market: Market) -> Spec:
+        """The spec of the box, for what is left of its time and its budget.
+
+        Raises:
+            UsageError: its budget is spent, or cannot be compared with what it has cost.
+        """
+        spec, now = load_spec(None, dict(old.wanted.spec)), self.context.clock()
+        lives = "none" if old.expires_at is None else old.expires_at - now
+        spec = spec.replaced(run=None, ttl=lives, gpu=spec.gpu or _gpu_of(old))
+        if spec.budget is None:
+            return spec
+        cost = cost_so_far(old, now, self.billing_of)
+        spent = market.usd(cost.amount.amount, cost.amount.currency) if cost else None
+        if spent is None or spent >= spec.budget:
+            raise UsageError(
+                f"what is left of the budget of {old.name!r} is unknown"
+                if spent is None
+                else f"the budget of {old.name!r} is spent",
+                hint=f"copy its files: gpucloud sync {old.name}: .",
+            )
+        return spec.replaced(budget=spec.budget - spent)
+
+    def _free_name(self, name: str) -> str:
+        taken = {box.name for box in self.context.journal.boxes(owner=self.context.owner)}
+        return next(new for number in count(2) if (new := f"{name}-{number}") not in taken)
+
+    def _targets(self, box: Box) -> list[Target]:
+        assert self.context.state is not None  # noqa: S101  (the keys are there)
+        return targets(box, key_folder(self.context.state, box.id), self.context.proxy_command)
+
+
+def _gpu_of(box: Box) -> str | None:
+    """The GPUs of a box whose spec names an instance type alone, which another place does not have."""
+    gpu = box.offer.gpu if box.offer else None
+    return f"{gpu.model}:{gpu.count.normalize():f}" if gpu else None
+
+
+def refuse_same_place(box: Box, to: str) -> None:
+    """Refuses a box with several nodes, one that cannot be launched again, and one that is there already.
+
+    Raises:
+        UsageError: says why.
+    """
+    place = box.place
+    reason = None
+    if place is None:
+        reason = f"its state is {box.shown_state}"
+    elif len(box.nodes) != 1:
+        reason = "only a box with one node can be moved"
+    elif box.recovered:
+        reason = "it was recovered by its tags, which do not hold its spec"
+    elif to in {place.cloud, place.region, place.zone}:
+        reason = f"it is in {to} already"
+    if reason is not None:
+        raise UsageError(
+            f"{box.name!r} cannot be moved: {reason}", hint=f"see its place: gpucloud show {box.name}"
+        )
+
+
+def spec_elsewhere(spec: Spec, to: str, market: Market) -> Spec:
+    """A spec for one cloud, region or zone, instead of its own places.
+
+    Raises:
+        UsageError: there is no such place.
+    """
+    everywhere = spec.replaced(clouds=(), regions=(), zones=(), instance_types=())
+    near: list[str] = []
+    for name in PLACES:
+        placed = everywhere.replaced(**{name: (to,)})
+        try:
+            market.check(placed.demand())
+        except BadPlaceError as error:
+            near += [error.nearest] if error.nearest else []
+        else:
+            return placed
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UsageError(f"--to: there is no cloud, region or zone {to!r}{hint}", hint="see: gpucloud offers")
+
+
+def transfer_of(market: Market, origin: Place, target: Place, gib: Decimal) -> Money | None:
+    """What it costs to send data from one place to another, in USD; ``None`` if unknown."""
+    if origin == target and origin.zone:
+        return Money(amount=Decimal(0), currency="USD")
+    here = market.regions.get((origin.cloud, origin.region))
+    there = market.regions.get((target.cloud, target.region))
+    cost = transfer_cost(market.tariffs, here, there, gib) if here and there else None
+    usd = None if cost is None else market.usd(cost.amount, cost.currency)
+    return None if usd is None else Money(amount=usd, currency="USD")

@@ -1,0 +1,121 @@
+"""Copies files from one box to another with rsync: no box gets a key, an agent or an address of the other.
+
+The first box runs rsync, whose remote shell hands its input and output over to our ssh session; we join them
+with rsync's server on the second box. All data passes through this machine, and none of it is stored here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import IO
+
+from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect, run
+from gpucloud.ssh.files import FLAGS, refuse_failed
+
+LEFT_OUT = (".ssh", ".cache", ".gpucloud", ".nv")
+"""What a home folder has for its own machine: keys, caches, and gpucloud's files."""
+SIZE_TIMEOUT_S = 300.0
+
+# 3 and 4 are our ssh session. rsync runs this shell with the server's command line added, and waits for its
+# end: it ends with the server's output. A shell gives a command in the background no input of its own.
+_REMOTE_SHELL = 'printf "%s\\n" "$*" >&4; exec 5<&0; cat <&5 >&4 3<&- 5<&- & exec cat <&3 3<&- 4>&- 5<&-'
+_SERVER = re.compile(r"other rsync --server (-[A-Za-z]+(?:\.[A-Za-z]+)?(?: --[a-z=-]+)*) \. \.")
+_LONG_OPTIONS = frozenset({"--partial", "--old-compress", "--new-compress"})
+_LONGEST_LINE = 4096
+
+
+def size_of(target: Target, paths: Sequence[str]) -> int:
+    """The bytes of files and folders below the home folder of a node, without :data:`LEFT_OUT`.
+
+    Raises:
+        ConnectionFailedError: one of them does not exist or cannot be read, or the node cannot be reached.
+    """
+    left_out = [f"--exclude=./{name}" for name in LEFT_OUT]
+    asked = ["du", "-sbc", *left_out, "--", *(f"./{path}" for path in paths)]
+    done = run(target, asked, timeout_s=SIZE_TIMEOUT_S)
+    if done.code:
+        said = done.err.decode(errors="replace").strip().splitlines()
+        raise ConnectionFailedError(
+            f"files of {target.alias} cannot be read: {said[0] if said else 'no reason given'}",
+            failure=Failure.BROKEN,
+        )
+    return int(done.out.split()[-2])
+
+
+def copy_between(source: Target, destination: Target, paths: Sequence[str]) -> None:
+    """Copies files and folders below the home folder of one node to the same places on another.
+
+    Args:
+        source: a node of the first box.
+        destination: a node of the second box.
+        paths: relative to the home folder; ``.`` is all of it. :data:`LEFT_OUT` is left out.
+
+    Raises:
+        NotCopiedError: a file cannot be read or written.
+        ConnectionFailedError: a box could not be reached, or rsync failed.
+    """
+    connect(source)
+    connect(destination)
+    with tempfile.TemporaryFile() as words:
+        with _session(source, _sender(paths), words, subprocess.PIPE, subprocess.PIPE) as sender:
+            assert sender.stdin is not None  # noqa: S101  (they are pipes)
+            assert sender.stdout is not None  # noqa: S101
+            server = server_line(sender.stdout)
+            receiver = server and _session(destination, server, words, sender.stdout, sender.stdin)
+            sender.stdin.close()
+            sender.stdout.close()
+            received = receiver.wait() if receiver else 0
+        words.seek(0)
+        refuse_failed(sender.returncode or received, words.read().decode(errors="replace"))
+
+
+def _session(
+    target: Target, command: str, words: IO[bytes], stdin: int | IO[bytes], stdout: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    line = [*client(target), "-T", target.alias, "--", command]
+    return subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=words, bufsize=0)
+
+
+def _sender(paths: Sequence[str]) -> str:
+    """The command of the first box. rsync reads a quote inside of quotes doubled."""
+    shell = f"sh -c '{_REMOTE_SHELL}' sh"
+    left_out = [f"--exclude=/{name}" for name in LEFT_OUT]
+    rsync = [
+        "rsync",
+        *FLAGS,
+        "-qR",
+        *left_out,
+        "-e",
+        shell,
+        "--",
+        *(f"./{path}" for path in paths),
+        "other:.",
+    ]
+    return f"exec 3<&0 4>&1 </dev/null >/dev/null; exec {shlex.join(rsync)}"
+
+
+def server_line(out: IO[bytes]) -> str | None:
+    """The command that rsync's remote shell was asked to run on the other box; ``None`` if it did not start.
+
+    It comes from a box: nothing but rsync's server, with options that change no other folder, is run.
+
+    Raises:
+        ConnectionFailedError: it is another command.
+    """
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _LONGEST_LINE:
+        byte = out.read(1)
+        if not byte:
+            return None
+        line += byte
+    asked = _SERVER.fullmatch(line.decode(errors="replace").rstrip("\n"))
+    if asked is None or not _LONG_OPTIONS.issuperset(asked[1].split()[1:]):
+        raise ConnectionFailedError(
+            f"the first box asked for another command than rsync's server: {line[:200]!r}",
+            failure=Failure.BROKEN,
+        )
+    return f"rsync --server {asked[1]} . ."

@@ -85,14 +85,14 @@ def test_it_does_not_stop_while_something_is_billed(tmp_path: Path) -> None:
 
 
 def test_idle_it_ends_itself_but_never_while_something_is_billed(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "gpucloud.sandbox.serve", "--folder", str(tmp_path), "--idle-s", "1"]
+    argv = [sys.executable, "-m", "gpucloud.sandbox.serve", "--folder", str(tmp_path), "--idle-s", "4"]
     process = subprocess.Popen([*argv, "--transition-s", "0"])
     try:
         endpoint: Endpoint = until(lambda: find(tmp_path))
         ec2 = client(endpoint)
         made = ec2.run_instances(**launch(make_group(ec2)))["Instances"][0]["InstanceId"]
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(3)
+            process.wait(6)
         ec2.terminate_instances(InstanceIds=[made])
         assert process.wait(PATIENCE_S) == 0
     finally:

@@ -34,6 +34,7 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
+    VolumeOrder,
 )
 from gpucloud_pricing.demand import Purchase
 
@@ -487,6 +488,24 @@ class CanStop(Protocol):
 
         A machine that runs is left as it is.
         """
+        ...
+
+
+@runtime_checkable
+class HoldsVolumes(Protocol):
+    """Clouds where a disk can be made by itself, and be attached to one machine after another."""
+
+    @property
+    def volume_sizes_gib(self) -> tuple[int, int]:
+        """The least and the largest size of a volume."""
+        ...
+
+    def prepare_volume(self, order: VolumeOrder, record: Record, /) -> Request:
+        """Creates what a volume needs besides itself, nothing billable; otherwise as ``prepare`` of a box."""
+        ...
+
+    def create_volume(self, request: Request, /) -> Resource:
+        """The billable call, with tags and encryption. The same request yields the same disk."""
         ...
 
 

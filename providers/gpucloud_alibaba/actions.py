@@ -47,6 +47,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("vpc", "DescribeEipAddresses"): Repeat.SAFE,
     ("vpc", "DescribeVSwitches"): Repeat.SAFE,
     ("vpc", "DescribeVpcs"): Repeat.SAFE,
+    ("ecs", "CreateDisk"): Repeat.TOKEN,
     ("ecs", "CreateSecurityGroup"): Repeat.TOKEN,
     ("ecs", "RunInstances"): Repeat.TOKEN,
     ("vpc", "CreateVSwitch"): Repeat.TOKEN,

@@ -45,6 +45,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("service-quotas", "GetServiceQuota"): Repeat.SAFE,
     ("sts", "GetCallerIdentity"): Repeat.SAFE,
     ("scheduler", "GetSchedule"): Repeat.SAFE,
+    ("ec2", "CreateVolume"): Repeat.TOKEN,
     ("ec2", "RunInstances"): Repeat.TOKEN,
     ("scheduler", "CreateSchedule"): Repeat.TOKEN,
     ("ec2", "AuthorizeSecurityGroupIngress"): Repeat.BY_NAME,
